@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "core/random.hpp"
+#include "core/rounded_rows.hpp"
 #include "core/workspace.hpp"
 
 namespace eqt::codec {
@@ -51,6 +52,8 @@ struct EncodeContext {
   std::optional<float> own_scale = {};  // local_scale() of these values, if it is known already
   std::optional<double> density;  // sparse codecs: fraction kept in this step, not the option's
   std::size_t rows = 0;  // the values are a matrix of this many rows, row-major; 0: a vector
+  // int8-channels: the same values, rounded already, which are sent as they are.
+  std::optional<RoundedRows> rounded = {};
 };
 
 class AdaptiveLevelCodec;

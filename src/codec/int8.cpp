@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// int8: each value rounded to a multiple of 1/127 of its bucket's largest magnitude.
+// int8: each value rounded to a multiple of 1/127 of its bucket's largest magnitude. int8-channels:
+// the same with the rows of a weight tensor as buckets, one for each output; or, from a network
+// that computes with 8-bit weights, these weights as they are.
 //
 // Source   symmetric 8-bit quantisation by the largest magnitude, as in 8-bit inference and in
 //          8-bit optimizers (T. Dettmers et al., ICLR 2022, arXiv:2110.02861, section 2.1)
@@ -162,6 +164,61 @@ class IntegerInt8 final : public IntegerCodec {
   std::uint8_t format_version_;
 };
 
+std::size_t bytes_of_buckets(std::size_t count, std::size_t bucket_size) {
+  return count + sizeof(float) * (count / bucket_size + (count % bucket_size != 0));
+}
+
+/// Calls visit(bucket, its place in a payload) for each bucket of `values`.
+template <typename Value, typename Byte, typename Visit>
+void for_each_bucket(std::span<Value> values, std::size_t bucket_size, Byte* payload,
+                     const Visit& visit) {
+  for (std::size_t i = 0; i < values.size(); i += bucket_size) {
+    const auto bucket = values.subspan(i, std::min(bucket_size, values.size() - i));
+    visit(bucket, payload);
+    payload += sizeof(float) + bucket.size();
+  }
+}
+
+/// @pre payload has bytes_of_buckets()
+void encode_buckets(std::span<const float> values, std::size_t bucket_size, std::byte* payload) {
+  for_each_bucket(values, bucket_size, payload, [&](std::span<const float> bucket, std::byte* to) {
+    const float step = step_for(largest_magnitude(bucket, values));
+    store(to, step);
+    quantize(bucket, step, reinterpret_cast<std::int8_t*>(to + sizeof(float)));
+  });
+}
+
+/// @pre payload has bytes_of_buckets()
+/// @param name  of the compressor
+void decode_buckets(std::string_view name, const std::byte* payload, std::size_t bucket_size,
+                    float scale, std::span<float> sum) {
+  for_each_bucket(sum, bucket_size, payload, [&](std::span<float> bucket, const std::byte* from) {
+    const auto first = bucket.data() - sum.data();
+    const auto step = load<float>(from);
+    if (!(step <= kLargestStep) || std::signbit(step)) {
+      fail(Kind::wire,
+           "compressor {}: expected a step from 0 to {} for the values from {} on, found {}; "
+           "check the network and memory",
+           name, kLargestStep, first, step);
+    }
+    const auto* q = reinterpret_cast<const std::int8_t*>(from + sizeof(float));
+    const std::int32_t smallest =
+        HWY_DYNAMIC_DISPATCH(add_bucket)(q, bucket.size(), step, scale, bucket.data());
+    if (smallest < -kLevels) {
+      fail(Kind::wire,
+           "compressor {}: expected integers from -127 to 127 for the values from {} on, found "
+           "{}; check the network and memory",
+           name, first, smallest);
+    }
+  });
+}
+
+/// Each value errs by (1/2 + 2^-15) steps of max|g| / 127 at most, and |g|^2 >= max|g|^2.
+double variance_of_bucket(std::size_t count) {
+  constexpr double kLargest = (0.5 + 0x1p-15) / 127;
+  return static_cast<double>(count) * kLargest * kLargest;
+}
+
 class Int8 final : public Compressor {
  public:
   explicit Int8(const CompressorOptions& options) : bucket_size_(options.bucket_size) {
@@ -177,13 +234,11 @@ class Int8 final : public Compressor {
   Properties properties() const noexcept override {
     return {.needs_feedback = true, .granule = bucket_size_, .concatenates = true};
   }
-  /// Each value errs by (1/2 + 2^-15) steps of max|g| / 127 at most, and |g|^2 >= max|g|^2.
   std::optional<double> variance_bound(std::size_t count) const override {
-    constexpr double kLargest = (0.5 + 0x1p-15) / 127;
-    return static_cast<double>(std::min(count, bucket_size_)) * kLargest * kLargest;
+    return variance_of_bucket(std::min(count, bucket_size_));
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
-    return count + sizeof(float) * (count / bucket_size_ + (count % bucket_size_ != 0));
+    return bytes_of_buckets(count, bucket_size_);
   }
   std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const override {
     return prefix_of_fixed(payload, max_payload_bytes(count));
@@ -193,14 +248,7 @@ class Int8 final : public Compressor {
                      Workspace& /*workspace*/, std::span<std::byte> payload) const override {
     const std::size_t bytes = max_payload_bytes(values.size());
     require_room(payload, bytes, values.size());
-    std::byte* to = payload.data();
-    for (std::size_t i = 0; i < values.size(); i += bucket_size_) {
-      const auto bucket = values.subspan(i, std::min(bucket_size_, values.size() - i));
-      const float step = step_for(largest_magnitude(bucket, values));
-      store(to, step);
-      quantize(bucket, step, reinterpret_cast<std::int8_t*>(to + sizeof(float)));
-      to += sizeof(float) + bucket.size();
-    }
+    encode_buckets(values, bucket_size_, payload.data());
     return bytes;
   }
 
@@ -211,31 +259,79 @@ class Int8 final : public Compressor {
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& /*workspace*/,
                   std::span<float> sum) const override {
     require_length("int8", payload, max_payload_bytes(sum.size()), sum.size());
-    const std::byte* from = payload.data();
-    for (std::size_t i = 0; i < sum.size(); i += bucket_size_) {
-      const auto bucket = sum.subspan(i, std::min(bucket_size_, sum.size() - i));
-      const auto step = load<float>(from);
-      if (!(step <= kLargestStep) || std::signbit(step)) {
-        fail(Kind::wire,
-             "compressor int8: expected a step from 0 to {} for the values from {} on, found {}; "
-             "check the network and memory",
-             kLargestStep, i, step);
-      }
-      const auto* q = reinterpret_cast<const std::int8_t*>(from + sizeof(float));
-      const std::int32_t smallest =
-          HWY_DYNAMIC_DISPATCH(add_bucket)(q, bucket.size(), step, scale, bucket.data());
-      if (smallest < -kLevels) {
-        fail(Kind::wire,
-             "compressor int8: expected integers from -127 to 127 for the values from {} on, found "
-             "{}; check the network and memory",
-             i, smallest);
-      }
-      from += sizeof(float) + bucket.size();
-    }
+    decode_buckets("int8", payload.data(), bucket_size_, scale, sum);
   }
 
  private:
   std::size_t bucket_size_;
+};
+
+/// int8 whose buckets are the rows of a tensor: its output channels.
+class Int8Channels final : public Compressor {
+ public:
+  CodecId id() const noexcept override { return CodecId::int8_channels; }
+  std::uint8_t format_version() const noexcept override { return 1; }
+  Properties properties() const noexcept override { return {.needs_feedback = true, .granule = 0}; }
+  std::optional<double> variance_bound(std::size_t count) const override {
+    return variance_of_bucket(count);  // of a vector; rows are shorter
+  }
+  std::size_t max_payload_bytes(std::size_t count) const override {
+    return count + sizeof(float) * std::max<std::size_t>(count > 0, count / kMinColumns);
+  }
+
+  std::size_t encode(std::span<const float> values, const EncodeContext& context,
+                     Workspace& /*workspace*/, std::span<std::byte> payload) const override {
+    if (values.empty()) return 0;
+    if (context.rounded) return write(*context.rounded, payload);
+    const std::size_t rows = rows_with_steps(values.size(), context.rows);
+    const std::size_t bytes = values.size() + sizeof(float) * rows;
+    require_room(payload, bytes, values.size());
+    encode_buckets(values, values.size() / rows, payload.data());
+    return bytes;
+  }
+
+  void decode_add(std::span<const std::byte> payload, float scale, Workspace& /*workspace*/,
+                  std::span<float> sum) const override {
+    constexpr std::string_view kName = "int8-channels";
+    if (sum.empty()) return require_length(kName, payload, 0, 0);
+    decode_buckets(kName, payload.data(), sum.size() / rows_of(payload, sum.size()), scale, sum);
+  }
+
+ private:
+  // Shorter rows share a step: a float for each would be more than half of a byte a value.
+  static constexpr std::size_t kMinColumns = 8;
+
+  static bool can_be_rows(std::size_t count, std::size_t rows) {
+    return rows > 0 && count % rows == 0 && (rows == 1 || count / rows >= kMinColumns);
+  }
+  static std::size_t rows_with_steps(std::size_t count, std::size_t rows) {
+    EQT_CHECK(rows == 0 || count % rows == 0, "{} values in {} rows", count, rows);
+    return can_be_rows(count, rows) ? rows : 1;
+  }
+  /// From the length of a payload, of which each row takes four bytes more than its values.
+  static std::size_t rows_of(std::span<const std::byte> payload, std::size_t count) {
+    const std::size_t more = payload.size() < count ? 0 : payload.size() - count;
+    if (more % sizeof(float) != 0 || !can_be_rows(count, more / sizeof(float))) {
+      fail(Kind::wire,
+           "compressor int8-channels: expected {} integers and a step for each of rows that divide "
+           "them into {} or more, found {} bytes; check the network and memory",
+           count, kMinColumns, payload.size());
+    }
+    return more / sizeof(float);
+  }
+  static std::size_t write(const RoundedRows& rounded, std::span<std::byte> payload) {
+    const std::size_t count = rounded.values.size(), rows = rounded.scales.size();
+    EQT_CHECK(can_be_rows(count, rows), "{} rounded values in {} rows", count, rows);
+    const std::size_t bytes = count + sizeof(float) * rows;
+    require_room(payload, bytes, count);
+    std::size_t row = 0;
+    for_each_bucket(rounded.values, count / rows, payload.data(),
+                    [&](std::span<const std::int8_t> values, std::byte* to) {
+                      store(to, rounded.scales[row++]);
+                      std::memcpy(to + sizeof(float), values.data(), values.size());
+                    });
+    return bytes;
+  }
 };
 
 }  // namespace
@@ -246,6 +342,12 @@ const CompressorRow kInt8 = {.name = "int8",
                              .make = make_a<Int8>,
                              .reads = {Option::bucket_size},
                              .colour = "#1e7800"};
+
+const CompressorRow kInt8Channels = {.name = "int8-channels",
+                                     .about = "8 bits, round to nearest, one step per output",
+                                     .id = CodecId::int8_channels,
+                                     .make = make_a<Int8Channels>,
+                                     .colour = "#5a9a3c"};
 
 }  // namespace eqt::codec
 #endif  // HWY_ONCE

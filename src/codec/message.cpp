@@ -96,6 +96,7 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
         .density = context.density,
         .rows = segment.rows};
     if (!context.scales.empty()) encode_context.shared_scale = context.scales[i];
+    if (!context.rounded.empty()) encode_context.rounded = context.rounded[i];
     if (!context.own_scales.empty()) encode_context.own_scale = context.own_scales[i];
     writer.wrote(context.residual.empty()
                      ? compressor.encode(own, encode_context, workspace, writer.space())

@@ -36,6 +36,8 @@ struct MessageContext {
   std::optional<double> density;           // see EncodeContext
   std::span<const float> scales;           // shared scale per segment, or empty
   std::span<const float> own_scales = {};  // this rank's own scale per segment, or empty
+  // By segment: values that are rounded already, see EncodeContext; or empty.
+  std::span<const std::optional<RoundedRows>> rounded = {};
   // Error feedback while encoding: compressed segments send values + residual, and the residual, a
   // flat buffer, keeps the error. Empty: no error feedback.
   std::span<float> residual = {};

@@ -348,6 +348,9 @@ std::vector<Field> synchronization_fields() {
       EQT_FIELD(synchronization.order, must_stay).says("gossip: what comes first in a step"),
       EQT_FIELD(synchronization.adaptive_step, must_stay)
           .says("choco-sgd, quant-sgp: AdaGossip, a consensus step for every value"),
+      EQT_FIELD(synchronization.network_weights, must_stay)
+          .says("deep-squeeze with model.precision int8: the messages are the 8-bit weights that "
+                "the network computes with, rounded once for both"),
       EQT_FIELD(synchronization.resync_every, may_change)
           .from(0, kMany)
           .in("steps")

@@ -78,6 +78,28 @@ void check_neighbours_only(const RunConfig& config, const std::string& origin) {
          origin, s.algorithm->name);
 }
 
+/// Messages that are the network's weights: of a network that has them, before it computes.
+void check_network_weights(const RunConfig& config, const std::string& origin) {
+  const auto refuse = [&](std::string_view key, std::string_view expected, std::string_view found) {
+    fail(Kind::usage,
+         "{}: expected {} \"{}\" with synchronization.network_weights, found \"{}\"; set it or "
+         "leave synchronization.network_weights out",
+         origin, key, expected, found);
+  };
+  const auto& s = config.synchronization;
+  if (config.model.precision != model::Precision::int8)
+    refuse("model.precision", name_of(model::Precision::int8), name_of(config.model.precision));
+  if (config.compressor.name != codec::kInt8Channels)
+    refuse("compressor.name", codec::kInt8Channels.name, config.compressor.name->name);
+  if (s.order != gossip::Order::combine_then_adapt)
+    refuse("synchronization.order", name_of(gossip::Order::combine_then_adapt), name_of(s.order));
+  if (config.train.is_emulated())
+    fail(Kind::usage,
+         "{}: expected synchronization.network_weights false with train.emulate_compute, which "
+         "runs no network, found true; leave it out",
+         origin);
+}
+
 void check_asynchronous(const RunConfig& config, const std::string& origin) {
   const auto& s = config.synchronization;
   if (config.train.on_divergence == OnDivergence::rollback)
@@ -105,6 +127,7 @@ void check_gossip(const RunConfig& config, const codec::Properties& properties,
   check_keys(config, origin);
   check_momentum(config, origin);
   if (algorithm.asynchronous) check_asynchronous(config, origin);
+  if (config.synchronization.network_weights) check_network_weights(config, origin);
   if (algorithm.mixes) check_neighbours_only(config, origin);
   if (algorithm.mixes || algorithm.averages_models) check_compressor(config, properties, origin);
 }

@@ -157,6 +157,7 @@ struct RunConfig {
     std::optional<double> consensus_step;  // "auto" = unset
     gossip::Order order = gossip::Order::adapt_then_combine;
     bool adaptive_step = false;      // AdaGossip
+    bool network_weights = false;    // deep-squeeze: messages are the network's own 8-bit weights
     std::uint64_t resync_every = 0;  // [steps], 0 = never
     std::uint64_t final_rounds = 0;  // of gossip alone after the last step
     double timeout_seconds = 300;    // 0 = never

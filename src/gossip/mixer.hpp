@@ -14,6 +14,7 @@
 #include "codec/compressor.hpp"
 #include "comm/communicator.hpp"
 #include "core/layout.hpp"
+#include "core/rounded_rows.hpp"
 #include "core/saved_state.hpp"
 #include "core/task.hpp"
 #include "core/traffic.hpp"
@@ -67,6 +68,13 @@ class Mixer {
   /// @param context of the first step
   virtual void start(const MixContext& /*context*/, std::span<const float> /*model*/) {}
 
+  /// Called at the beginning of a step that mixes, before the gradient is computed.
+  /// @param model  what mix() will be given, in the order combine-then-adapt
+  virtual void begin(const MixContext& /*context*/, std::span<const float> /*model*/) {}
+
+  /// Called at its end.
+  virtual void end() {}
+
   /// Mixes the bucket's part of the flat buffer `model` in place. Pauses while messages are
   /// exchanged, so that several buckets can be processed at the same time, each with its own slot.
   /// All arguments must exist until the task is done. Collective among neighbours.
@@ -100,6 +108,8 @@ struct MixerOptions {
   /// CHOCO: steps between exchanges of the public copies as float32, from which the running sums
   /// are computed again, without accumulated rounding errors. 0 = never.
   StepId resync_every = 0;
+  /// DeepSqueeze, combine-then-adapt: the network whose own 8-bit weights are sent; null: none.
+  WeightRounding* network = nullptr;
 };
 
 // All make_ functions have the same parameters; `count` is the number of the model's values.
@@ -125,6 +135,9 @@ std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t cou
 ///   x_i += gamma (sum_j W_ij q_j - (1 - W_ii) q_i)
 /// so that the next message includes the error of this one. With push-sum it is Sparse-Push's
 /// (Aketi et al. 2021).
+///
+/// With MixerOptions::network, v is computed when a step begins, and the network computes the
+/// gradient with the same 8-bit weights q = Q(v) that are sent; they are rounded once.
 std::unique_ptr<Mixer> make_squeeze_mixer(const MixerParts& parts, std::size_t count,
                                           const MixerOptions& options = {});
 

@@ -80,7 +80,8 @@ double NeighbourMessages::in_weight(const MixContext& context, float scale) cons
 }
 
 void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& context,
-                               std::span<const float> values, MixResult& result) {
+                               std::span<const float> values, MixResult& result,
+                               std::span<const std::optional<RoundedRows>> rounded) {
   const Stopwatch encode;
   Slot& slot = slot_of(context);
   const auto segments = segments_of(bucket);
@@ -100,7 +101,8 @@ void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& con
                                            .index = index_of(bucket, context),
                                            .density = context.density,
                                            .scales = slot.scales,
-                                           .own_scales = slot.scales},
+                                           .own_scales = slot.scales,
+                                           .rounded = rounded},
                                           workspace_, slot.mine);
   result.traffic.encode_seconds += encode.seconds();
   result.traffic.encoded_bytes += slot.mine_bytes;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,9 @@ class NeighbourMessages {
   NeighbourMessages(const MixerParts& parts, std::string_view name);
 
   /// Encodes `values` (bucket.count()); the message stays in the slot.
+  /// @param rounded  by segment, see codec::MessageContext
   void encode(const FusionBucket& bucket, const MixContext& context, std::span<const float> values,
-              MixResult& result);
+              MixResult& result, std::span<const std::optional<RoundedRows>> rounded = {});
   /// co_await it: sends the slot's message and receives those of the neighbours.
   comm::Transfers::Awaiter exchange(const FusionBucket& bucket, const MixContext& context,
                                     const char* operation);

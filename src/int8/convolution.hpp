@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "core/rounded_rows.hpp"
 #include "int8/kernels.hpp"
 
 namespace eqt::int8 {
@@ -62,6 +63,7 @@ class Convolution {
   /// @param one_scale  all channels have that of the largest of them
   void set_weights(std::span<const float> weights, bool one_scale = false);
   std::span<const float> weight_scales() const noexcept { return scales_; }  // (O)
+  RoundedRows weights() const noexcept { return {quantized_, scales_}; }
 
   /// Bytes of `scratch` that each call below needs for this many samples; aligned to 64.
   std::size_t scratch_bytes(int samples = 1) const;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/layout.hpp"
+#include "core/rounded_rows.hpp"
 #include "core/saved_state.hpp"
 #include "data/dataset.hpp"
 #include "model/catalogue.hpp"
@@ -55,6 +56,8 @@ class Replica {
   virtual void predict(const data::Batch& batch, data::Array& out);
   /// For steps of this many samples; none: the network has operands of other types.
   virtual std::optional<Int8Use> int8_use(std::size_t /*batch_size*/) const { return {}; }
+  /// What rounds the weights that the network computes with; null: it computes with floats.
+  virtual WeightRounding* weight_rounding() { return nullptr; }
   /// From now on random numbers are those of this rank. Networks without random numbers ignore it.
   virtual void set_rank(Rank /*rank*/) {}
   /// Visits parameters, buffers and the state that names the next batch's random numbers.

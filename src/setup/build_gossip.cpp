@@ -103,12 +103,13 @@ void choose_step(const config::RunConfig& config, comm::Communicator& comm,
 
 std::unique_ptr<gossip::Mixer> make_mixer(const config::RunConfig& config,
                                           const gossip::MixerParts& parts, std::size_t count,
-                                          const Gossip& gossip) {
+                                          const Gossip& gossip, WeightRounding* network) {
   return config.synchronization.algorithm->make_mixer(
       parts, count,
       {.adaptive_step = config.synchronization.adaptive_step,
        .most_adaptive_step = gossip.most_adaptive_step,
-       .resync_every = config.synchronization.resync_every});
+       .resync_every = config.synchronization.resync_every,
+       .network = network});
 }
 
 /// Averaging in pairs instead of mixing.
@@ -138,7 +139,7 @@ std::unique_ptr<gossip::Direction> make_direction(const config::RunConfig& confi
 std::unique_ptr<Gossip> build_gossip(const config::RunConfig& config, comm::Communicator& comm,
                                      const codec::Compressor& compressor,
                                      const std::vector<pipeline::FusionBucket>& plan,
-                                     std::size_t count) {
+                                     std::size_t count, WeightRounding* network) {
   auto gossip = std::make_unique<Gossip>();
   gossip->topology = agree_on_topology(config.synchronization.topology, comm);
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
@@ -150,10 +151,15 @@ std::unique_ptr<Gossip> build_gossip(const config::RunConfig& config, comm::Comm
   comm.agree_after([&] {
     const gossip::MixerParts parts{comm, compressor, *gossip->topology, plan};
     if (algorithm.asynchronous) return build_pairs(config, parts, count, *gossip);
-    gossip->mixer = make_mixer(config, parts, count, *gossip);
+    if (config.synchronization.network_weights) {
+      EQT_CHECK(network != nullptr, "{} without 8-bit weights", config.model.name->name);
+      gossip->mixer = make_mixer(config, parts, count, *gossip, network);
+    } else {
+      gossip->mixer = make_mixer(config, parts, count, *gossip, nullptr);
+    }
     gossip->direction = make_direction(config, count);
     if (gossip->direction != nullptr && !gossip->direction->mixed().empty())
-      gossip->direction_mixer = make_mixer(config, parts, count, *gossip);
+      gossip->direction_mixer = make_mixer(config, parts, count, *gossip, nullptr);
     if (algorithm.push_sum)
       gossip->push_sum = std::make_unique<gossip::PushSum>(*gossip->topology, comm.rank(), count);
   });

@@ -47,13 +47,14 @@ struct Gossip {
 std::unique_ptr<gossip::Direction> make_direction(const config::RunConfig& config,
                                                   std::size_t count);
 
-/// @param count values of the model. Keeps references to compressor and plan.
+/// @param count    values of the model. Keeps references to compressor and plan.
+/// @param network  what rounds the weights that the model computes with; may be null
 /// @throws Error{usage} on every rank if the algorithm cannot work on the topology: which condition
 /// is not met, and a choice that works. Collective.
 std::unique_ptr<Gossip> build_gossip(const config::RunConfig& config, comm::Communicator& comm,
                                      const codec::Compressor& compressor,
                                      const std::vector<pipeline::FusionBucket>& plan,
-                                     std::size_t count);
+                                     std::size_t count, WeightRounding* network);
 
 /// What a node sends in `steps` steps of this algorithm as published tables count it, for what they
 /// cover: gossip of one message a step without compression or with the largest values, their

@@ -123,7 +123,7 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
   codec::Compressor& compressor = *base.messages.compressor;
   SyncParts parts;
   parts.gossip = build_gossip(config, base.comm, compressor, base.messages.buckets,
-                              replica.parameters().size());
+                              replica.parameters().size(), replica.weight_rounding());
   const Gossip& gossip = *parts.gossip;
   if (gossip.pairs != nullptr) return build_asynchronous_gossip(config, base, std::move(parts));
   parts.adaptation = make_adaptation(config, base.comm, compressor);

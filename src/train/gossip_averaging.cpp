@@ -120,6 +120,7 @@ class GossipAveraging final : public Synchronizer {
     if (!options_.combine_first) return;
     std::ranges::copy(p_.parameters, mixed_.span().begin());
     if (p_.push_sum != nullptr) p_.push_sum->to_numerator(mixed_.span());
+    p_.mixer.begin(context_, mixed_.span());
     edges_.open();
     if (background_) background_->start();
   }
@@ -137,6 +138,7 @@ class GossipAveraging final : public Synchronizer {
     } else {
       combine_after_update();
     }
+    p_.mixer.end();
     take_numerator();
     if (p_.direction != nullptr) p_.direction->observe(before_.span(), p_.parameters, rate);
     SyncResult result{work_.traffic, {}, {}};
@@ -151,7 +153,9 @@ class GossipAveraging final : public Synchronizer {
   SyncResult mix_only(StepId step, std::uint64_t epoch) override {
     set_context(step, epoch);
     edges_.open();
+    p_.mixer.begin(context_, p_.parameters);
     mix_parameters();
+    p_.mixer.end();
     take_numerator();
     SyncResult result{work_.traffic, {}, {}};
     edges_.close(result.traffic);

@@ -31,4 +31,23 @@ for algorithm in "${algorithms[@]}"; do
   done
   ((turn = turn % 3 + 1))
 done
+# Messages that are the network's own weights.
+own=(model.precision=int8 model.normalization=range-evonorm train.batch_size=4 data.limit_test=16
+  synchronization.algorithm=deep-squeeze synchronization.order=combine-then-adapt compressor.name=int8-channels)
+own=("${own[@]/#/--set=}")
+mine=--set=synchronization.network_weights=true
+train 3 separate "${own[@]}" --set=train.steps=4
+expect_code 0 "int8-channels"
+separate=$(summary parameter_hash) bytes=$(summary sent_bytes)
+train 3 own "${own[@]}" "$mine" --set=train.steps=4
+expect_code 0 "network_weights"
+whole=$(summary parameter_hash)
+expect_different "$separate" "$whole" "hash without and with network_weights"
+expect_equal "$bytes" "$(summary sent_bytes)" "network_weights: bytes sent"
+train 3 resumed "${own[@]}" "$mine" --set=train.steps=2 --set=checkpoint.every_steps=2
+train 3 resumed "${own[@]}" "$mine" --set=train.steps=4 --set=checkpoint.every_steps=2 --resume
+expect_code 0 "network_weights, resumed"
+expect_equal "$whole" "$(summary parameter_hash)" "network_weights: resumed parameters"
+refuse_config 'expected model.precision "int8" with synchronization.network_weights, found "fp32"' "network_weights with fp32" \
+  "${own[@]}" "$mine" --set=model.precision=fp32
 finish

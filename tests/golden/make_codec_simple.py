@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes codec_simple.json: payloads of int8, natural and the sign codecs, from FORMAT.md alone.
+"""Writes codec_simple.json: payloads of int8, int8-channels, natural and the sign codecs, from FORMAT.md alone.
 
 An implementation in another language, so that the frozen bytes are known independently of the C++
 code; exact fractions wherever a rounding decides. Run it in this folder after a change of a payload:
@@ -60,6 +60,11 @@ def int8(values, bucket_size):
                 q = round(Fraction(signed_f32(Fraction(v) / Fraction(step))))
             out += struct.pack("<b", q)
     return out
+
+
+def int8_channels(values, rows):
+    columns = len(values) // max(1, rows)
+    return int8(values, columns if columns >= 8 else len(values))
 
 
 def natural(values, first_index):
@@ -140,6 +145,7 @@ def main():
     for name, rows in (("matrix", 0), ("matrix", 6), ("matrix", 9), ("sines", 1), ("zeros", 0)):
         values = [signed_f32(v) for v in INPUTS[name]]
         row("onebit", onebit(values, rows), rows=rows)
+        row("int8-channels", int8_channels(values, rows), rows=rows)
     inputs = {name: [struct.pack(">f", signed_f32(v)).hex() for v in values]
               for name, values in INPUTS.items()}
     with open("codec_simple.json", "w") as file:

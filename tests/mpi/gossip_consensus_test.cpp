@@ -274,7 +274,7 @@ TEST_CASE("renewed public copies repair a damaged running sum", "[gossip]") {
   const auto ring = make(GraphKind::ring, comm.size());
   for (const StepId resync_every : {StepId{0}, StepId{8}}) {
     GossipRank rank(comm, bare("choco-sgd"), {.damping = 1}, *ring, *compressor, layout,
-                    {.plan = gossip_plan(), .choco = {.resync_every = resync_every}});
+                    {.plan = gossip_plan(), .mixer = {.resync_every = resync_every}});
     std::ranges::copy(own_start(comm, total_count(layout)), rank.parameters().begin());
     for (int round = 0; round < 3; ++round) rank.mix();
     CHECK(sum_error(comm, rank, *ring) < 1e-5);
@@ -335,7 +335,7 @@ TEST_CASE("AdaGossip contracts models of any size", "[gossip]") {
        {Steps{1, 0.1, 1}, Steps{1, 1, 0.19f}, Steps{0.05f, 1, 0.19f}}) {
     GossipRank rank(
         comm, bare("choco-sgd"), {.gamma = gamma}, *ring, *compressor, layout,
-        {.plan = gossip_plan(), .choco = {.adaptive_step = true, .most_adaptive_step = most}});
+        {.plan = gossip_plan(), .mixer = {.adaptive_step = true, .most_adaptive_step = most}});
     std::ranges::copy(own_start(comm, total_count(layout)), rank.parameters().begin());
     for (float& x : rank.parameters()) x *= size;
     const double before = consensus_error(comm, rank.parameters());

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
 
 #include "data/partition.hpp"
 #include "support/blobs.hpp"
@@ -38,6 +41,44 @@ float largest_difference(std::span<const float> a, std::span<const float> b) {
   for (std::size_t k = 0; k < a.size(); ++k) most = std::max(most, std::abs(a[k] - b[k]));
   return most;
 }
+
+/// Rounds weights as int8-channels does, and remembers which model the messages are of.
+class Rounding final : public WeightRounding {
+ public:
+  explicit Rounding(const Layout& layout) : layout_(layout) {}
+
+  std::optional<RoundedRows> round(std::size_t slice, std::span<const float> values) override {
+    if (slice == kFloats) return {};
+    ++rounded;
+    const auto rows = static_cast<std::size_t>(layout_[slice].shape.front());
+    const std::size_t columns = values.size() / rows;
+    const auto codec = codec::make_compressor("int8", {.bucket_size = columns});
+    std::vector<std::byte> payload(codec->max_payload_bytes(values.size()));
+    Workspace workspace;
+    (void)codec->encode(values, {}, workspace, payload);
+    Slice& to = slices_[slice];
+    to.scales.resize(rows);
+    to.values.resize(values.size());
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::byte* const row = payload.data() + r * (columns + sizeof(float));
+      std::memcpy(&to.scales[r], row, sizeof(float));
+      std::memcpy(&to.values[r * columns], row + sizeof(float), columns);
+    }
+    return RoundedRows{to.values, to.scales};
+  }
+  void release() override { ++released; }
+
+  static constexpr std::size_t kFloats = 2;  // of the layout: not rounded by the network
+  int rounded = 0, released = 0;
+
+ private:
+  struct Slice {
+    std::vector<std::int8_t> values;
+    std::vector<float> scales;
+  };
+  const Layout layout_;
+  std::map<std::size_t, Slice> slices_;
+};
 
 struct Nothing final : metrics::Sink {};
 
@@ -148,6 +189,26 @@ TEST_CASE("overlap and fusion buckets change no bit", "[gossip]") {
         CHECK(train_with({.plan = {.bucket_bytes = 50000, .split_bytes = 33000}}) == plain);
       }
     }
+  }
+}
+
+TEST_CASE("a network's own rounded weights are DeepSqueeze's messages", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  const Layout layout = layout_of({{64, 300}, {300}, {100, 100}, {10}});
+  const auto codec = codec::make_compressor("int8-channels");
+  const auto ring = make(topology::GraphKind::ring, comm.size());
+  GossipScheme scheme = scheme_named("d-psgd");
+  scheme.mixing = Mixing::squeeze;
+  scheme.combine_first = true;
+  const GossipSettings settings = {.gamma = 0.5};
+  const auto plain = train_quadratic(comm, scheme, settings, *ring, *codec, layout, {});
+  for (const bool overlap : {false, true}) {
+    Rounding network(layout);
+    const GossipSetup setup = {
+        .plan = {.bucket_bytes = 50000}, .overlap = overlap, .mixer = {.network = &network}};
+    CHECK(train_quadratic(comm, scheme, settings, *ring, *codec, layout, setup) == plain);
+    CHECK(network.rounded == 6);  // one of two weight tensors in each step
+    CHECK(network.released == 6);
   }
 }
 

@@ -127,7 +127,7 @@ TEST_CASE("after the first steps no step of gossip allocates", "[gossip]") {
         if (!usual && (scheme.name != "choco-sgd" || topology.name != "ring")) continue;
         GossipRank rank(
             comm, scheme, {.gamma = 0.02, .damping = 0.1}, *topology.made, *compressor, layout,
-            {.plan = {.bucket_bytes = 20000}, .overlap = true, .choco = {.resync_every = 3}});
+            {.plan = {.bucket_bytes = 20000}, .overlap = true, .mixer = {.resync_every = 3}});
         std::size_t before = 0;
         for (StepId step = 0; step < 14; ++step) {
           if (step == 9) before = allocations();  // 8: what measuring needs

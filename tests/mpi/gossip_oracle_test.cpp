@@ -140,6 +140,6 @@ TEST_CASE("renewed public copies change nothing but rounding", "[gossip]") {
     if (!is_shown(name)) continue;
     INFO(name);
     CHECK(distance_from_oracle(comm, {scheme_named("choco-sgd"), *topology, *compressor},
-                               {.plan = gossip_plan(), .choco = {.resync_every = 2}}) < 1e-5);
+                               {.plan = gossip_plan(), .mixer = {.resync_every = 2}}) < 1e-5);
   }
 }

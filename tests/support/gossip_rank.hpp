@@ -21,7 +21,7 @@ namespace eqt::test {
 struct GossipSetup {
   pipeline::PlanOptions plan = {};
   bool overlap = false;
-  gossip::MixerOptions choco = {};
+  gossip::MixerOptions mixer = {};
 };
 
 /// Damping, and the gamma that a run without synchronization.consensus_step would take.
@@ -122,8 +122,9 @@ class GossipRank {
   static std::unique_ptr<gossip::Mixer> make_mixer(const GossipScheme& scheme,
                                                    const gossip::MixerParts& parts,
                                                    std::size_t count, const GossipSetup& setup) {
-    if (scheme.mixing == Mixing::choco) return gossip::make_choco_mixer(parts, count, setup.choco);
-    if (scheme.mixing == Mixing::squeeze) return gossip::make_squeeze_mixer(parts, count);
+    if (scheme.mixing == Mixing::choco) return gossip::make_choco_mixer(parts, count, setup.mixer);
+    if (scheme.mixing == Mixing::squeeze)
+      return gossip::make_squeeze_mixer(parts, count, setup.mixer);
     return gossip::make_plain_mixer(parts);
   }
 

@@ -125,20 +125,39 @@ int Executor::zero_point(int node) const {
 
 std::size_t Executor::chunk(int node) const { return chunks_[static_cast<std::size_t>(node)]; }
 
-void Executor::set_parameters(std::span<const float> parameters, StepId step) {
+void Executor::set_parameters(std::span<const float> parameters, Pass pass, StepId step) {
   EQT_CHECK(parameters.size() == total_count(plan_.parameters), "{} parameters", parameters.size());
   parameters_ = parameters;
-  const auto set = [&](std::size_t b) {
-    try {
-      layers_[b].convolution.set_weights(values(plan_.branches[b].weight), clips());
-    } catch (const Error& error) {
-      fail(error.kind(), "step {}, {}: {}", step, plan_.branches[b].name, error.what());
-    }
-  };
+  step_ = step;
+  if (pass == Pass::evaluation) release();
   const std::size_t parts = threads_.count();
   threads_.run(parts, [&](std::size_t part) {
-    for (std::size_t b = part; b < layers_.size(); b += parts) set(b);
+    for (std::size_t b = part; b < layers_.size(); b += parts)
+      if (!layers_[b].is_rounded) set_weights(b, values(plan_.branches[b].weight));
   });
+}
+
+void Executor::set_weights(std::size_t b, std::span<const float> weights) {
+  try {
+    layers_[b].convolution.set_weights(weights, clips());
+  } catch (const Error& error) {
+    fail(error.kind(), "step {}, {}: {}", step_, plan_.branches[b].name, error.what());
+  }
+}
+
+std::optional<RoundedRows> Executor::round(std::size_t slice, std::span<const float> values,
+                                           StepId step) {
+  step_ = step;
+  const auto branch = std::ranges::find(plan_.branches, slice, &Branch::weight);
+  if (branch == plan_.branches.end()) return {};
+  const auto b = static_cast<std::size_t>(branch - plan_.branches.begin());
+  set_weights(b, values);
+  layers_[b].is_rounded = true;
+  return layers_[b].convolution.weights();
+}
+
+void Executor::release() {
+  for (Layer& layer : layers_) layer.is_rounded = false;
 }
 
 void Executor::prepare(std::size_t samples, Pass pass) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 
 #include "core/flat_buffer.hpp"
 #include "core/random.hpp"
+#include "core/rounded_rows.hpp"
 #include "core/worker_threads.hpp"
 #include "int8/convolution.hpp"
 #include "int8/quantize.hpp"
@@ -47,10 +49,15 @@ class Executor {
   const Plan& plan() const { return plan_; }
   int8::Kernels kernels() const { return kernels_; }
 
-  /// Quantizes the convolutions' weights; before a forward pass.
+  /// Quantizes the convolutions' weights, except those that round() has quantized if the pass is
+  /// one of training; before a forward pass.
   /// @param parameters  (d) in the order of plan().parameters, which must outlive the passes
   /// @throws Error{diverged} naming layer and step
-  void set_parameters(std::span<const float> parameters, StepId step);
+  void set_parameters(std::span<const float> parameters, Pass pass, StepId step);
+
+  /// WeightRounding's.
+  std::optional<RoundedRows> round(std::size_t slice, std::span<const float> values, StepId step);
+  void release();
 
   /// Means over the last node's pixels (n, c), valid until the next pass. Training normalizes by
   /// the batch and updates the running statistics in `buffers`.
@@ -80,6 +87,7 @@ class Executor {
     std::unique_ptr<Norm> norm;
     std::vector<double> bias_sums;  // (lanes, channels) of errors, if the bias has a gradient
     float error_range = 0;          // that all samples share; 0: each has its own
+    bool is_rounded = false;        // by round()
   };
 
   /// What a thread needs for itself.
@@ -112,6 +120,7 @@ class Executor {
     in_order,    // one sum for all
   };
 
+  void set_weights(std::size_t branch, std::span<const float> weights);
   void make_room(Room& room, std::size_t samples, std::size_t channels);
   /// Calls work(lane) for each lane, with as many threads as there are.
   template <typename Work>

@@ -45,7 +45,7 @@ std::vector<std::int64_t> strides_of(const TensorSlice& slice) {
   return weights::row_major_strides(shape);
 }
 
-class Int8Replica final : public Replica {
+class Int8Replica final : public Replica, public WeightRounding {
  public:
   Int8Replica(const ModelOptions& options, int8::Kernels kernels, int threads)
       : options_(options),
@@ -82,6 +82,11 @@ class Int8Replica final : public Replica {
                    .saved_bytes = saved_bytes(plan(), batch_size),
                    .clipped_values = executor_.clipped()};
   }
+  WeightRounding* weight_rounding() override { return this; }
+  std::optional<RoundedRows> round(std::size_t slice, std::span<const float> values) override {
+    return executor_.round(slice, values, batches_);
+  }
+  void release() override { executor_.release(); }
   void set_rank(Rank rank) override { rank_ = rank; }
   void visit_state(StateVisitor& visitor, Across models) override;
   void save_weights(const std::string& path) const override {
@@ -142,7 +147,7 @@ double Int8Replica::forward_backward(const data::Batch& batch, const SliceReady&
   const SliceReady ready = [&](std::size_t slice) {
     if (on_ready) on_ready(slice);
   };
-  executor_.set_parameters(parameters_.span(), batches_);
+  executor_.set_parameters(parameters_.span(), Pass::training, batches_);
   const auto means = executor_.forward({pictures_of(batch), pictures_, frame_, share},
                                        Pass::training, buffers_.span(), batches_);
   for (std::uint64_t& counter : counters_) ++counter;
@@ -207,7 +212,7 @@ void Int8Replica::classify_backward(std::span<const float> means, const SliceRea
 void Int8Replica::run(const data::Batch& batch) {
   const auto pictures = pictures_of(batch);
   const std::size_t n = batch.size(), values_of_one = pictures_.values();
-  executor_.set_parameters(parameters_.span(), batches_);
+  executor_.set_parameters(parameters_.span(), Pass::evaluation, batches_);
   mean_errors_.clear();  // used for the means of all samples
   for (std::size_t first = 0; first < n; first += kEvaluated) {
     const std::size_t some = std::min(kEvaluated, n - first);

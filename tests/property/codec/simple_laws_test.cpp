@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws that hold for every input: int8, natural, signsgd, ef-signsgd and onebit.
+// Laws that hold for every input: int8, int8-channels, natural, signsgd, ef-signsgd and onebit.
 
 #include <limits>
 
@@ -18,6 +18,7 @@ Codecs all_codecs() {
   Codecs codecs;
   codecs.push_back(make_compressor("int8"));
   codecs.push_back(make_compressor("int8", {.bucket_size = 24}));
+  codecs.push_back(make_compressor("int8-channels"));
   codecs.push_back(make_compressor("natural"));
   codecs.push_back(make_compressor("signsgd"));
   codecs.push_back(make_compressor("ef-signsgd"));

@@ -89,6 +89,74 @@ TEST_CASE("cutting at a bucket changes no byte", "[int8]") {
   REQUIRE(joined == encode(*codec, values));
 }
 
+TEST_CASE("int8-channels is int8 with the rows as buckets", "[int8]") {
+  const auto codec = make_compressor("int8-channels");
+  struct Case {
+    std::size_t rows, columns;
+    bool own_steps;
+  };
+  for (const auto& [rows, columns, own_steps] :
+       {Case{16, 27, true}, Case{1, 5, true}, Case{3, 8, true}, Case{40, 7, false},
+        Case{100, 1, false}, Case{64, 576, true}}) {
+    const auto values = gaussian(rows * columns);
+    Workspace workspace;
+    Bytes payload(codec->max_payload_bytes(values.size()));
+    payload.resize(codec->encode(
+        values, {.key = {}, .shared_scale = {}, .density = {}, .rows = rows}, workspace, payload));
+    const std::size_t bucket = own_steps ? columns : values.size();
+    INFO(rows << " x " << columns);
+    CHECK(payload == encode(*int8(bucket), values));
+    CHECK(decode(*codec, payload, values.size()) == decode(*int8(bucket), payload, values.size()));
+  }
+  // A vector has one step.
+  CHECK(encode(*codec, gaussian(30)) == encode(*int8(30), gaussian(30)));
+}
+
+TEST_CASE("int8-channels sends rounded rows as they are", "[int8]") {
+  const auto codec = make_compressor("int8-channels");
+  const std::vector<float> values(16, 100.0f);  // not what is sent
+  std::vector<std::int8_t> rounded(16);
+  for (std::size_t i = 0; i < 16; ++i) rounded[i] = static_cast<std::int8_t>(i * 16 - 120);
+  const std::vector<float> scales = {0.5f, 2.0f};
+  Workspace workspace;
+  Bytes payload(codec->max_payload_bytes(16));
+  payload.resize(codec->encode(values,
+                               {.key = {},
+                                .shared_scale = {},
+                                .density = {},
+                                .rows = 2,
+                                .rounded = RoundedRows{rounded, scales}},
+                               workspace, payload));
+  REQUIRE(payload.size() == 16 + 2 * sizeof(float));
+  const auto decoded = decode(*codec, payload, 16);
+  for (std::size_t i = 0; i < 16; ++i)
+    CHECK(decoded[i] == scales[i / 8] * static_cast<float>(rounded[i]));
+}
+
+TEST_CASE("int8-channels rejects lengths, steps and integers that are impossible", "[int8]") {
+  const auto codec = make_compressor("int8-channels");
+  const auto values = gaussian(48);
+  Workspace workspace;
+  Bytes good(codec->max_payload_bytes(48));
+  good.resize(codec->encode(values, {.key = {}, .shared_scale = {}, .density = {}, .rows = 3},
+                            workspace, good));
+  for (std::size_t size = 0; size < 48 + 9 * sizeof(float); ++size) {
+    Bytes other = good;
+    other.resize(size);
+    const std::size_t rows = (std::max<std::size_t>(size, 48) - 48) / sizeof(float);
+    const bool possible = size % 4 == 0 && rows > 0 && 48 % rows == 0 && 48 / rows >= 8;
+    if (!possible) refusal(Kind::wire, [&] { decode(*codec, other, 48); });
+  }
+  Bytes bad = good;
+  store(bad.data() + 20, -1.0f);  // the second row's
+  CHECK(contains(refusal(Kind::wire, [&] { decode(*codec, bad, 48); }), "from 16 on"));
+  bad = good;
+  bad.back() = std::byte{0x80};
+  CHECK(contains(refusal(Kind::wire, [&] { decode(*codec, bad, 48); }), "-128"));
+  CHECK(decode(*codec, {}, 0).empty());
+  refusal(Kind::wire, [&] { decode(*codec, Bytes(4), 0); });
+}
+
 TEST_CASE("int8 rejects invalid steps and integers", "[int8]") {
   const auto codec = int8(10);
   for (const std::size_t count : {1u, 10u, 11u, 40u, 45u}) {

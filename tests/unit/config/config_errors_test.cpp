@@ -96,7 +96,7 @@ TEST_CASE("emulated compute that is not a time is refused", "[config]") {
 TEST_CASE("an unknown name shows the nearest and the list", "[config]") {
   CHECK_THAT(rejection(R"({"compressor": {"name": "elastiqant"}})"),
              Contains("compressor.name") && Contains("nearest is \"elastiquant\"") &&
-                 Contains("none, fp16, bf16, int8, qsgd, qsgd-v"));
+                 Contains("none, fp16, bf16, int8, int8-channels, qsgd, qsgd-v"));
   CHECK_THAT(rejection(R"({"model": {"name": "ResNet-20"}})"), Contains("nearest is \"resnet20\""));
   CHECK_THAT(rejection(R"({"device": "cuda"})"), Contains("\"cuda\"") && Contains("\"cpu\""));
   CHECK_THAT(rejection(R"({"compressor": {"name": "quick-silver"}})"), Contains("unknown name"));

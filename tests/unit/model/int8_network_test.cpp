@@ -159,6 +159,52 @@ TEST_CASE("8-bit evaluation does not depend on the batch") {
   CHECK(std::ranges::equal(one.get<float>(), all.get<float>().subspan(180, 10)));
 }
 
+TEST_CASE("an 8-bit network trains with weights that were rounded for it, until it is released") {
+  const ModelOptions options = rounded(options_of(models::resnet20));
+  const auto replica = make_int8_replica(options), other = make_int8_replica(options);
+  WeightRounding* const network = replica->weight_rounding();
+  REQUIRE(network != nullptr);
+  const auto batch = stripes(4, 1);
+  // The other network's own weights.
+  std::size_t count = 0;
+  for (std::size_t s = 0; s < other->layout().size(); ++s) {
+    const TensorSlice& slice = other->layout()[s];
+    const auto weights = other->parameters().subspan(slice.offset, slice.count);
+    const bool convolves = slice.shape.size() == 4;
+    if (convolves)
+      for (std::size_t i = 0; i < weights.size(); ++i)
+        weights[i] = 0.5f * weights[i] + 0.001f * static_cast<float>(i % 7);
+    const auto rows = network->round(s, weights);
+    REQUIRE(rows.has_value() == convolves);
+    if (!convolves) continue;
+    ++count;
+    REQUIRE(rows->values.size() == slice.count);
+    REQUIRE(rows->scales.size() == static_cast<std::size_t>(slice.shape.front()));
+    const std::size_t columns = slice.count / rows->scales.size();
+    for (std::size_t i = 0; i < slice.count; ++i)
+      CHECK(std::abs(rows->scales[i / columns] * static_cast<float>(rows->values[i]) -
+                     weights[i]) <= 0.501f * rows->scales[i / columns]);
+  }
+  CHECK(count == 21);
+  for (int part = 0; part < 2; ++part) {  // of an accumulated step
+    CHECK(replica->forward_backward(batch, {}) == other->forward_backward(batch, {}));
+    CHECK(copy_of(replica->gradient()) == copy_of(other->gradient()));
+  }
+  network->release();
+  CHECK(replica->forward_backward(batch, {}) != other->forward_backward(batch, {}));
+}
+
+TEST_CASE("weights that were rounded for a network are not those of an evaluation") {
+  const ModelOptions options = rounded(options_of(models::resnet20));
+  const auto replica = make_int8_replica(options);
+  const auto batch = stripes(4, 1);
+  const double loss = replica->evaluate(batch).loss();
+  const TensorSlice& slice = replica->layout()[3];
+  const std::vector<float> weights(slice.count, 0.125f);
+  REQUIRE(replica->weight_rounding()->round(3, weights));
+  CHECK(replica->evaluate(batch).loss() == loss);
+}
+
 TEST_CASE("a value that is not finite ends an 8-bit step with the layer and the step") {
   const auto replica = make_int8_replica(rounded(options_of(models::resnet20)));
   const TensorSlice& slice = replica->layout()[3];
