@@ -57,6 +57,7 @@ declare -A libraries=(
   [libarchive]="data"
   [isal]="metrics"
   [utf8proc]="text"
+  [onednn]="bench"
   [plugin]="codec"
   [interface]="c_interface"
   [highway]="codec collective core data int8 model optim"
@@ -82,6 +83,7 @@ library_of() {
     archive.h | archive_entry.h) echo libarchive ;;
     isa-l/*) echo isal ;;
     utf8proc.h) echo utf8proc ;;
+    oneapi/dnnl/* | omp.h) echo onednn ;;
     equant/compressor_plugin.h) echo plugin ;;
     equant/codec.h) echo interface ;;
     hwy/*) echo highway ;;

@@ -102,6 +102,27 @@ if(CMAKE_LIBRARY_ARCHITECTURE)
   list(APPEND CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/lib)
 endif()
 
+# Optional, for a comparison. Not by its find_package, which ends with an error where there is no OpenCL.
+# Version 3 has another interface; OpenMP's threads are those that onednn_library.cpp limits to one. Names of
+# the program come first in a sanitizer's process, which bench/onednn.cpp does not allow.
+find_library(EQT_ONEDNN_LIBRARY dnnl)
+find_package(OpenMP QUIET COMPONENTS CXX)
+if(EQT_ONEDNN_LIBRARY AND OpenMP_CXX_FOUND AND NOT EQT_SANITIZE)
+  set(CMAKE_REQUIRED_LIBRARIES ${EQT_ONEDNN_LIBRARY} OpenMP::OpenMP_CXX)
+  check_cxx_source_compiles(
+    "#include <oneapi/dnnl/dnnl.hpp>
+     #if DNNL_VERSION_MAJOR != 2 || DNNL_CPU_RUNTIME != DNNL_RUNTIME_OMP
+     #error
+     #endif
+     int main() { return dnnl::version()->major; }"
+    EQT_ONEDNN)
+  unset(CMAKE_REQUIRED_LIBRARIES)
+endif()
+if(EQT_ONEDNN)
+  add_library(eqt_found_onednn INTERFACE)
+  target_link_libraries(eqt_found_onednn INTERFACE ${EQT_ONEDNN_LIBRARY} OpenMP::OpenMP_CXX)
+endif()
+
 if(NOT EQT_TORCH)
   return()
 endif()

@@ -19,8 +19,9 @@ EQT_DATA_PACKAGES=(dataset-fashion-mnist)
 # gnuplot-nox: plots; without it there are only tables.
 EQT_TEST_PACKAGES=(python3 python3-torch python3-pil clang-format-14 clang libclang-rt-14-dev iproute2 procps
   gnuplot-nox)
-# libbenchmark-dev: the speed rows of tests/bench. iperf3: measures links.
-EQT_BENCH_PACKAGES=(libbenchmark-dev iperf3)
+# libbenchmark-dev: the speed rows of tests/bench. libdnnl-dev: oneDNN beside bench convolutions.
+# iperf3: measures links.
+EQT_BENCH_PACKAGES=(libbenchmark-dev libdnnl-dev iperf3)
 EQT_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user-static)
 # Unpacked into a folder, never installed.
 EQT_ARM64_LIBRARIES=(libhwy1 libhwy-dev libfmt9 libfmt-dev zlib1g zlib1g-dev libxxhash0 libxxhash-dev catch2 nlohmann-json3-dev

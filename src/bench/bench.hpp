@@ -52,6 +52,7 @@ struct BenchConvolutionsCommand {
 /// instruction, for the shapes of ResNet-20 and ResNet-18 on images of 32 x 32; prints a line each.
 /// @throws Error{usage} for kernels that this processor does not have; Error{bug} if a pass gives
 /// another result than plain loops
+/// or than oneDNN, if the program has that to time it in turn
 void run_bench_convolutions(const BenchConvolutionsCommand& command);
 
 }  // namespace eqt::bench

@@ -2,16 +2,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "bench/bench.hpp"
+#include "bench/layer.hpp"
+#include "bench/onednn.hpp"
+#include "bench/turns.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
-#include "core/flat_buffer.hpp"
-#include "core/random.hpp"
 #include "int8/convolution.hpp"
 
 namespace eqt::bench {
@@ -30,96 +35,23 @@ constexpr ConvolutionShape kShapes[] = {
     {8, 8, 256, 256, 3, 1},  {4, 4, 512, 512, 3, 1},
 };
 
-constexpr const char* kPasses[] = {"forward", "dX", "dW"};
-constexpr std::size_t kPassCount = std::size(kPasses);
+constexpr std::array kOperands = {Operands::int8, Operands::bf16, Operands::f32};
+constexpr const char* kOperandNames[] = {"int8", "bf16", "f32"};
+constexpr const char* kPassKeys[] = {"forward", "dx", "dw"};
 
-std::vector<std::int8_t> integers(std::size_t count, std::uint64_t seed) {
-  const RandomStream stream({seed, 0, 0, static_cast<std::uint32_t>(RandomPurpose::synthetic)});
-  std::vector<std::int8_t> q(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto index = static_cast<std::uint32_t>(i);
-    q[i] = static_cast<std::int8_t>(static_cast<int>(stream.bounded(index, 255)) - 127);
-  }
-  return q;
-}
-
-/// One layer with the operands and results of all passes.
-class Layer {
- public:
-  Layer(const ConvolutionShape& shape, Kernels kernels, int samples)
-      : convolution_(shape, kernels),
-        x_(integers(at(samples) * shape.in_count(), 1)),
-        error_(integers(at(samples) * shape.out_count(), 2)),
-        scales_(at(samples)),
-        results_{std::vector<float>(error_.size()), std::vector<float>(x_.size()),
-                 std::vector<float>(shape.weight_count())},
-        scratch_bytes_(convolution_.scratch_bytes(samples)),
-        scratch_(make_long_array<std::byte>(scratch_bytes_)) {
-    std::vector<float> weights;
-    for (const std::int8_t q : integers(shape.weight_count(), 3))
-      weights.push_back(static_cast<float>(q));
-    convolution_.set_weights(weights);
-    for (int n = 0; n < samples; ++n) scales_[at(n)] = 1e-3f * static_cast<float>(n + 1);
-  }
-
-  void run(std::size_t pass) {
-    const std::span scratch(scratch_.get(), scratch_bytes_);
-    std::vector<float>& result = results_[pass];
-    if (pass == 0)
-      convolution_.forward(x_, -128, scales_, result, scratch);
-    else if (pass == 1)
-      convolution_.backward_input(error_, scales_, result, scratch);
-    else
-      convolution_.add_weight_gradient(x_, -128, scales_, error_, scales_, result, scratch);
-  }
-  const std::vector<float>& result(std::size_t pass) const { return results_[pass]; }
-
- private:
-  static std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
-  Convolution convolution_;
-  std::vector<std::int8_t> x_, error_;
-  std::vector<float> scales_;
-  std::vector<float> results_[kPassCount];
-  std::size_t scratch_bytes_;
-  LongArray<std::byte> scratch_;
-};
-
-std::string describe(const ConvolutionShape& s) {
-  return fmt::format("{0} x {0} {1} -> {2}, {3} / {4}", s.height, s.in_channels, s.out_channels,
-                     s.kernel, s.stride);
-}
-
-void verify(const ConvolutionShape& shape, Kernels kernels) {
-  constexpr int kSamples = 2;
-  Layer layer(shape, kernels, kSamples), plain(shape, Kernels::scalar, kSamples);
-  for (std::size_t pass = 0; pass < kPassCount; ++pass) {
-    layer.run(pass);
-    plain.run(pass);
-    if (layer.result(pass) != plain.result(pass))
-      fail(Kind::bug, "convolution {} with {}: expected {} as plain loops give it, found another",
-           describe(shape), name_of(kernels), kPasses[pass]);
-  }
-}
-
-/// The fastest of the passes in `seconds`, by the time of this thread: what others take of a core
-/// only makes passes slower. @return [1e9 multiply-adds / s]
-template <typename Work>
-double gmac_per_second(double macs, double seconds, Work work) {
+/// The fastest of the calls in `seconds`, by the time of this thread: what others take of a core
+/// only makes them slower. @return [1e9 multiply-adds / s]
+double peak_of(Kernels kernels, double seconds) {
+  constexpr std::size_t kRepetitions = 50000;
+  const auto macs = static_cast<double>(int8::repeat_product(kernels, kRepetitions));
   double best = 0;
   const Stopwatch total;
   do {
     const WorkStopwatch watch;
-    work();
+    int8::repeat_product(kernels, kRepetitions);
     best = std::max(best, macs / watch.seconds() * 1e-9);
   } while (total.seconds() < seconds);
   return best;
-}
-
-double peak_of(Kernels kernels, double seconds) {
-  constexpr std::size_t kRepetitions = 50000;
-  const auto macs = static_cast<double>(int8::repeat_product(kernels, kRepetitions));
-  return gmac_per_second(macs, seconds, [&] { int8::repeat_product(kernels, kRepetitions); });
 }
 
 std::vector<Kernels> chosen(const std::vector<std::string>& names) {
@@ -139,15 +71,57 @@ std::vector<Kernels> chosen(const std::vector<std::string>& names) {
   return names.empty() ? all : kernels;
 }
 
+/// One pass: 1e9 multiply-adds a second of ours, and of oneDNN where it has the pass.
+struct Speeds {
+  double ours = 0;
+  struct Other {
+    double gmac_s = 0;
+    std::string implementation;
+  };
+  std::optional<Other> others[kOperands.size()];
+};
+
 struct Row {
   ConvolutionShape shape;
   Kernels kernels;
   int samples;
   double peak;
-  double gmac_s[kPassCount];
+  Speeds passes[kPasses.size()];
 };
 
-void print_json(const Row& row) {
+Speeds measure(Layer& layer, Pass pass, const BenchConvolutionsCommand& command,
+               const ConvolutionShape& shape, OneDnn* onednn) {
+  std::vector<std::function<void()>> works = {[&] { layer.run(pass); }};
+  std::vector<std::unique_ptr<OneDnnPass>> others(kOperands.size());
+  for (std::size_t i = 0; onednn && i < kOperands.size(); ++i) {
+    others[i] = onednn->pass(shape, command.samples, pass, kOperands[i], layer.integers());
+    if (others[i]) works.push_back([other = others[i].get()] { other->run(); });
+  }
+  const std::vector<double> seconds = median_seconds_in_turn(works, command.seconds);
+  const double macs = 1e-9 * static_cast<double>(shape.macs()) * command.samples;
+  Speeds speeds{.ours = macs / seconds[0], .others = {}};
+  std::size_t work = 1;
+  for (std::size_t i = 0; i < others.size(); ++i)
+    if (others[i]) speeds.others[i] = {macs / seconds[work++], others[i]->implementation()};
+  return speeds;
+}
+
+Row measure(const ConvolutionShape& shape, Kernels kernels, const BenchConvolutionsCommand& command,
+            OneDnn* onednn) {
+  std::vector<float> scales;
+  for (int n = 0; n < command.samples; ++n) scales.push_back(1e-3f * static_cast<float>(n + 1));
+  Layer layer(shape, kernels, scales);
+  Row row{.shape = shape,
+          .kernels = kernels,
+          .samples = command.samples,
+          .peak = peak_of(kernels, command.seconds),
+          .passes = {}};
+  for (std::size_t i = 0; i < kPasses.size(); ++i)
+    row.passes[i] = measure(layer, kPasses[i], command, shape, onednn);
+  return row;
+}
+
+void print_json(const Row& row, const OneDnn* onednn) {
   nlohmann::ordered_json line = {{"kernels", name_of(row.kernels)},
                                  {"height", row.shape.height},
                                  {"width", row.shape.width},
@@ -156,47 +130,83 @@ void print_json(const Row& row) {
                                  {"kernel", row.shape.kernel},
                                  {"stride", row.shape.stride},
                                  {"samples", row.samples},
-                                 {"forward_gmac_s", row.gmac_s[0]},
-                                 {"dx_gmac_s", row.gmac_s[1]},
-                                 {"dw_gmac_s", row.gmac_s[2]},
+                                 {"forward_gmac_s", row.passes[0].ours},
+                                 {"dx_gmac_s", row.passes[1].ours},
+                                 {"dw_gmac_s", row.passes[2].ours},
                                  {"peak_gmac_s", row.peak}};
+  if (onednn) {
+    auto& beside = line["onednn"];
+    beside = {{"version", onednn->version()}, {"instructions", onednn->instructions()}};
+    for (std::size_t pass = 0; pass < kPasses.size(); ++pass)
+      for (std::size_t i = 0; i < kOperands.size(); ++i)
+        if (const auto& other = row.passes[pass].others[i])
+          beside[kPassKeys[pass]][kOperandNames[i]] = {
+              {"gmac_s", other->gmac_s},
+              {"ratio", row.passes[pass].ours / other->gmac_s},
+              {"implementation", other->implementation}};
+  }
   fmt::print("{}\n", line.dump());
 }
 
-void print_head(int samples) {
+void print_head(int samples, const OneDnn* onednn) {
   fmt::print(
       "8-bit convolutions, {} samples a call, one thread. GMAC/s: 1e9 multiply-adds a second,\n"
-      "those with the frame's zeros included; share: of the instruction repeated on registers.\n\n"
-      "{:<12} {:<26} {:>7} {:>5}  {:>7} {:>5}  {:>7} {:>5}  {:>7}\n",
-      samples, "kernels", "image, channels, kernel", kPasses[0], "share", kPasses[1], "share",
-      kPasses[2], "share", "peak");
+      "those with the frame's zeros included, medians; share: of the instruction repeated on\n"
+      "registers.\n",
+      samples);
+  if (onednn)
+    fmt::print(
+        "oneDNN {} with {} is timed in turn with the row above it, in the fastest of\n"
+        "its layouts and algorithms; x: how many times as fast ours is with its 8 bits. It leaves\n"
+        "products with the frame out. Without VNNI its 8-bit sums may saturate at 16 bits.\n",
+        onednn->version(), onednn->instructions());
+  else
+    fmt::print(
+        "Not beside oneDNN, which this program was built without: install Debian's libdnnl-dev,\n"
+        "then configure and build again.\n");
+  fmt::print("\n{:<12} {:<26} {:>7} {:>5}  {:>7} {:>5}  {:>7} {:>5}  {:>7}\n", "kernels",
+             "image, channels, kernel", "forward", "share", "dX", "share", "dW", "share", "peak");
 }
 
 void print_row(const Row& row) {
   fmt::print("{:<12} {:<26}", name_of(row.kernels), describe(row.shape));
-  for (const double speed : row.gmac_s)
-    fmt::print(" {:>7.1f} {:>4.0f}% ", speed, 100 * speed / row.peak);
+  for (const Speeds& speeds : row.passes)
+    fmt::print(" {:>7.1f} {:>4.0f}% ", speeds.ours, 100 * speeds.ours / row.peak);
   fmt::print(" {:>7.1f}\n", row.peak);
+}
+
+void print_others(const Row& row) {
+  for (std::size_t i = 0; i < kOperands.size(); ++i) {
+    std::string line =
+        fmt::format("{:<12} {:<26}", "", fmt::format("  oneDNN {}", kOperandNames[i]));
+    bool any = false;
+    for (const Speeds& speeds : row.passes) {
+      const auto& other = speeds.others[i];
+      any = any || other;
+      line += other
+                  ? fmt::format(" {:>7.1f} {:>4.2f}x ", other->gmac_s, speeds.ours / other->gmac_s)
+                  : fmt::format(" {:>7} {:>5} ", "-", "-");
+    }
+    if (any) fmt::print("{}\n", line);
+  }
 }
 
 }  // namespace
 
 void run_bench_convolutions(const BenchConvolutionsCommand& command) {
   const std::vector<Kernels> all = chosen(command.kernels);
-  if (!command.json) print_head(command.samples);
+  if (all.empty()) return;
+  // A process has oneDNN with one set of instructions: it stands beside the first kernels.
+  const std::unique_ptr<OneDnn> onednn = load_onednn(all.front());
+  if (!command.json) print_head(command.samples, onednn.get());
   for (const Kernels kernels : all) {
+    OneDnn* const beside = kernels == all.front() ? onednn.get() : nullptr;
     for (const ConvolutionShape& shape : kShapes) {
-      verify(shape, kernels);
-      Layer layer(shape, kernels, command.samples);
-      Row row{.shape = shape,
-              .kernels = kernels,
-              .samples = command.samples,
-              .peak = peak_of(kernels, command.seconds),
-              .gmac_s = {}};
-      const double macs = static_cast<double>(shape.macs()) * command.samples;
-      for (std::size_t pass = 0; pass < kPassCount; ++pass)
-        row.gmac_s[pass] = gmac_per_second(macs, command.seconds, [&] { layer.run(pass); });
-      command.json ? print_json(row) : print_row(row);
+      require_plain_results(shape, kernels);
+      if (beside) require_same_results(shape, kernels, *beside);
+      const Row row = measure(shape, kernels, command, beside);
+      command.json ? print_json(row, beside) : print_row(row);
+      if (beside && !command.json) print_others(row);
       std::fflush(stdout);
     }
   }

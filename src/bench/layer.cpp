@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/layer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "core/error.hpp"
+#include "core/random.hpp"
+
+namespace eqt::bench {
+namespace {
+
+using int8::ConvolutionShape;
+using int8::Kernels;
+
+constexpr const char* title_of(Pass pass) {
+  return pass == Pass::forward ? "forward" : pass == Pass::backward_input ? "dX" : "dW";
+}
+
+/// In [-127, 127].
+std::vector<std::int8_t> random_integers(std::size_t count, std::uint64_t seed) {
+  const RandomStream stream({seed, 0, 0, static_cast<std::uint32_t>(RandomPurpose::synthetic)});
+  std::vector<std::int8_t> q(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto index = static_cast<std::uint32_t>(i);
+    q[i] = static_cast<std::int8_t>(static_cast<int>(stream.bounded(index, 255)) - 127);
+  }
+  return q;
+}
+
+/// The largest of every output channel is 127, so that their scales are 1.
+std::vector<std::int8_t> weights_of(const ConvolutionShape& shape) {
+  std::vector<std::int8_t> q = random_integers(shape.weight_count(), 3);
+  const auto channels = static_cast<std::size_t>(shape.out_channels);
+  for (std::size_t o = 0; o < channels; ++o) q[o * q.size() / channels] = 127;
+  return q;
+}
+
+/// Of the largest value: rounding of operands, products or sums stays below it, a mistake does not.
+double tolerance_of(Operands operands) {
+  if (operands == Operands::int8) return 0;
+  return operands == Operands::bf16 ? 1e-2 : 1e-4;
+}
+
+bool near(std::span<const float> a, std::span<const float> b, double tolerance) {
+  double largest = 0, difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(a[i])));
+    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
+  }
+  return a.size() == b.size() && difference <= tolerance * largest;
+}
+
+}  // namespace
+
+Layer::Layer(const ConvolutionShape& shape, Kernels kernels, std::vector<float> scales, bool small)
+    : convolution_(shape, kernels),
+      scales_(std::move(scales)),
+      x_(random_integers(scales_.size() * shape.in_count(), 1)),
+      error_(random_integers(scales_.size() * shape.out_count(), 2)),
+      weights_(weights_of(shape)),
+      results_{std::vector<float>(error_.size()), std::vector<float>(x_.size()),
+               std::vector<float>(shape.weight_count())},
+      scratch_bytes_(convolution_.scratch_bytes(static_cast<int>(scales_.size()))),
+      scratch_(make_long_array<std::byte>(scratch_bytes_)) {
+  if (small)
+    for (std::int8_t& q : x_) q = static_cast<std::int8_t>(-1 - std::abs(q));
+  convolution_.set_weights(std::vector<float>(weights_.begin(), weights_.end()));
+}
+
+void Layer::run(Pass pass) {
+  const std::span scratch(scratch_.get(), scratch_bytes_);
+  std::vector<float>& result = results_[index(pass)];
+  if (pass == Pass::forward)
+    convolution_.forward(x_, -128, scales_, result, scratch);
+  else if (pass == Pass::backward_input)
+    convolution_.backward_input(error_, scales_, result, scratch);
+  else
+    convolution_.add_weight_gradient(x_, -128, scales_, error_, scales_, result, scratch);
+}
+
+std::string describe(const ConvolutionShape& s) {
+  return fmt::format("{0} x {0} {1} -> {2}, {3} / {4}", s.height, s.in_channels, s.out_channels,
+                     s.kernel, s.stride);
+}
+
+void require_plain_results(const ConvolutionShape& shape, Kernels kernels) {
+  const std::vector<float> scales = {1e-3f, 2e-3f};
+  Layer layer(shape, kernels, scales), plain(shape, Kernels::scalar, scales);
+  for (const Pass pass : kPasses) {
+    layer.run(pass);
+    plain.run(pass);
+    if (layer.result(pass) != plain.result(pass))
+      fail(Kind::bug, "convolution {} with {}: expected {} as plain loops give it, found another",
+           describe(shape), name_of(kernels), title_of(pass));
+  }
+}
+
+void require_same_results(const ConvolutionShape& shape, Kernels kernels, OneDnn& onednn) {
+  Layer layer(shape, kernels, {1, 1}, true);
+  for (const Pass pass : kPasses) {
+    layer.run(pass);
+    for (const Operands operands : {Operands::int8, Operands::bf16, Operands::f32}) {
+      const auto other = onednn.pass(shape, 2, pass, operands, layer.integers());
+      if (!other) continue;
+      other->run();
+      if (!near(layer.result(pass), other->result(), tolerance_of(operands)))
+        fail(Kind::bug,
+             "convolution {} with {}: expected {} as oneDNN's {} gives it, found another",
+             describe(shape), name_of(kernels), title_of(pass), other->implementation());
+    }
+  }
+}
+
+}  // namespace eqt::bench
