@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The whole program, as users run it. Each script is one test; e2e/lib.sh has their functions.
 
-# These compare with float32, train networks of their own or look for LibTorch. What a program without it does
-# in their place is in without_torch.sh, which runs where both are built.
+# These train networks of their own, compare with LibTorch or look for it. What a program without it does in their
+# place is in without_torch.sh, which runs where both are built.
 set(need_torch after_training arrays ddp_hook debian_packages divergence doctor emulated export_model fine_tuning
     gossip_failures int8 local_data memory own_network progress signals simulate tasks text weights chaos)
 
@@ -14,7 +14,7 @@ function(eqt_e2e_test script timeout)  # further arguments are the script's
   add_test(NAME e2e.${name} COMMAND ${PROJECT_SOURCE_DIR}/tests/e2e/${script}.sh ${ARGN})
   set_tests_properties(e2e.${name} PROPERTIES LABELS e2e TIMEOUT ${timeout} PROCESSORS 1
     SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]"
-    ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>;EQT_BUILD_DIR=${PROJECT_BINARY_DIR};EQT_PRECISION=$<IF:$<BOOL:${EQT_TORCH}>,fp32,int8>;${EQT_MPI_ENVIRONMENT}")
+    ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>;EQT_BUILD_DIR=${PROJECT_BINARY_DIR};${EQT_MPI_ENVIRONMENT}")
 endfunction()
 
 eqt_e2e_test(learns 120)

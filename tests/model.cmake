@@ -4,6 +4,8 @@ eqt_test(model_parts_unit LABEL unit LINK eqt_model eqt_hwy
   SOURCES unit/model/encoder_shape_test.cpp unit/model/mixup_test.cpp unit/model/norm_kernels_test.cpp)
 eqt_test(int8_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8
   SOURCES unit/model/int8_layers_test.cpp unit/model/int8_network_test.cpp)
+eqt_test(float32_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8
+  SOURCES unit/model/float_convolution_test.cpp unit/model/float32_network_test.cpp)
 eqt_test(int8_norm_unit LABEL unit LINK eqt_model eqt_int8 eqt_hwy
   SOURCES unit/model/float_gradient_test.cpp unit/model/int8_norm_test.cpp support/norm_oracle.cpp)
 if(NOT TARGET eqt_torch)
@@ -12,7 +14,8 @@ endif()
 
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_networks eqt_hwy
   SOURCES unit/model/bert_test.cpp unit/model/bf16_test.cpp unit/model/emulated_replica_test.cpp
-          unit/model/export_test.cpp unit/model/frozen_test.cpp unit/model/int8_beside_torch_test.cpp
+          unit/model/export_test.cpp unit/model/float32_beside_torch_test.cpp
+          unit/model/frozen_test.cpp unit/model/int8_beside_torch_test.cpp
           unit/model/plain_network_test.cpp unit/model/replica_test.cpp unit/model/weights_test.cpp)
 # Separate, because it does not use the torch-free interface.
 eqt_test(model_torch LABEL unit LINK eqt_networks eqt_torch eqt_hwy

@@ -10,6 +10,7 @@
 
 #include "analyze/measured.hpp"
 #include "analyze/table.hpp"
+#include "model/bf16.hpp"
 #include "report/read_run.hpp"
 #include "theory/memory.hpp"
 #include "theory/paper_energy.hpp"
@@ -35,6 +36,11 @@ constexpr Kind kKinds[] = {{model::Precision::fp32, theory::Precision::float32, 
 // What theory counts does not depend on the normalization; what networks keep does.
 constexpr std::string_view kModels[] = {"resnet20", "resnet54", "vgg11"};
 constexpr std::string_view kNorms[] = {"batchnorm", "range-evonorm"};
+
+bool computes(const Kind& kind) {
+  return kind.precision != model::Precision::bf16 ||
+         model::bf16_arithmetic() != model::Bf16Arithmetic::none;
+}
 
 double mebibytes(std::uint64_t bytes) { return static_cast<double>(bytes) / theory::kMebibyte; }
 
@@ -226,7 +232,7 @@ void run_measured_memory(const AnalyzeMemoryCommand& command) {
   for (const std::string_view model : kModels)
     for (const std::string_view norm : kNorms)
       for (const Kind& kind : kKinds)
-        rows.push_back(memory_row(model, norm, kind, command.batch_size));
+        if (computes(kind)) rows.push_back(memory_row(model, norm, kind, command.batch_size));
   if (command.output.json) {
     print_rows(rows, {}, true);
   } else {

@@ -8,6 +8,7 @@
 namespace eqt::model {
 
 enum class Bf16Arithmetic {
+  none,     // a build without LibTorch
   native,   // products of bf16, sums in float32
   storage,  // images are kept in bf16; convolutions compute in float32
 };
@@ -17,7 +18,7 @@ enum class Bf16Arithmetic {
 /// storage, for tests.
 Bf16Arithmetic bf16_arithmetic();
 
-/// "bf16 products, float32 sums" or "float32, images kept in bf16".
+/// "bf16 products, float32 sums", "float32, images kept in bf16" or "none in this build".
 std::string_view describe(Bf16Arithmetic arithmetic);
 
 }  // namespace eqt::model

@@ -116,7 +116,7 @@ Frame frame_of(const ModelRow& model, const data::ImageShape& images);
 
 /// Small pictures get the frame of frame_of().
 /// @throws Error{usage} for an input or options that the network cannot take, and in a build
-/// without LibTorch for every precision but int8
+/// without LibTorch for bf16
 std::unique_ptr<Replica> make_replica(const ModelOptions& options);
 
 /// A network for its layout and its initial parameters alone, which is never run.

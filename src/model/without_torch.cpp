@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the networks of torch/ are in a build without LibTorch (EQT_TORCH=OFF): 8-bit training by
-// precision/ alone.
+// What the networks of torch/ are in a build without LibTorch (EQT_TORCH=OFF): training by
+// precision/ alone, with 8-bit or float32 operands.
 
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 #include "model/linear_algebra.hpp"
 #include "model/model_options.hpp"
 #include "model/precision/initial_values.hpp"
-#include "model/precision/int8_replica.hpp"
+#include "model/precision/own_replica.hpp"
 #include "model/precision/plan.hpp"
 #include "model/process_settings.hpp"
 #include "model/replica.hpp"
@@ -23,12 +23,13 @@
 namespace eqt::model {
 namespace {
 
-void require_int8(const ModelOptions& options) {
-  if (options.precision == Precision::int8) return;
-  fail(Kind::usage,
-       "model.precision: expected \"int8\" in this build, which has no LibTorch, found \"{}\"; set "
-       "it, or use a build with LibTorch",
-       name_of(options.precision));
+/// @return whether operands have 8 bits
+bool has_8_bits(const ModelOptions& options) {
+  if (options.precision == Precision::bf16)
+    fail(Kind::usage,
+         "model.precision: expected \"fp32\" or \"int8\" in this build, which has no LibTorch, "
+         "found \"bf16\"; set one of them, or use a build with LibTorch");
+  return options.precision == Precision::int8;
 }
 
 class IdleReplica final : public Replica {
@@ -61,8 +62,7 @@ class IdleReplica final : public Replica {
 }  // namespace
 
 std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
-  require_int8(options);
-  return make_int8_replica(options);
+  return has_8_bits(options) ? make_int8_replica(options) : make_float32_replica(options);
 }
 
 std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options) {
@@ -77,8 +77,8 @@ std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options) {
 
 NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t batch_size,
                                      std::size_t) {
-  require_int8(options);
-  return int8_memory(options, batch_size);
+  return has_8_bits(options) ? int8_memory(options, batch_size)
+                             : float32_memory(options, batch_size);
 }
 
 void export_network(const ModelOptions& options, const Export& request) {
@@ -104,7 +104,7 @@ std::optional<LinearAlgebra> linear_algebra() { return {}; }
 
 double matmul_flops(double) { return 0; }
 
-Bf16Arithmetic bf16_arithmetic() { return Bf16Arithmetic::storage; }
+Bf16Arithmetic bf16_arithmetic() { return Bf16Arithmetic::none; }
 
 std::string_view describe(Bf16Arithmetic) { return "none in this build"; }
 

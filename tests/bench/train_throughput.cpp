@@ -4,7 +4,8 @@
 //
 // train_throughput [model [batch [steps [threads [pixels [precision [kernels]]]]]]]; prints a JSON
 // line. Kernels are a family of instructions for int8, "avx2-pair"; otherwise the fastest.
-// Random images. Several precisions, "fp32,bf16", are timed in turn, step by step; lines with the
+// Random images. The precision "own-fp32" is float32 as a build without LibTorch computes it.
+// Several precisions, "fp32,bf16", are timed in turn, step by step; lines with the
 // median of each one's speed over the first one's follow.
 
 #include <fmt/core.h>
@@ -20,7 +21,7 @@
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
-#include "model/precision/int8_replica.hpp"
+#include "model/precision/own_replica.hpp"
 #include "model/replica.hpp"
 #include "unit/model/support.hpp"
 
@@ -96,6 +97,10 @@ int main(int argc, char** argv) try {
     runners.emplace_back(std::string(name), value == eqt::model::Precision::int8
                                                 ? make_int8_replica(options, kernels)
                                                 : make_replica(options));
+  }
+  if (("," + precision + ",").find(",own-fp32,") != std::string::npos) {
+    options.precision = eqt::model::Precision::fp32;
+    runners.emplace_back("own-fp32", make_float32_replica(options));
   }
   if (runners.empty()) eqt::fail(eqt::Kind::usage, "no precision of that name");
   for (Runner& runner : runners)

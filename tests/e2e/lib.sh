@@ -14,13 +14,12 @@ cd "$WORK"
 FAILURES=0
 
 # A few steps of the smallest network on synthetic images: a few seconds per run, no files needed.
-# EQT_PRECISION is int8 for programs without LibTorch, which have no other.
 cat >"$WORK/tiny.json" <<JSON
 {
   "name": "tiny",
   "seed": 1,
   "threads_per_rank": 1,
-  "model": {"name": "resnet20", "precision": "${EQT_PRECISION:-fp32}"},
+  "model": {"name": "resnet20"},
   "data": {"name": "synthetic", "augment": false, "limit_train": 256, "limit_test": 64},
   "train": {"epochs": 1, "steps": 4, "batch_size": 16},
   "optimizer": {"learning_rate": 0.05},

@@ -10,6 +10,19 @@ run ldd "$small"
 expect_code 0 "ldd"
 ! grep -Eq 'torch|libc10|blas' "$OUT" || wrong "it loads LibTorch or a BLAS"
 
+# Float32 by its own kernels: the same loss but for rounding.
+losses=()
+for program in "$usual" "$small"; do
+  EQT_PROGRAM=$program
+  train 2 "float32.$(basename "$program")" --set train.batch_size=32 --set train.steps=2
+  expect_code 0 "$program, fp32"
+  expect_equal true "$(summary replicas_identical)" "$program, fp32: replicas"
+  losses+=("$(summary train_loss)")
+done
+expect_number "$(python3 -c "print(abs(${losses[0]} / ${losses[1]} - 1))")" "<" 0.001 "difference of losses, fp32"
+run "$small" evaluate "$RUN" --set data.limit_test=32
+expect_code 0 "evaluate, fp32"
+
 eight=(--set model.precision=int8 --set train.batch_size=32 --set train.steps=4)
 for program in "$usual" "$small"; do
   EQT_PROGRAM=$program
@@ -35,16 +48,18 @@ done
 run "$small" export "$folder" --to torchscript --out "$WORK/net.pt"
 expect_failure 2 'safetensors or state-dict in this build' "an archive of operations"
 
-for precision in fp32 bf16; do
-  run "$small" check --config tiny.json --set model.precision=$precision
-  expect_failure 2 "expected \"int8\" in this build, which has no LibTorch, found \"$precision\"" "$precision"
-done
+run "$small" check --config tiny.json --set model.precision=bf16
+expect_failure 2 'expected "fp32" or "int8" in this build, which has no LibTorch, found "bf16"' "bf16"
+run "$small" check --config tiny.json --set 'model.freeze=["fc.*"]'
+expect_failure 2 'no LibTorch: expected an empty model.freeze' "frozen layers"
 run "$small" --config tiny.json --out "$WORK/board" --set model.precision=fp32 --set train.emulate_compute=0.001 --set train.steps=2
 expect_code 0 "an emulated board, whose network does not compute"
 run "$small" check --config tiny.json --set model.name=bert --set train.emulate_compute=0.001
 [[ $CODE -eq 2 ]] || wrong "a network of a file: exit code $CODE"
 run "$small" --version
 grep -Eq '^LibTorch +none$' "$OUT" || wrong "--version hides that there is no LibTorch"
+run "$small" analyze memory --measured
+expect_code 0 "analyze memory --measured"
 run "$small" doctor
 expect_code 0 "doctor"
 grep -q 'LibTorch .*none' "$OUT" || wrong "doctor hides that there is no LibTorch"

@@ -15,8 +15,11 @@ namespace eqt::model::precision {
 namespace {
 
 /// x * scale + shift. Derived classes measure mean and inverse, and say what they become.
-class ChannelNorm : public Norm {
+template <typename Operand>
+class ChannelNorm : public Norm<Operand> {
  public:
+  using Sample = SampleValues<Operand>;
+
   explicit ChannelNorm(const Branch& branch)
       : name_(branch.name), channels_(branch.channels()), pixels_(branch.pixels()) {
     for (auto* const list : {&mean_, &inverse_, &sums_, &products_}) list->assign(channels_, 0);
@@ -27,7 +30,7 @@ class ChannelNorm : public Norm {
         list->assign(channels_, 0);
       for (auto* const list : {&lane.scales, &lane.slopes, &lane.offsets, &lane.sample_means})
         list->assign(channels_, 0);
-      for (auto* const list : {&lane.integer_sums, &lane.integer_products})
+      for (auto* const list : {&lane.operand_sums, &lane.operand_products})
         list->assign(channels_, 0);
     }
   }
@@ -60,11 +63,11 @@ class ChannelNorm : public Norm {
     }
   }
 
-  void apply(const Rounded& x, std::size_t sample, Output output, std::span<float> out) override {
+  void apply(const Sample& x, std::size_t sample, Output output, std::span<float> out) override {
     affine(x.values, scales_of(x, lane_of(sample)), shift_, output, out);
   }
 
-  void gate(const Rounded& x, std::size_t sample, std::span<std::int8_t> g) override {
+  void gate(const Sample& x, std::size_t sample, std::span<Operand> g) override {
     gate_affine(x.values, scales_of(x, lane_of(sample)), shift_, g);
   }
 
@@ -73,15 +76,15 @@ class ChannelNorm : public Norm {
       for (auto* const list : {&lane.sums, &lane.products}) std::ranges::fill(*list, 0.0);
   }
 
-  void sum_error(const Rounded& g, const Rounded& x, std::size_t sample) override {
+  void sum_error(const Sample& g, const Sample& x, std::size_t sample) override {
     Lane& lane = lane_of(sample);
-    error_sums(g.values, x.values, lane.integer_sums, lane.integer_products);
+    error_sums(g.values, x.values, lane.operand_sums, lane.operand_products);
     const double scale = g.scale, product_scale = scale * static_cast<double>(x.scale);
     for (std::size_t c = 0; c < channels_; ++c) {
-      const double sum = scale * static_cast<double>(lane.integer_sums[c]);
+      const double sum = scale * static_cast<double>(lane.operand_sums[c]);
       lane.sums[c] += sum;
       lane.products[c] +=
-          product_scale * static_cast<double>(lane.integer_products[c]) - mean_[c] * sum;
+          product_scale * static_cast<double>(lane.operand_products[c]) - mean_[c] * sum;
     }
   }
 
@@ -96,7 +99,7 @@ class ChannelNorm : public Norm {
     }
   }
 
-  void error(const Rounded& g, const Rounded& x, std::size_t sample, Floats factors,
+  void error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,
              std::span<float> out) override {
     Lane& lane = lane_of(sample);
     for (std::size_t c = 0; c < channels_; ++c) {
@@ -118,7 +121,7 @@ class ChannelNorm : public Norm {
     // Of one sample.
     std::vector<double> sample_sums;
     std::vector<float> sample_means, scales, slopes, offsets;
-    std::vector<std::int64_t> integer_sums, integer_products;
+    std::vector<SumOf<Operand>> operand_sums, operand_products;
   };
   Lane& lane_of(std::size_t sample) { return lanes_[sample / lane_samples_]; }
   std::span<Lane> lanes() { return std::span(lanes_).first(samples_ / lane_samples_); }
@@ -147,7 +150,7 @@ class ChannelNorm : public Norm {
   double rows() const { return static_cast<double>(samples_ * pixels_); }
 
   /// What the 8-bit values of a sample are multiplied by.
-  Floats scales_of(const Rounded& x, Lane& lane) const {
+  Floats scales_of(const Sample& x, Lane& lane) const {
     for (std::size_t c = 0; c < channels_; ++c) lane.scales[c] = scale_[c] * x.scale;
     return lane.scales;
   }
@@ -165,9 +168,17 @@ class ChannelNorm : public Norm {
 };
 
 /// norm(x) = x.
-class NoNorm final : public ChannelNorm {
+template <typename Operand>
+class NoNorm final : public ChannelNorm<Operand> {
+  using Base = ChannelNorm<Operand>;
+  using Base::channels_, Base::inverse_, Base::lane_samples_, Base::lanes, Base::lanes_,
+      Base::mean_, Base::name_, Base::parameters_, Base::pixels_, Base::products_, Base::rows,
+      Base::running_, Base::samples_, Base::scale_, Base::track;
+  using typename Base::Lane;
+  using typename Base::Sample;
+
  public:
-  explicit NoNorm(const Branch& branch) : ChannelNorm(branch) { std::ranges::fill(scale_, 1.0f); }
+  explicit NoNorm(const Branch& branch) : Base(branch) { std::ranges::fill(scale_, 1.0f); }
 
   void finish() override {}
   void finish_backward(const NormGradients& /*gradients*/) override {}
@@ -182,9 +193,17 @@ class NoNorm final : public ChannelNorm {
   double slope(std::size_t /*c*/) const override { return 0; }
 };
 
-class BatchNorm final : public ChannelNorm {
+template <typename Operand>
+class BatchNorm final : public ChannelNorm<Operand> {
+  using Base = ChannelNorm<Operand>;
+  using Base::channels_, Base::inverse_, Base::lane_samples_, Base::lanes, Base::lanes_,
+      Base::mean_, Base::name_, Base::parameters_, Base::pixels_, Base::products_, Base::rows,
+      Base::running_, Base::samples_, Base::scale_, Base::track;
+  using typename Base::Lane;
+  using typename Base::Sample;
+
  public:
-  explicit BatchNorm(const Branch& branch) : ChannelNorm(branch) { squares_.assign(channels_, 0); }
+  explicit BatchNorm(const Branch& branch) : Base(branch) { squares_.assign(channels_, 0); }
 
  private:
   void start_measuring() override {
@@ -247,24 +266,32 @@ class BatchNorm final : public ChannelNorm {
 };
 
 /// By the mean range of 16 chunks of a channel's values, which are ordered by sample.
-class RangeBatchNorm final : public ChannelNorm {
+template <typename Operand>
+class RangeBatchNorm final : public ChannelNorm<Operand> {
+  using Base = ChannelNorm<Operand>;
+  using Base::channels_, Base::inverse_, Base::lane_samples_, Base::lanes, Base::lanes_,
+      Base::mean_, Base::name_, Base::parameters_, Base::pixels_, Base::products_, Base::rows,
+      Base::running_, Base::samples_, Base::scale_, Base::track;
+  using typename Base::Lane;
+  using typename Base::Sample;
+
  public:
   explicit RangeBatchNorm(const Branch& branch)
-      : ChannelNorm(branch), chunks_(kRangeChunks, ExtremesBuffer(channels_)) {
+      : Base(branch), chunks_(kRangeChunks, ExtremesBuffer(channels_)) {
     share_.assign(channels_, 0);
   }
 
   void finish_backward(const NormGradients& gradients) override {
-    ChannelNorm::finish_backward(gradients);
+    Base::finish_backward(gradients);
     const double factor = range_factor(chunk_) / kRangeChunks;
     for (std::size_t c = 0; c < channels_; ++c)
       share_[c] = static_cast<float>(factor * inverse_[c] * inverse_[c] * parameters_.weight[c] *
                                      products_[c]);
   }
 
-  void error(const Rounded& g, const Rounded& x, std::size_t sample, Floats factors,
+  void error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,
              std::span<float> out) override {
-    ChannelNorm::error(g, x, sample, factors, out);
+    Base::error(g, x, sample, factors, out);
     const std::size_t first = sample * pixels_, end = first + pixels_;
     for (std::size_t k = first / chunk_; k <= (end - 1) / chunk_; ++k) {
       const Extremes chunk = chunks_[k].extremes();
@@ -305,7 +332,7 @@ class RangeBatchNorm final : public ChannelNorm {
     }
   }
 
-  void merge_lanes() override { add_lanes(&Lane::mean, mean_); }
+  void merge_lanes() override { this->add_lanes(&Lane::mean, mean_); }
 
   void conclude(std::size_t c) override {
     mean_[c] /= rows();
@@ -332,10 +359,14 @@ class RangeBatchNorm final : public ChannelNorm {
 
 }  // namespace
 
-std::unique_ptr<Norm> make_batch_norm(const Plan& plan, const Branch& branch) {
-  if (!branch.norm) return std::make_unique<NoNorm>(branch);
-  if (plan.ranges) return std::make_unique<RangeBatchNorm>(branch);
-  return std::make_unique<BatchNorm>(branch);
+template <typename Operand>
+std::unique_ptr<Norm<Operand>> make_batch_norm(const Plan& plan, const Branch& branch) {
+  if (!branch.norm) return std::make_unique<NoNorm<Operand>>(branch);
+  if (plan.ranges) return std::make_unique<RangeBatchNorm<Operand>>(branch);
+  return std::make_unique<BatchNorm<Operand>>(branch);
 }
+
+template std::unique_ptr<Norm<std::int8_t>> make_batch_norm(const Plan&, const Branch&);
+template std::unique_ptr<Norm<float>> make_batch_norm(const Plan&, const Branch&);
 
 }  // namespace eqt::model::precision

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
@@ -23,7 +24,9 @@ constexpr std::size_t kMostLaneWeights = 65536;
 
 }  // namespace
 
-Executor::Executor(Plan plan, int8::Kernels kernels, const Int8Options& options, int threads)
+template <typename Operand>
+Executor<Operand>::Executor(Plan plan, int8::Kernels kernels, const Int8Options& options,
+                            int threads)
     : plan_(std::move(plan)),
       kernels_(kernels),
       options_(options),
@@ -32,8 +35,8 @@ Executor::Executor(Plan plan, int8::Kernels kernels, const Int8Options& options,
       weight_sums_(plan_.branches.size()) {
   std::size_t channels = 0, samples = 1;
   for (const Branch& branch : plan_.branches) {
-    layers_.push_back({.convolution = int8::Convolution(branch.shape, kernels),
-                       .norm = make_norm(plan_, branch),
+    layers_.push_back({.convolution = make_convolution<Operand>(branch.shape, kernels),
+                       .norm = make_norm<Operand>(plan_, branch),
                        .bias_sums = {}});
     Layer& layer = layers_.back();
     if (branch.bias && layer.norm->sees_bias())
@@ -63,10 +66,11 @@ Executor::Executor(Plan plan, int8::Kernels kernels, const Int8Options& options,
   sums_of_lanes_ = make_long_array<float>((kMostLanes - 1) * lane_sums_);
 }
 
-void Executor::make_room(Room& room, std::size_t samples, std::size_t channels) {
+template <typename Operand>
+void Executor<Operand>::make_room(Room& room, std::size_t samples, std::size_t channels) {
   for (auto* const floats : {&room.first, &room.second, &room.third})
     *floats = make_long_array<float>(float_values_);
-  room.rounded = make_long_array<std::int8_t>(float_values_);
+  room.rounded = make_long_array<Operand>(float_values_);
   room.scratch = make_long_array<std::byte>(scratch_bytes_);
   room.rounded_scales.assign(samples, 1);
   if (options_.weight_gradient == WeightGradient::int16) {
@@ -75,57 +79,69 @@ void Executor::make_room(Room& room, std::size_t samples, std::size_t channels) 
       *digits = make_long_array<std::int8_t>(float_values_);
     for (auto* const scales : {&room.high_scales, &room.low_scales}) scales->assign(samples, 1);
   }
-  room.integer_sums.assign(channels, 0);
+  room.operand_sums.assign(channels, 0);
   room.double_sums.assign(channels, 0);
 }
 
-Executor::Sums Executor::how_to_sum(const Branch& branch) const {
+template <typename Operand>
+typename Executor<Operand>::Sums Executor<Operand>::how_to_sum(const Branch& branch) const {
   if (wide_errors()) return Sums::in_order;
   return branch.shape.weight_count() > kMostLaneWeights ? Sums::by_outputs : Sums::in_lanes;
 }
 
-std::size_t Executor::bytes(std::size_t trained, std::size_t evaluated) const {
+template <typename Operand>
+std::size_t Executor<Operand>::bytes(std::size_t trained, std::size_t evaluated) const {
   const std::size_t room =
       scratch_bytes_ +
-      float_values_ *
-          (3 * sizeof(float) + (options_.weight_gradient == WeightGradient::int16 ? 5 : 1));
-  const WorkspaceBytes training = workspace_bytes(plan_, trained, Pass::training),
-                       evaluation = workspace_bytes(plan_, evaluated, Pass::evaluation);
+      float_values_ * (3 * sizeof(float) + sizeof(Operand) +
+                       (options_.weight_gradient == WeightGradient::int16 ? 4 : 0));
+  const WorkspaceBytes training = workspace_bytes<Operand>(plan_, trained, Pass::training),
+                       evaluation = workspace_bytes<Operand>(plan_, evaluated, Pass::evaluation);
   std::size_t bytes = std::max(training.block, evaluation.block) + training.scales +
                       evaluation.scales + rooms_.size() * room +
-                      (kMostLanes - 1) * lane_sums_ * sizeof(float) + trained * kept_values_;
+                      (kMostLanes - 1) * lane_sums_ * sizeof(float) +
+                      trained * kept_values_ * sizeof(Operand);
   for (const Layer& layer : layers_)
     bytes += layer.convolution.weight_bytes() + layer.norm->bytes(std::max(trained, evaluated));
   return bytes;
 }
 
-std::uint64_t Executor::clipped() const {
+template <typename Operand>
+std::uint64_t Executor<Operand>::clipped() const {
   std::uint64_t sum = 0;
   for (const Room& room : rooms_) sum += room.clipped;
   return sum;
 }
 
-std::string_view Executor::label(const char* what, const std::string& layer, Room& room) const {
+template <typename Operand>
+std::string_view Executor<Operand>::label(const char* what, const std::string& layer,
+                                          Room& room) const {
   auto& text = room.label;
   const auto end =
       fmt::format_to_n(text.data(), text.size(), "step {}, {}: {}", step_, layer, what);
   return {text.data(), std::min(end.size, text.size())};
 }
 
-std::span<const float> Executor::values(std::size_t slice) const {
+template <typename Operand>
+std::span<const float> Executor<Operand>::values(std::size_t slice) const {
   const TensorSlice& s = plan_.parameters[slice];
   return parameters_.subspan(s.offset, s.count);
 }
 
-int Executor::zero_point(int node) const {
+template <typename Operand>
+int Executor<Operand>::zero_point(int node) const {
   const Node& n = plan_.node(node);
   if (n.kind == NodeKind::max_pool) return zero_point(n.input);
-  return n.kind == NodeKind::image || !plan_.rectifies ? 0 : int8::kUnsignedZeroPoint;
+  return zero_point_of<Operand>(n.kind != NodeKind::image && plan_.rectifies);
 }
 
-std::size_t Executor::chunk(int node) const { return chunks_[static_cast<std::size_t>(node)]; }
+template <typename Operand>
+std::size_t Executor<Operand>::chunk(int node) const {
+  return chunks_[static_cast<std::size_t>(node)];
+}
 
-void Executor::set_parameters(std::span<const float> parameters, Pass pass, StepId step) {
+template <typename Operand>
+void Executor<Operand>::set_parameters(std::span<const float> parameters, Pass pass, StepId step) {
   EQT_CHECK(parameters.size() == total_count(plan_.parameters), "{} parameters", parameters.size());
   parameters_ = parameters;
   step_ = step;
@@ -137,7 +153,8 @@ void Executor::set_parameters(std::span<const float> parameters, Pass pass, Step
   });
 }
 
-void Executor::set_weights(std::size_t b, std::span<const float> weights) {
+template <typename Operand>
+void Executor<Operand>::set_weights(std::size_t b, std::span<const float> weights) {
   try {
     layers_[b].convolution.set_weights(weights, clips());
   } catch (const Error& error) {
@@ -145,28 +162,32 @@ void Executor::set_weights(std::size_t b, std::span<const float> weights) {
   }
 }
 
-std::optional<RoundedRows> Executor::round(std::size_t slice, std::span<const float> values,
-                                           StepId step) {
+template <typename Operand>
+std::optional<RoundedRows> Executor<Operand>::round(std::size_t slice,
+                                                    std::span<const float> values, StepId step) {
   step_ = step;
   const auto branch = std::ranges::find(plan_.branches, slice, &Branch::weight);
   if (branch == plan_.branches.end()) return {};
   const auto b = static_cast<std::size_t>(branch - plan_.branches.begin());
   set_weights(b, values);
   layers_[b].is_rounded = true;
-  return layers_[b].convolution.weights();
+  if constexpr (kIsRounded<Operand>) return layers_[b].convolution.weights();
+  return {};
 }
 
-void Executor::release() {
+template <typename Operand>
+void Executor<Operand>::release() {
   for (Layer& layer : layers_) layer.is_rounded = false;
 }
 
-void Executor::prepare(std::size_t samples, Pass pass) {
-  Workspace& workspace = pass == Pass::training ? training_ : evaluation_;
+template <typename Operand>
+void Executor<Operand>::prepare(std::size_t samples, Pass pass) {
+  Workspace<Operand>& workspace = pass == Pass::training ? training_ : evaluation_;
   if (workspace.samples() < samples) {
-    workspace = Workspace(plan_, samples, pass);
+    workspace = Workspace<Operand>(plan_, samples, pass);
     if (workspace.bytes() > block_bytes_) {
       block_bytes_ = workspace.bytes();
-      block_ = make_long_array<std::int8_t>(block_bytes_);
+      block_ = make_long_array<std::byte>(block_bytes_);
     }
   }
   workspace.set_block(block_.get());
@@ -177,12 +198,13 @@ void Executor::prepare(std::size_t samples, Pass pass) {
   means_.resize(samples * static_cast<std::size_t>(plan_.nodes.back().channels));
   if (pass == Pass::evaluation || samples <= kept_samples_) return;
   kept_samples_ = samples;
-  kept_errors_ = make_long_array<std::int8_t>(samples * kept_values_);
+  kept_errors_ = make_long_array<Operand>(samples * kept_values_);
   kept_scales_.resize(samples * plan_.branches.size());
 }
 
-std::span<const float> Executor::forward(const Pictures& pictures, Pass pass,
-                                         std::span<float> buffers, StepId step) {
+template <typename Operand>
+std::span<const float> Executor<Operand>::forward(const Pictures& pictures, Pass pass,
+                                                  std::span<float> buffers, StepId step) {
   EQT_CHECK(pictures.values.size() % pictures.shape.values() == 0, "{} values of pictures",
             pictures.values.size());
   step_ = step;
@@ -199,7 +221,8 @@ std::span<const float> Executor::forward(const Pictures& pictures, Pass pass,
   return means_;
 }
 
-void Executor::take_pictures(const Pictures& pictures) {
+template <typename Operand>
+void Executor<Operand>::take_pictures(const Pictures& pictures) {
   const Node& to = plan_.nodes[0];
   const auto [channels, height, width] = pictures.shape;
   const auto row = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
@@ -229,40 +252,45 @@ void Executor::take_pictures(const Pictures& pictures) {
   });
 }
 
-void Executor::SharedRange::add(float magnitude) {
+template <typename Operand>
+void Executor<Operand>::SharedRange::add(float magnitude) {
   largest_ = std::max(largest_, magnitude);
   sum_ += magnitude;
   ++count_;
 }
 
-void Executor::SharedRange::add(const SharedRange& other) {
+template <typename Operand>
+void Executor<Operand>::SharedRange::add(const SharedRange& other) {
   largest_ = std::max(largest_, other.largest_);
   sum_ += other.sum_;
   count_ += other.count_;
 }
 
-float Executor::SharedRange::value(bool clips) const {
+template <typename Operand>
+float Executor<Operand>::SharedRange::value(bool clips) const {
   return clips && count_ > 0 ? static_cast<float>(sum_ / static_cast<double>(count_)) : largest_;
 }
 
 /// Evaluation does not, so that a sample's result does not depend on the others.
-bool Executor::shares_ranges() const {
+template <typename Operand>
+bool Executor<Operand>::shares_ranges() const {
   return pass_ == Pass::training && options_.ranges != Int8Ranges::sample;
 }
 
 /// @param range  0: the sample's own
-void Executor::round_activation(std::span<const float> x, bool rectified, float range,
-                                std::string_view what, const Samples& to, std::size_t n,
-                                Room& room) {
+template <typename Operand>
+void Executor<Operand>::round_activation(std::span<const float> x, bool rectified, float range,
+                                         std::string_view what, const Samples& to, std::size_t n,
+                                         Room& room) {
   const float all = range > 0 ? range : int8::largest_magnitude(x, what);
-  to.scales[n] = rectified ? int8::quantize_unsigned(all, x, to.sample(n))
-                           : int8::quantize_signed(all, x, to.sample(n));
+  to.scales[n] = precision::round_activation(rectified, all, x, to.sample(n));
   if (range > 0 && clips())
     room.clipped += static_cast<std::uint64_t>(
         std::ranges::count_if(x, [&](float value) { return std::abs(value) > range; }));
 }
 
-void Executor::compute_node(int i, std::span<float> buffers) {
+template <typename Operand>
+void Executor<Operand>::compute_node(int i, std::span<float> buffers) {
   const Node& to = plan_.node(i);
   convolve(to.main, buffers);
   if (to.residual == Residual::branch) convolve(to.second, buffers);
@@ -279,7 +307,8 @@ void Executor::compute_node(int i, std::span<float> buffers) {
 }
 
 /// The floats of a sample at a node, in the room's first values; the same in both passes.
-std::span<const float> Executor::activation(int i, std::size_t n, Room& room) {
+template <typename Operand>
+std::span<const float> Executor<Operand>::activation(int i, std::size_t n, Room& room) {
   const Node& to = plan_.node(i);
   const std::span<float> sample(room.first.get(), to.count());
   if (plan_.rectifies && to.residual == Residual::none) {
@@ -291,14 +320,16 @@ std::span<const float> Executor::activation(int i, std::size_t n, Room& room) {
   return sample;
 }
 
-NormParameters Executor::norm_parameters(const Branch& branch) const {
+template <typename Operand>
+NormParameters Executor<Operand>::norm_parameters(const Branch& branch) const {
   if (!branch.norm) return {};
   return {.weight = values(*branch.norm),
           .bias = values(*branch.norm + 1),
           .v = plan_.rectifies ? Floats() : values(*branch.norm + 2)};
 }
 
-void Executor::start_norm(int b, std::span<float> buffers) {
+template <typename Operand>
+void Executor<Operand>::start_norm(int b, std::span<float> buffers) {
   const Branch& branch_plan = plan_.branch(b);
   std::span<float> running;
   if (branch_plan.norm && plan_.groups == 0)
@@ -308,7 +339,8 @@ void Executor::start_norm(int b, std::span<float> buffers) {
 }
 
 /// A branch: its convolution, and what its normalization measures.
-void Executor::convolve(int b, std::span<float> buffers) {
+template <typename Operand>
+void Executor<Operand>::convolve(int b, std::span<float> buffers) {
   const Branch& branch_plan = plan_.branch(b);
   Layer& layer = layer_of(b);
   const Samples in = node(branch_plan.input), out = branch(b);
@@ -346,7 +378,8 @@ void Executor::convolve(int b, std::span<float> buffers) {
 }
 
 /// The sum of a node's branches and residual: what ReLU is given, the same floats in both passes.
-void Executor::add_up(int i, std::size_t n, std::span<float> out) {
+template <typename Operand>
+void Executor<Operand>::add_up(int i, std::size_t n, std::span<float> out) {
   const Node& to = plan_.node(i);
   const auto add_branch = [&](int b, Output output) {
     layer_of(b).norm->apply(rounded(branch(b), n), n, output, out);
@@ -368,7 +401,8 @@ void Executor::add_up(int i, std::size_t n, std::span<float> out) {
   }
 }
 
-void Executor::pool(int i) {
+template <typename Operand>
+void Executor<Operand>::pool(int i) {
   const Node& to = plan_.node(i);
   const Node& from = plan_.node(to.input);
   const Samples in = node(to.input), out = node(i);
@@ -376,7 +410,7 @@ void Executor::pool(int i) {
   const auto sample = [&](std::size_t n) {
     out.scales[n] = in.scales[n];
     const auto x = in.sample(n), y = out.sample(n);
-    std::ranges::fill(y, std::int8_t{-128});
+    std::ranges::fill(y, std::numeric_limits<Operand>::lowest());
     for_each_window(from, to, [&](std::size_t target, std::size_t source) {
       for (std::size_t c = 0; c < channels; ++c)
         y[target + c] = std::max(y[target + c], x[source + c]);
@@ -387,24 +421,29 @@ void Executor::pool(int i) {
   });
 }
 
-void Executor::average() {
+template <typename Operand>
+void Executor<Operand>::average() {
   const int last = static_cast<int>(plan_.nodes.size()) - 1;
   const Node& from = plan_.nodes.back();
   const Samples x = node(last);
   const auto channels = static_cast<std::size_t>(from.channels);
-  const auto pixels = static_cast<std::int64_t>(from.pixels());
-  const std::span<std::int64_t> sums = std::span(rooms_.front().integer_sums).first(channels);
+  const auto pixels = static_cast<SumOf<Operand>>(from.pixels());
+  const std::span<SumOf<Operand>> sums = std::span(rooms_.front().operand_sums).first(channels);
   for (std::size_t n = 0; n < samples_; ++n) {
     const auto sample = x.sample(n);
-    std::ranges::fill(sums, 0);
+    std::ranges::fill(sums, SumOf<Operand>{0});
     for (std::size_t p = 0; p < sample.size(); p += channels)
       for (std::size_t c = 0; c < channels; ++c) sums[c] += sample[p + c];
     for (std::size_t c = 0; c < channels; ++c) {
-      const auto sum = static_cast<double>(sums[c] - pixels * zero_point(last));
+      const auto sum =
+          static_cast<double>(sums[c] - pixels * static_cast<SumOf<Operand>>(zero_point(last)));
       means_[n * channels + c] =
           static_cast<float>(sum * static_cast<double>(x.scales[n]) / static_cast<double>(pixels));
     }
   }
 }
+
+template class Executor<std::int8_t>;
+template class Executor<float>;
 
 }  // namespace eqt::model::precision

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward and backward pass of a convolutional network with 8-bit operands; README.md has the
-// formulas. No torch.
+// formulas. The same with float32 operands, which are not rounded. No torch.
 //
 // Threads compute the lanes of a batch (lanes.hpp), so results do not depend on their number. After
 // the first step of a batch size nothing is allocated.
@@ -27,6 +27,7 @@
 #include "int8/quantize.hpp"
 #include "model/precision/lanes.hpp"
 #include "model/precision/norm.hpp"
+#include "model/precision/operands.hpp"
 #include "model/precision/plan.hpp"
 #include "model/precision/workspace.hpp"
 #include "model/replica.hpp"
@@ -41,21 +42,23 @@ struct Pictures {
   double share = 1;  // of mixup; the rest is that of the pictures in reverse order
 };
 
+template <typename Operand>
 class Executor {
  public:
+  /// @param kernels  of 8-bit operands
   /// @param threads  that compute; more than kMostLanes are not used
   Executor(Plan plan, int8::Kernels kernels, const Int8Options& options = {}, int threads = 1);
 
   const Plan& plan() const { return plan_; }
   int8::Kernels kernels() const { return kernels_; }
 
-  /// Quantizes the convolutions' weights, except those that round() has quantized if the pass is
-  /// one of training; before a forward pass.
+  /// Quantizes the convolutions' weights, or lays floats out, except those that round() has
+  /// quantized if the pass is one of training; before a forward pass.
   /// @param parameters  (d) in the order of plan().parameters, which must outlive the passes
   /// @throws Error{diverged} naming layer and step
   void set_parameters(std::span<const float> parameters, Pass pass, StepId step);
 
-  /// WeightRounding's.
+  /// WeightRounding's, of 8-bit operands.
   std::optional<RoundedRows> round(std::size_t slice, std::span<const float> values, StepId step);
   void release();
 
@@ -82,9 +85,11 @@ class Executor {
   std::uint64_t clipped() const;
 
  private:
+  using Samples = precision::Samples<Operand>;
+
   struct Layer {  // a branch
-    int8::Convolution convolution;
-    std::unique_ptr<Norm> norm;
+    ConvolutionOf<Operand> convolution;
+    std::unique_ptr<Norm<Operand>> norm;
     std::vector<double> bias_sums;  // (lanes, channels) of errors, if the bias has a gradient
     float error_range = 0;          // that all samples share; 0: each has its own
     bool is_rounded = false;        // by round()
@@ -94,14 +99,14 @@ class Executor {
   struct Room {
     LongArray<float> first, second, third;  // a chunk's values each
     LongArray<std::byte> scratch;
-    LongArray<std::int8_t> rounded;  // a chunk's errors
+    LongArray<Operand> rounded;  // a chunk's errors
     std::vector<float> rounded_scales;
     // With wide errors: those of a sample, and a chunk's digits.
     LongArray<std::int16_t> wide;
     LongArray<std::int8_t> high, low;
     std::vector<float> high_scales, low_scales;
     std::uint64_t clipped = 0;
-    std::vector<std::int64_t> integer_sums;  // (channels) of one sample
+    std::vector<SumOf<Operand>> operand_sums;  // (channels) of one sample
     std::vector<double> double_sums;
     std::array<char, 160> label{};
   };
@@ -160,7 +165,7 @@ class Executor {
   void sum_of_readers(int i, const Lane& lane, std::size_t first, std::size_t n, bool learns);
   std::span<const float> branch_error(int branch, std::size_t sample, Room& room);
   float quantize_error(std::span<const float> x, float range, std::string_view what,
-                       const RandomKey& key, std::size_t sample, std::span<std::int8_t> q);
+                       const RandomKey& key, std::size_t sample, std::span<Operand> q);
   void through_branch(int branch, const Lane& lane, std::size_t first, std::size_t n,
                       const Wanted& wanted);
   void take_wide_error(int branch, std::size_t sample, std::size_t k, std::span<const float> values,
@@ -217,7 +222,7 @@ class Executor {
   bool computed_again(int node) const { return computed_again_[static_cast<std::size_t>(node)]; }
   Samples branch(int i) const { return now_->branch(i).part(0, samples_); }
   Samples error(int i) const { return now_->error(i).part(0, samples_); }
-  static Rounded rounded(const Samples& samples, std::size_t i) {
+  static SampleValues<Operand> rounded(const Samples& samples, std::size_t i) {
     return {samples.sample(i), samples.scales[i]};
   }
   Layer& layer_of(int branch) { return layers_[static_cast<std::size_t>(branch)]; }
@@ -232,9 +237,9 @@ class Executor {
   /// A branch's weight gradient, while the errors of its input are gathered.
   struct WeightSum {
     Sums how = Sums::in_order;
-    std::span<float> gradient;      // (lane 0's) and, in the end, the whole
-    std::span<float> others;        // (lanes - 1, weights)
-    std::span<std::int8_t> errors;  // by_outputs: of all samples
+    std::span<float> gradient;  // (lane 0's) and, in the end, the whole
+    std::span<float> others;    // (lanes - 1, weights)
+    std::span<Operand> errors;  // by_outputs: of all samples
     std::span<float> scales;
   };
   WeightSum& weight_sum(int branch) { return weight_sums_[static_cast<std::size_t>(branch)]; }
@@ -246,10 +251,10 @@ class Executor {
   WorkerThreads threads_;
   std::vector<Room> rooms_;    // by thread
   std::vector<Layer> layers_;  // by branch
-  Workspace training_, evaluation_;
-  LongArray<std::int8_t> block_;  // of both: an evaluation is not between two passes of a step
+  Workspace<Operand> training_, evaluation_;
+  LongArray<std::byte> block_;  // of both: an evaluation is not between two passes of a step
   std::size_t block_bytes_ = 0;
-  const Workspace* now_ = nullptr;
+  const Workspace<Operand>* now_ = nullptr;
   std::vector<bool> computed_again_;  // by node, in this step
   Pass pass_ = Pass::evaluation;
   std::size_t samples_ = 0;
@@ -261,7 +266,7 @@ class Executor {
   std::vector<WeightSum> weight_sums_;           // by branch
   std::size_t lane_sums_ = 0, kept_values_ = 0;  // a node's; values of a sample
   LongArray<float> sums_of_lanes_;
-  LongArray<std::int8_t> kept_errors_;
+  LongArray<Operand> kept_errors_;
   std::vector<float> kept_scales_;
   std::size_t kept_samples_ = 0;
   std::vector<float> means_;  // (n, c)

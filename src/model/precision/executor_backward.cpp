@@ -18,19 +18,22 @@ enum ErrorKind { kOfNode = 0, kOfBranch = 1 };
 
 }  // namespace
 
-std::span<float> Executor::of(std::span<float> gradient, std::size_t slice) const {
+template <typename Operand>
+std::span<float> Executor<Operand>::of(std::span<float> gradient, std::size_t slice) const {
   const TensorSlice& s = plan_.parameters[slice];
   return gradient.subspan(s.offset, s.count);
 }
 
-RandomKey Executor::key_for(int index, int kind) const {
+template <typename Operand>
+RandomKey Executor<Operand>::key_for(int index, int kind) const {
   RandomKey key = key_;
   key.slice = static_cast<std::uint32_t>(2 * index + kind);
   return key;
 }
 
-void Executor::backward(std::span<const float> means, const RandomKey& key,
-                        std::span<float> gradient, const SliceReady& ready) {
+template <typename Operand>
+void Executor<Operand>::backward(std::span<const float> means, const RandomKey& key,
+                                 std::span<float> gradient, const SliceReady& ready) {
   EQT_CHECK(pass_ == Pass::training && means.size() == means_.size(), "{} gradients of {} means",
             means.size(), means_.size());
   key_ = key;
@@ -46,18 +49,19 @@ void Executor::backward(std::span<const float> means, const RandomKey& key,
 }
 
 /// A node's values, as the forward pass rounded them.
-void Executor::compute_again(int i) {
+template <typename Operand>
+void Executor<Operand>::compute_again(int i) {
   const Samples to = now_->again(i);
-  const auto round = plan_.rectifies ? int8::quantize_unsigned_again : int8::quantize_signed_again;
   for_each_lane([&](const Lane& lane) {
     for (std::size_t n = lane.first; n < lane.end; ++n)
-      round(to.scales[n], activation(i, n, lane.room), to.sample(n));
+      round_again(plan_.rectifies, to.scales[n], activation(i, n, lane.room), to.sample(n));
   });
   computed_again_[static_cast<std::size_t>(i)] = true;
 }
 
 /// The last node's error: each pixel has an equal share of the mean's.
-void Executor::start_error(std::span<const float> means) {
+template <typename Operand>
+void Executor<Operand>::start_error(std::span<const float> means) {
   const int last = static_cast<int>(plan_.nodes.size()) - 1;
   const Node& to = plan_.nodes.back();
   const auto channels = static_cast<std::size_t>(to.channels);
@@ -78,7 +82,9 @@ void Executor::start_error(std::span<const float> means) {
 }
 
 /// The room's first values become the errors of some samples. @param range  0: each sample's own
-void Executor::round_error(int i, const Lane& lane, std::size_t first, std::size_t n, float range) {
+template <typename Operand>
+void Executor<Operand>::round_error(int i, const Lane& lane, std::size_t first, std::size_t n,
+                                    float range) {
   const Samples to = error(i);
   const Node& of_node = plan_.node(i);
   const int near = of_node.kind == NodeKind::layer ? of_node.main : plan_.node(of_node.input).main;
@@ -91,7 +97,8 @@ void Executor::round_error(int i, const Lane& lane, std::size_t first, std::size
 
 /// The error of a node, from those of all that read it; and the gradients of the convolutions that
 /// read it.
-void Executor::gather_error(int i, std::span<float> gradient, const SliceReady& ready) {
+template <typename Operand>
+void Executor<Operand>::gather_error(int i, std::span<float> gradient, const SliceReady& ready) {
   const Node& to = plan_.node(i);
   const auto& readers = plan_.readers_of(i);
   start_weights(i, gradient);
@@ -123,7 +130,8 @@ void Executor::gather_error(int i, std::span<float> gradient, const SliceReady& 
 }
 
 /// Gives the gradients of the convolutions that read a node their places, with zeros.
-void Executor::start_weights(int i, std::span<float> gradient) {
+template <typename Operand>
+void Executor<Operand>::start_weights(int i, std::span<float> gradient) {
   std::size_t sums = 0, kept = 0;
   for (const int b : plan_.readers_of(i).branches) {
     const Branch& branch_plan = plan_.branch(b);
@@ -152,8 +160,9 @@ void Executor::start_weights(int i, std::span<float> gradient) {
 
 /// The errors of some samples into the room's first values. The pictures have no error.
 /// @param learns  into the weights' gradients as well
-void Executor::sum_of_readers(int i, const Lane& lane, std::size_t first, std::size_t n,
-                              bool learns) {
+template <typename Operand>
+void Executor<Operand>::sum_of_readers(int i, const Lane& lane, std::size_t first, std::size_t n,
+                                       bool learns) {
   const Node& to = plan_.node(i);
   const auto& readers = plan_.readers_of(i);
   const std::span<float> sum(lane.room.first.get(), n * to.count());
@@ -176,7 +185,8 @@ void Executor::sum_of_readers(int i, const Lane& lane, std::size_t first, std::s
 }
 
 /// The float errors of a sample at the output of a convolution, times the weights' scales.
-std::span<const float> Executor::branch_error(int b, std::size_t n, Room& room) {
+template <typename Operand>
+std::span<const float> Executor<Operand>::branch_error(int b, std::size_t n, Room& room) {
   const Samples x = branch(b), g = error(plan_.branch(b).node);
   const std::span<float> values(room.second.get(), x.count);
   Layer& layer = layer_of(b);
@@ -185,24 +195,27 @@ std::span<const float> Executor::branch_error(int b, std::size_t n, Room& room) 
 }
 
 /// @param range  0: the sample's own. @return the scale
-float Executor::quantize_error(std::span<const float> x, float range, std::string_view what,
-                               const RandomKey& key, std::size_t n, std::span<std::int8_t> q) {
+template <typename Operand>
+float Executor<Operand>::quantize_error(std::span<const float> x, float range,
+                                        std::string_view what, const RandomKey& key, std::size_t n,
+                                        std::span<Operand> q) {
   const float all = range > 0 ? range : int8::largest_magnitude(x, what);
-  if (options_.error_rounding == ErrorRounding::nearest) return int8::quantize_signed(all, x, q);
-  return int8::quantize_stochastic(all, x, q, key, static_cast<std::uint32_t>(n));
+  const bool nearest = options_.error_rounding == ErrorRounding::nearest;
+  return precision::round_error(nearest, all, x, q, key, static_cast<std::uint32_t>(n));
 }
 
 /// Normalization and convolution of some samples.
-void Executor::through_branch(int b, const Lane& lane, std::size_t first, std::size_t n,
-                              const Wanted& wanted) {
+template <typename Operand>
+void Executor<Operand>::through_branch(int b, const Lane& lane, std::size_t first, std::size_t n,
+                                       const Wanted& wanted) {
   Layer& layer = layer_of(b);
   Room& room = lane.room;
   const WeightSum& sum = weight_sum(b);
   const std::size_t count = branch(b).count, channels = plan_.branch(b).channels();
   const std::string_view what = label("errors of the convolution", plan_.branch(b).name, room);
   const bool keeps = sum.how == Sums::by_outputs;
-  const std::span<std::int8_t> errors = keeps ? sum.errors.subspan(first * count, n * count)
-                                              : std::span(room.rounded.get(), n * count);
+  const std::span<Operand> errors = keeps ? sum.errors.subspan(first * count, n * count)
+                                          : std::span(room.rounded.get(), n * count);
   const std::span<float> scales =
       keeps ? sum.scales.subspan(first, n) : std::span(room.rounded_scales).first(n);
   for (std::size_t k = 0; k < n; ++k) {
@@ -216,7 +229,8 @@ void Executor::through_branch(int b, const Lane& lane, std::size_t first, std::s
     }
     scales[k] = quantize_error(values, layer.error_range, what, key_for(b, kOfBranch), s,
                                errors.subspan(k * count, count));
-    if (wanted.gradient && wide_errors()) take_wide_error(b, s, k, values, room);
+    if constexpr (kIsRounded<Operand>)
+      if (wanted.gradient && wide_errors()) take_wide_error(b, s, k, values, room);
   }
   if (wanted.gradient && !keeps) add_weight_gradient(b, lane, first, n);
   if (!wanted.input_error.empty())
@@ -225,15 +239,18 @@ void Executor::through_branch(int b, const Lane& lane, std::size_t first, std::s
 }
 
 /// Where weight gradients have errors of their own: sample `k` of a chunk.
-void Executor::take_wide_error(int b, std::size_t n, std::size_t k, std::span<const float> values,
-                               Room& room) {
+template <typename Operand>
+void Executor<Operand>::take_wide_error(int b, std::size_t n, std::size_t k,
+                                        std::span<const float> values, Room& room) {
   const Branch& branch_plan = plan_.branch(b);
   const std::size_t count = values.size();
   if (options_.weight_gradient == WeightGradient::fp32) {
-    const Samples in = node(branch_plan.input);
-    const std::span<float> x(room.third.get(), in.count);
-    int8::dequantize(in.sample(n), zero_point(branch_plan.input), in.scales[n], x);
-    add_float_gradient(branch_plan.shape, x, values, weight_sum(b).gradient);
+    if constexpr (kIsRounded<Operand>) {
+      const Samples in = node(branch_plan.input);
+      const std::span<float> x(room.third.get(), in.count);
+      int8::dequantize(in.sample(n), zero_point(branch_plan.input), in.scales[n], x);
+      add_float_gradient(branch_plan.shape, x, values, weight_sum(b).gradient);
+    }
     return;
   }
   const float range = layer_of(b).error_range;
@@ -245,7 +262,9 @@ void Executor::take_wide_error(int b, std::size_t n, std::size_t k, std::span<co
 }
 
 /// From the errors in the room.
-void Executor::add_weight_gradient(int b, const Lane& lane, std::size_t first, std::size_t n) {
+template <typename Operand>
+void Executor<Operand>::add_weight_gradient(int b, const Lane& lane, std::size_t first,
+                                            std::size_t n) {
   const Branch& branch_plan = plan_.branch(b);
   const WeightSum& sum = weight_sum(b);
   Room& room = lane.room;
@@ -254,20 +273,23 @@ void Executor::add_weight_gradient(int b, const Lane& lane, std::size_t first, s
   const std::span<float> to = sum.how == Sums::in_order || lane.index == 0
                                   ? sum.gradient
                                   : sum.others.subspan((lane.index - 1) * weights, weights);
-  const auto add = [&](const LongArray<std::int8_t>& errors, const std::vector<float>& scales) {
+  const auto add = [&](const auto& errors, const std::vector<float>& scales) {
     layer_of(b).convolution.add_weight_gradient(in.values, zero_point(branch_plan.input), in.scales,
                                                 {errors.get(), count}, std::span(scales).first(n),
                                                 to, {room.scratch.get(), scratch_bytes_});
   };
   if (options_.weight_gradient == WeightGradient::int8) add(room.rounded, room.rounded_scales);
-  if (options_.weight_gradient == WeightGradient::int16) {
-    add(room.high, room.high_scales);
-    add(room.low, room.low_scales);
+  if constexpr (kIsRounded<Operand>) {
+    if (options_.weight_gradient == WeightGradient::int16) {
+      add(room.high, room.high_scales);
+      add(room.low, room.low_scales);
+    }
   }
 }
 
 /// From the errors of all samples; each thread has some output channels.
-void Executor::sum_by_outputs(int b) {
+template <typename Operand>
+void Executor<Operand>::sum_by_outputs(int b) {
   const Branch& branch_plan = plan_.branch(b);
   const WeightSum& sum = weight_sum(b);
   const std::size_t count = branch(b).count, step = chunk(branch_plan.input);
@@ -285,8 +307,9 @@ void Executor::sum_by_outputs(int b) {
 }
 
 /// Adds what a node that reads `node` as a residual or pools it says about a sample's error.
-void Executor::through_node(int i, int node_index, std::size_t n, Room& room,
-                            std::span<float> sum) {
+template <typename Operand>
+void Executor<Operand>::through_node(int i, int node_index, std::size_t n, Room& room,
+                                     std::span<float> sum) {
   const Node& from = plan_.node(i);
   const Node& to = plan_.node(node_index);
   const Samples g = error(i);
@@ -295,7 +318,7 @@ void Executor::through_node(int i, int node_index, std::size_t n, Room& room,
   const auto channels = static_cast<std::size_t>(to.channels);
   if (from.kind == NodeKind::max_pool) {
     const auto x = node(node_index).sample(n), y = node(i).sample(n);
-    const std::span<std::int8_t> left(room.rounded.get(), errors.size());
+    const std::span<Operand> left(room.rounded.get(), errors.size());
     std::ranges::copy(errors, left.begin());
     for_each_window(to, from, [&](std::size_t pooled, std::size_t source) {
       for (std::size_t c = 0; c < channels; ++c) {
@@ -314,7 +337,8 @@ void Executor::through_node(int i, int node_index, std::size_t n, Room& room,
 }
 
 /// Adds the lanes' sums up, and takes the weights' scales out, which the errors had.
-void Executor::finish_weight(int b, std::span<float> gradient, const SliceReady& ready) {
+template <typename Operand>
+void Executor<Operand>::finish_weight(int b, std::span<float> gradient, const SliceReady& ready) {
   const Branch& branch_plan = plan_.branch(b);
   WeightSum& sum = weight_sum(b);
   const auto scales = layer_of(b).convolution.weight_scales();
@@ -333,7 +357,8 @@ void Executor::finish_weight(int b, std::span<float> gradient, const SliceReady&
   ready(branch_plan.weight);
 }
 
-void Executor::finish_bias(int b, std::span<float> gradient, const SliceReady& ready) {
+template <typename Operand>
+void Executor<Operand>::finish_bias(int b, std::span<float> gradient, const SliceReady& ready) {
   const Branch& branch_plan = plan_.branch(b);
   const Layer& layer = layer_of(b);
   const auto scales = layer.convolution.weight_scales();
@@ -347,7 +372,8 @@ void Executor::finish_bias(int b, std::span<float> gradient, const SliceReady& r
 }
 
 /// ReLU's gradient, and the sums of the norms behind a node.
-void Executor::sum_error(int i, std::span<float> gradient, const SliceReady& ready) {
+template <typename Operand>
+void Executor<Operand>::sum_error(int i, std::span<float> gradient, const SliceReady& ready) {
   const Node& to = plan_.node(i);
   const Samples g = error(i);
   const std::array<int, 2> branches = {to.main, to.residual == Residual::branch ? to.second : -1};
@@ -371,7 +397,8 @@ void Executor::sum_error(int i, std::span<float> gradient, const SliceReady& rea
     if (b >= 0) finish_norm(b, gradient, ready);
 }
 
-void Executor::finish_norm(int b, std::span<float> gradient, const SliceReady& ready) {
+template <typename Operand>
+void Executor<Operand>::finish_norm(int b, std::span<float> gradient, const SliceReady& ready) {
   const Branch& branch_plan = plan_.branch(b);
   if (!branch_plan.norm) {
     layer_of(b).norm->finish_backward({});
@@ -385,5 +412,8 @@ void Executor::finish_norm(int b, std::span<float> gradient, const SliceReady& r
   ready(bias);
   ready(weight);
 }
+
+template class Executor<std::int8_t>;
+template class Executor<float>;
 
 }  // namespace eqt::model::precision

@@ -53,11 +53,10 @@ HWY_INLINE Gate gate_of(float z) {
   }
 }
 
-template <Sigmoid kSigmoid, Output kOutput>
-HWY_INLINE void gated_row(const std::int8_t* HWY_RESTRICT q, float unit,
-                          const float* HWY_RESTRICT v, const float* HWY_RESTRICT scale,
-                          const float* HWY_RESTRICT shift, std::size_t count,
-                          float* HWY_RESTRICT out) {
+template <Sigmoid kSigmoid, Output kOutput, typename T>
+HWY_INLINE void gated_row(const T* HWY_RESTRICT q, float unit, const float* HWY_RESTRICT v,
+                          const float* HWY_RESTRICT scale, const float* HWY_RESTRICT shift,
+                          std::size_t count, float* HWY_RESTRICT out) {
   for (std::size_t c = 0; c < count; ++c) {
     const float x = static_cast<float>(q[c]) * unit;
     const float y = x * gate_of<kSigmoid>(v[c] * x).h * scale[c] + shift[c];
@@ -65,8 +64,8 @@ HWY_INLINE void gated_row(const std::int8_t* HWY_RESTRICT q, float unit,
   }
 }
 
-template <Sigmoid kSigmoid, Output kOutput>
-HWY_INLINE void gated_rows(const std::int8_t* q, float unit, const float* v, const float* scale,
+template <Sigmoid kSigmoid, Output kOutput, typename T>
+HWY_INLINE void gated_rows(const T* q, float unit, const float* v, const float* scale,
                            const float* shift, std::size_t channels, float* out,
                            std::size_t count) {
   const WideRow row(channels);
@@ -79,25 +78,26 @@ HWY_INLINE void gated_rows(const std::int8_t* q, float unit, const float* v, con
                                  out + i);
 }
 
-template <Sigmoid kSigmoid>
-HWY_INLINE void gated_as(const std::int8_t* q, float unit, const float* v, const float* scale,
+template <Sigmoid kSigmoid, typename T>
+HWY_INLINE void gated_as(const T* q, float unit, const float* v, const float* scale,
                          const float* shift, std::size_t channels, Output output, float* out,
                          std::size_t count) {
   (output == Output::added
-       ? gated_rows<kSigmoid, Output::added>
-       : gated_rows<kSigmoid, Output::plain>)(q, unit, v, scale, shift, channels, out, count);
+       ? gated_rows<kSigmoid, Output::added, T>
+       : gated_rows<kSigmoid, Output::plain, T>)(q, unit, v, scale, shift, channels, out, count);
 }
 
-void gated(Sigmoid sigmoid, const std::int8_t* q, float unit, const float* v, const float* scale,
-           const float* shift, std::size_t channels, Output output, float* out, std::size_t count) {
+template <typename T>
+HWY_INLINE void gated_with(Sigmoid sigmoid, const T* q, float unit, const float* v,
+                           const float* scale, const float* shift, std::size_t channels,
+                           Output output, float* out, std::size_t count) {
   (sigmoid == Sigmoid::exact
-       ? gated_as<Sigmoid::exact>
-       : gated_as<Sigmoid::hard>)(q, unit, v, scale, shift, channels, output, out, count);
+       ? gated_as<Sigmoid::exact, T>
+       : gated_as<Sigmoid::hard, T>)(q, unit, v, scale, shift, channels, output, out, count);
 }
 
-template <Sigmoid kSigmoid>
-HWY_INLINE void gated_error_row(const std::int8_t* HWY_RESTRICT g,
-                                const std::int8_t* HWY_RESTRICT q, float unit,
+template <Sigmoid kSigmoid, typename T>
+HWY_INLINE void gated_error_row(const T* HWY_RESTRICT g, const T* HWY_RESTRICT q, float unit,
                                 const float* HWY_RESTRICT v, const float* HWY_RESTRICT scale,
                                 const float* HWY_RESTRICT slope, const float* HWY_RESTRICT offset,
                                 std::size_t count, float* HWY_RESTRICT error) {
@@ -109,11 +109,10 @@ HWY_INLINE void gated_error_row(const std::int8_t* HWY_RESTRICT g,
   }
 }
 
-template <Sigmoid kSigmoid>
-HWY_INLINE void gated_error_rows(const std::int8_t* g, const std::int8_t* q, float unit,
-                                 const float* v, const float* scale, const float* slope,
-                                 const float* offset, std::size_t channels, float* error,
-                                 std::size_t count) {
+template <Sigmoid kSigmoid, typename T>
+HWY_INLINE void gated_error_rows(const T* g, const T* q, float unit, const float* v,
+                                 const float* scale, const float* slope, const float* offset,
+                                 std::size_t channels, float* error, std::size_t count) {
   const WideRow row(channels);
   float vs[WideRow::kWide], scales[WideRow::kWide], slopes[WideRow::kWide], offsets[WideRow::kWide];
   v = row.spread(v, vs);
@@ -125,19 +124,21 @@ HWY_INLINE void gated_error_rows(const std::int8_t* g, const std::int8_t* q, flo
                               std::min(row.width(), count - i), error + i);
 }
 
-void gated_error(Sigmoid sigmoid, const std::int8_t* g, const std::int8_t* q, float unit,
-                 const float* v, const float* scale, const float* slope, const float* offset,
-                 std::size_t channels, float* error, std::size_t count) {
-  (sigmoid == Sigmoid::exact ? gated_error_rows<Sigmoid::exact>
-                             : gated_error_rows<Sigmoid::hard>)(g, q, unit, v, scale, slope, offset,
-                                                                channels, error, count);
+template <typename T>
+HWY_INLINE void gated_error_with(Sigmoid sigmoid, const T* g, const T* q, float unit,
+                                 const float* v, const float* scale, const float* slope,
+                                 const float* offset, std::size_t channels, float* error,
+                                 std::size_t count) {
+  (sigmoid == Sigmoid::exact ? gated_error_rows<Sigmoid::exact, T>
+                             : gated_error_rows<Sigmoid::hard, T>)(g, q, unit, v, scale, slope,
+                                                                   offset, channels, error, count);
 }
 
 /// Sums of `tile` channels of at most kFloatSum pixels, in the order of float_sums().
-template <Sigmoid kSigmoid>
-HWY_INLINE void gated_sums_of(const std::int8_t* HWY_RESTRICT g, const std::int8_t* HWY_RESTRICT q,
-                              float unit, const float* HWY_RESTRICT v, std::size_t channels,
-                              std::size_t pixels, std::size_t tile, double* HWY_RESTRICT products,
+template <Sigmoid kSigmoid, typename T>
+HWY_INLINE void gated_sums_of(const T* HWY_RESTRICT g, const T* HWY_RESTRICT q, float unit,
+                              const float* HWY_RESTRICT v, std::size_t channels, std::size_t pixels,
+                              std::size_t tile, double* HWY_RESTRICT products,
                               double* HWY_RESTRICT slopes) {
   constexpr std::size_t kRows = 4;
   float u[kRows][kTile] = {}, s[kRows][kTile] = {};
@@ -157,10 +158,10 @@ HWY_INLINE void gated_sums_of(const std::int8_t* HWY_RESTRICT g, const std::int8
   }
 }
 
-template <Sigmoid kSigmoid>
-HWY_INLINE void all_gated_sums(const std::int8_t* g, const std::int8_t* q, float unit,
-                               const float* v, std::size_t channels, std::size_t count,
-                               double* products, double* slopes) {
+template <Sigmoid kSigmoid, typename T>
+HWY_INLINE void all_gated_sums(const T* g, const T* q, float unit, const float* v,
+                               std::size_t channels, std::size_t count, double* products,
+                               double* slopes) {
   std::fill_n(products, channels, 0.0);
   std::fill_n(slopes, channels, 0.0);
   for_each_tile(count, channels, kFloatSum,
@@ -170,12 +171,44 @@ HWY_INLINE void all_gated_sums(const std::int8_t* g, const std::int8_t* q, float
                 });
 }
 
+template <typename T>
+HWY_INLINE void gated_sums_with(Sigmoid sigmoid, const T* g, const T* q, float unit, const float* v,
+                                std::size_t channels, std::size_t count, double* products,
+                                double* slopes) {
+  (sigmoid == Sigmoid::exact
+       ? all_gated_sums<Sigmoid::exact, T>
+       : all_gated_sums<Sigmoid::hard, T>)(g, q, unit, v, channels, count, products, slopes);
+}
+
+void gated(Sigmoid sigmoid, const std::int8_t* q, float unit, const float* v, const float* scale,
+           const float* shift, std::size_t channels, Output output, float* out, std::size_t count) {
+  gated_with(sigmoid, q, unit, v, scale, shift, channels, output, out, count);
+}
+void gated_floats(Sigmoid sigmoid, const float* q, float unit, const float* v, const float* scale,
+                  const float* shift, std::size_t channels, Output output, float* out,
+                  std::size_t count) {
+  gated_with(sigmoid, q, unit, v, scale, shift, channels, output, out, count);
+}
+
+void gated_error(Sigmoid sigmoid, const std::int8_t* g, const std::int8_t* q, float unit,
+                 const float* v, const float* scale, const float* slope, const float* offset,
+                 std::size_t channels, float* error, std::size_t count) {
+  gated_error_with(sigmoid, g, q, unit, v, scale, slope, offset, channels, error, count);
+}
+void gated_error_floats(Sigmoid sigmoid, const float* g, const float* q, float unit, const float* v,
+                        const float* scale, const float* slope, const float* offset,
+                        std::size_t channels, float* error, std::size_t count) {
+  gated_error_with(sigmoid, g, q, unit, v, scale, slope, offset, channels, error, count);
+}
+
 void gated_sums(Sigmoid sigmoid, const std::int8_t* g, const std::int8_t* q, float unit,
                 const float* v, std::size_t channels, std::size_t count, double* products,
                 double* slopes) {
-  (sigmoid == Sigmoid::exact
-       ? all_gated_sums<Sigmoid::exact>
-       : all_gated_sums<Sigmoid::hard>)(g, q, unit, v, channels, count, products, slopes);
+  gated_sums_with(sigmoid, g, q, unit, v, channels, count, products, slopes);
+}
+void gated_sums_floats(Sigmoid sigmoid, const float* g, const float* q, float unit, const float* v,
+                       std::size_t channels, std::size_t count, double* products, double* slopes) {
+  gated_sums_with(sigmoid, g, q, unit, v, channels, count, products, slopes);
 }
 
 }  // namespace eqt::model::precision::HWY_NAMESPACE
@@ -186,8 +219,11 @@ namespace eqt::model::precision {
 namespace {
 
 HWY_EXPORT(gated);
+HWY_EXPORT(gated_floats);
 HWY_EXPORT(gated_sums);
+HWY_EXPORT(gated_sums_floats);
 HWY_EXPORT(gated_error);
+HWY_EXPORT(gated_error_floats);
 
 }  // namespace
 
@@ -212,6 +248,31 @@ void gated_error(Bytes g, Bytes q, const Activation& activation, Floats scale, F
                  Floats offset, std::span<float> error) {
   check_rows(g.size(), scale.size(), error.size());
   HWY_DYNAMIC_DISPATCH(gated_error)
+  (activation.sigmoid, g.data(), q.data(), activation.unit, activation.v.data(), scale.data(),
+   slope.data(), offset.data(), scale.size(), error.data(), error.size());
+}
+
+void gated(Floats q, const Activation& activation, Floats scale, Floats shift, Output output,
+           std::span<float> out) {
+  check_rows(q.size(), scale.size(), out.size());
+  EQT_CHECK(output != Output::rectified, "an EvoNorm is an activation itself");
+  HWY_DYNAMIC_DISPATCH(gated_floats)
+  (activation.sigmoid, q.data(), activation.unit, activation.v.data(), scale.data(), shift.data(),
+   scale.size(), output, out.data(), out.size());
+}
+
+void gated_sums(Floats g, Floats q, const Activation& activation, std::span<double> products,
+                std::span<double> slopes) {
+  check_rows(g.size(), products.size(), q.size());
+  HWY_DYNAMIC_DISPATCH(gated_sums_floats)
+  (activation.sigmoid, g.data(), q.data(), activation.unit, activation.v.data(), products.size(),
+   g.size(), products.data(), slopes.data());
+}
+
+void gated_error(Floats g, Floats q, const Activation& activation, Floats scale, Floats slope,
+                 Floats offset, std::span<float> error) {
+  check_rows(g.size(), scale.size(), error.size());
+  HWY_DYNAMIC_DISPATCH(gated_error_floats)
   (activation.sigmoid, g.data(), q.data(), activation.unit, activation.v.data(), scale.data(),
    slope.data(), offset.data(), scale.size(), error.data(), error.size());
 }

@@ -21,21 +21,24 @@
 namespace eqt::model::precision {
 namespace {
 
-class GroupNorm final : public Norm {
+template <typename Operand>
+class GroupNorm final : public Norm<Operand> {
  public:
+  using Sample = SampleValues<Operand>;
+
   GroupNorm(const Plan& plan, const Branch& branch);
 
   void start(std::size_t samples, Pass pass, const NormParameters& parameters,
              std::span<float> running) override;
   void measure(Floats x, std::size_t sample) override;
   void finish() override {}
-  void apply(const Rounded& x, std::size_t sample, Output output, std::span<float> out) override;
-  void gate(const Rounded& x, std::size_t sample, std::span<std::int8_t> g) override;
+  void apply(const Sample& x, std::size_t sample, Output output, std::span<float> out) override;
+  void gate(const Sample& x, std::size_t sample, std::span<Operand> g) override;
 
   void start_backward() override;
-  void sum_error(const Rounded& g, const Rounded& x, std::size_t sample) override;
+  void sum_error(const Sample& g, const Sample& x, std::size_t sample) override;
   void finish_backward(const NormGradients& gradients) override;
-  void error(const Rounded& g, const Rounded& x, std::size_t sample, Floats factors,
+  void error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,
              std::span<float> out) override;
 
   std::size_t bytes(std::size_t samples) const override {
@@ -74,7 +77,7 @@ class GroupNorm final : public Norm {
     std::vector<double> sums, squares;
     std::vector<float> means, scales, shifts, slopes, offsets;
     std::vector<double> inverses;  // (groups)
-    std::vector<std::int64_t> integer_sums, integer_products;
+    std::vector<SumOf<Operand>> operand_sums, operand_products;
     std::optional<RangeMeter> meter;  // by range
   };
   Lane& lane_of(std::size_t sample) { return lanes_[sample / lane_samples_]; }
@@ -95,7 +98,8 @@ class GroupNorm final : public Norm {
   std::array<Lane, kMostLanes> lanes_;
 };
 
-GroupNorm::GroupNorm(const Plan& plan, const Branch& branch)
+template <typename Operand>
+GroupNorm<Operand>::GroupNorm(const Plan& plan, const Branch& branch)
     : channels_(branch.channels()), pixels_(branch.pixels()), groups_(plan.groups) {
   if (channels_ % groups_ != 0)
     fail(Kind::usage,
@@ -114,14 +118,15 @@ GroupNorm::GroupNorm(const Plan& plan, const Branch& branch)
     for (auto* const list : {&lane.means, &lane.scales, &lane.shifts, &lane.slopes, &lane.offsets})
       list->assign(channels_, 0);
     lane.inverses.assign(groups_, 0);
-    for (auto* const list : {&lane.integer_sums, &lane.integer_products})
+    for (auto* const list : {&lane.operand_sums, &lane.operand_products})
       list->assign(channels_, 0);
     if (ranges_) lane.meter.emplace(pixels_, channels_, groups_);
   }
 }
 
-void GroupNorm::start(std::size_t samples, Pass /*pass*/, const NormParameters& parameters,
-                      std::span<float> /*running*/) {
+template <typename Operand>
+void GroupNorm<Operand>::start(std::size_t samples, Pass /*pass*/, const NormParameters& parameters,
+                               std::span<float> /*running*/) {
   parameters_ = parameters;
   lane_samples_ = samples / lanes_for(samples);
   if (groups_of_samples_.size() >= samples * groups_) return;
@@ -129,7 +134,8 @@ void GroupNorm::start(std::size_t samples, Pass /*pass*/, const NormParameters& 
   if (ranges_) extremes_.resize(samples * groups_ * 2 * kRangeChunks);
 }
 
-void GroupNorm::measure(Floats x, std::size_t sample) {
+template <typename Operand>
+void GroupNorm<Operand>::measure(Floats x, std::size_t sample) {
   if (!ranges_) {
     measure_deviations(x, sample);
     return;
@@ -141,7 +147,8 @@ void GroupNorm::measure(Floats x, std::size_t sample) {
 
 /// T. Chan et al., "Updating formulae and a pairwise algorithm for computing sample variances",
 /// 1979: the squares around each channel's mean, and those of the means around the group's.
-void GroupNorm::measure_deviations(Floats x, std::size_t sample) {
+template <typename Operand>
+void GroupNorm<Operand>::measure_deviations(Floats x, std::size_t sample) {
   const double pixels = static_cast<double>(pixels_);
   const std::size_t width = channels_ / groups_;
   Lane& lane = lane_of(sample);
@@ -163,7 +170,8 @@ void GroupNorm::measure_deviations(Floats x, std::size_t sample) {
   }
 }
 
-GroupNorm::Lane& GroupNorm::spread(std::size_t sample, float unit) {
+template <typename Operand>
+typename GroupNorm<Operand>::Lane& GroupNorm<Operand>::spread(std::size_t sample, float unit) {
   Lane& lane = lane_of(sample);
   const bool centres = !sigmoid_;
   for_each_channel(sample, [&](std::size_t c, const Group& group) {
@@ -175,7 +183,9 @@ GroupNorm::Lane& GroupNorm::spread(std::size_t sample, float unit) {
   return lane;
 }
 
-void GroupNorm::apply(const Rounded& x, std::size_t sample, Output output, std::span<float> out) {
+template <typename Operand>
+void GroupNorm<Operand>::apply(const Sample& x, std::size_t sample, Output output,
+                               std::span<float> out) {
   const Lane& lane = spread(sample, sigmoid_ ? 1.0f : x.scale);
   if (sigmoid_) {
     gated(x.values, activation(x.scale), lane.scales, lane.shifts, output, out);
@@ -184,31 +194,34 @@ void GroupNorm::apply(const Rounded& x, std::size_t sample, Output output, std::
   }
 }
 
-void GroupNorm::gate(const Rounded& x, std::size_t sample, std::span<std::int8_t> g) {
+template <typename Operand>
+void GroupNorm<Operand>::gate(const Sample& x, std::size_t sample, std::span<Operand> g) {
   EQT_CHECK(!sigmoid_, "an EvoNorm is an activation itself");
   const Lane& lane = spread(sample, x.scale);
   gate_affine(x.values, lane.scales, lane.shifts, g);
 }
 
-void GroupNorm::start_backward() {
+template <typename Operand>
+void GroupNorm<Operand>::start_backward() {
   for (Lane& lane : lanes_)
     for (auto* const list : {&lane.weight_sums, &lane.bias_sums, &lane.v_sums})
       std::ranges::fill(*list, 0.0);
 }
 
-void GroupNorm::sum_error(const Rounded& g, const Rounded& x, std::size_t sample) {
+template <typename Operand>
+void GroupNorm<Operand>::sum_error(const Sample& g, const Sample& x, std::size_t sample) {
   Lane& lane = lane_of(sample);
-  error_sums(g.values, x.values, lane.integer_sums, lane.integer_products);
+  error_sums(g.values, x.values, lane.operand_sums, lane.operand_products);
   if (sigmoid_) gated_sums(g.values, x.values, activation(x.scale), lane.sums, lane.squares);
   const double scale = g.scale, product_scale = scale * static_cast<double>(x.scale);
   const double count = static_cast<double>(pixels_ * (channels_ / groups_));
   // offset and slope collect the sums of d and of d * (x - mean), or d * u, first.
   for (Group& group : groups(sample)) group.offset = group.slope = 0;
   for_each_channel(sample, [&](std::size_t c, Group& group) {
-    const double sum = scale * static_cast<double>(lane.integer_sums[c]);
+    const double sum = scale * static_cast<double>(lane.operand_sums[c]);
     const double product =
         sigmoid_ ? scale * lane.sums[c]
-                 : product_scale * static_cast<double>(lane.integer_products[c]) - group.mean * sum;
+                 : product_scale * static_cast<double>(lane.operand_products[c]) - group.mean * sum;
     const double weight = parameters_.weight[c];
     lane.bias_sums[c] += sum;
     lane.weight_sums[c] += product * group.inverse;
@@ -230,7 +243,8 @@ void GroupNorm::sum_error(const Rounded& g, const Rounded& x, std::size_t sample
   }
 }
 
-void GroupNorm::finish_backward(const NormGradients& gradients) {
+template <typename Operand>
+void GroupNorm<Operand>::finish_backward(const NormGradients& gradients) {
   const auto add_up = [&](std::vector<double> Lane::*list, std::span<float> to) {
     for (std::size_t c = 0; c < channels_; ++c) {
       double sum = 0;
@@ -243,8 +257,9 @@ void GroupNorm::finish_backward(const NormGradients& gradients) {
   if (sigmoid_) add_up(&Lane::v_sums, gradients.v);
 }
 
-void GroupNorm::error(const Rounded& g, const Rounded& x, std::size_t sample, Floats factors,
-                      std::span<float> out) {
+template <typename Operand>
+void GroupNorm<Operand>::error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,
+                               std::span<float> out) {
   Lane& lane = lane_of(sample);
   for_each_channel(sample, [&](std::size_t c, const Group& group) {
     const double factor = factors[c];
@@ -272,8 +287,12 @@ void GroupNorm::error(const Rounded& g, const Rounded& x, std::size_t sample, Fl
 
 }  // namespace
 
-std::unique_ptr<Norm> make_group_norm(const Plan& plan, const Branch& branch) {
-  return std::make_unique<GroupNorm>(plan, branch);
+template <typename Operand>
+std::unique_ptr<Norm<Operand>> make_group_norm(const Plan& plan, const Branch& branch) {
+  return std::make_unique<GroupNorm<Operand>>(plan, branch);
 }
+
+template std::unique_ptr<Norm<std::int8_t>> make_group_norm(const Plan&, const Branch&);
+template std::unique_ptr<Norm<float>> make_group_norm(const Plan&, const Branch&);
 
 }  // namespace eqt::model::precision

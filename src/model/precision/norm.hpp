@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The normalization behind a convolution, on its 8-bit output. No torch.
+// The normalization behind a convolution, on its output as operands. No torch.
 //
 // ../NORMALIZATION.md has the formulas; x is the output before it is rounded for the statistics,
 // and the rounded one everywhere else.
@@ -18,9 +18,10 @@
 
 namespace eqt::model::precision {
 
-/// 8-bit values of a sample, zero point 0.
-struct Rounded {
-  Bytes values;
+/// Operands of a sample, zero point 0: 8-bit integers, or floats, whose scale is 1.
+template <typename Operand>
+struct SampleValues {
+  std::span<const Operand> values;
   float scale;
 };
 
@@ -34,8 +35,11 @@ struct NormGradients {
 
 /// Samples of different lanes (lanes.hpp) may be given by different threads at the same time, those
 /// of one lane in order. Nothing is allocated after the first pass of a batch size.
+template <typename Operand>
 class Norm {
  public:
+  using Sample = SampleValues<Operand>;
+
   virtual ~Norm() = default;
 
   /// Begins a pass.
@@ -48,18 +52,18 @@ class Norm {
   virtual void measure(Floats x, std::size_t sample) = 0;
   /// After the last of them; updates the running values in training.
   virtual void finish() = 0;
-  virtual void apply(const Rounded& x, std::size_t sample, Output output, std::span<float> out) = 0;
+  virtual void apply(const Sample& x, std::size_t sample, Output output, std::span<float> out) = 0;
   /// g = 0 where norm(x) <= 0: the same floats as in apply().
-  virtual void gate(const Rounded& x, std::size_t sample, std::span<std::int8_t> g) = 0;
+  virtual void gate(const Sample& x, std::size_t sample, std::span<Operand> g) = 0;
 
   /// Begins the backward pass.
   virtual void start_backward() = 0;
   /// Takes the error g of each sample's output.
-  virtual void sum_error(const Rounded& g, const Rounded& x, std::size_t sample) = 0;
+  virtual void sum_error(const Sample& g, const Sample& x, std::size_t sample) = 0;
   /// After the last of them; writes the gradients.
   virtual void finish_backward(const NormGradients& gradients) = 0;
   /// The error of x, each channel times `factors` (channels).
-  virtual void error(const Rounded& g, const Rounded& x, std::size_t sample, Floats factors,
+  virtual void error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,
                      std::span<float> out) = 0;
 
   /// False if a number that is added to all x of a channel changes nothing.
@@ -70,11 +74,14 @@ class Norm {
 
 /// For a branch; without a normalization, norm(x) = x.
 /// @throws Error{usage} naming the layer if its outputs cannot be normalized
-std::unique_ptr<Norm> make_norm(const Plan& plan, const Branch& branch);
+template <typename Operand>
+std::unique_ptr<Norm<Operand>> make_norm(const Plan& plan, const Branch& branch);
 
 // One for each kind of statistics: of the channels of a batch (batch_norms.cpp), and of the groups
 // of channels of a sample (group_norms.cpp).
-std::unique_ptr<Norm> make_batch_norm(const Plan& plan, const Branch& branch);
-std::unique_ptr<Norm> make_group_norm(const Plan& plan, const Branch& branch);
+template <typename Operand>
+std::unique_ptr<Norm<Operand>> make_batch_norm(const Plan& plan, const Branch& branch);
+template <typename Operand>
+std::unique_ptr<Norm<Operand>> make_group_norm(const Plan& plan, const Branch& branch);
 
 }  // namespace eqt::model::precision

@@ -59,8 +59,8 @@ void channel_squares(const float* x, std::size_t count, const float* mean, std::
   all_float_sums<true>(x, count, mean, channels, out);
 }
 
-template <Output kOutput>
-HWY_INLINE void affine_row(const std::int8_t* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
+template <Output kOutput, typename T>
+HWY_INLINE void affine_row(const T* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
                            const float* HWY_RESTRICT shift, std::size_t count,
                            float* HWY_RESTRICT out) {
   for (std::size_t c = 0; c < count; ++c) {
@@ -73,8 +73,8 @@ HWY_INLINE void affine_row(const std::int8_t* HWY_RESTRICT q, const float* HWY_R
   }
 }
 
-template <Output kOutput>
-HWY_INLINE void affine_rows(const std::int8_t* q, const float* scale, const float* shift,
+template <Output kOutput, typename T>
+HWY_INLINE void affine_rows(const T* q, const float* scale, const float* shift,
                             std::size_t channels, float* out, std::size_t count) {
   const WideRow row(channels);
   float scales[WideRow::kWide], shifts[WideRow::kWide];
@@ -84,31 +84,56 @@ HWY_INLINE void affine_rows(const std::int8_t* q, const float* scale, const floa
     affine_row<kOutput>(q + i, scale, shift, std::min(row.width(), count - i), out + i);
 }
 
-void affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
-            Output output, float* out, std::size_t count) {
+template <typename T>
+HWY_INLINE void affine_as(const T* q, const float* scale, const float* shift, std::size_t channels,
+                          Output output, float* out, std::size_t count) {
   if (output == Output::plain) affine_rows<Output::plain>(q, scale, shift, channels, out, count);
   if (output == Output::added) affine_rows<Output::added>(q, scale, shift, channels, out, count);
   if (output == Output::rectified)
     affine_rows<Output::rectified>(q, scale, shift, channels, out, count);
 }
 
-HWY_INLINE void gate_row(const std::int8_t* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
-                         const float* HWY_RESTRICT shift, std::size_t count,
-                         std::int8_t* HWY_RESTRICT g) {
+void affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
+            Output output, float* out, std::size_t count) {
+  affine_as(q, scale, shift, channels, output, out, count);
+}
+void affine_floats(const float* q, const float* scale, const float* shift, std::size_t channels,
+                   Output output, float* out, std::size_t count) {
+  affine_as(q, scale, shift, channels, output, out, count);
+}
+
+template <typename T>
+HWY_INLINE void gate_row(const T* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
+                         const float* HWY_RESTRICT shift, std::size_t count, T* HWY_RESTRICT g) {
   for (std::size_t c = 0; c < count; ++c) {
     const float before = static_cast<float>(q[c]) * scale[c] + shift[c];
-    g[c] = before > 0 ? g[c] : static_cast<std::int8_t>(0);
+    g[c] = before > 0 ? g[c] : static_cast<T>(0);
   }
 }
 
-void gate_affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
-                 std::int8_t* g, std::size_t count) {
+template <typename T>
+HWY_INLINE void gate_affine_as(const T* q, const float* scale, const float* shift,
+                               std::size_t channels, T* g, std::size_t count) {
   const WideRow row(channels);
   float scales[WideRow::kWide], shifts[WideRow::kWide];
   scale = row.spread(scale, scales);
   shift = row.spread(shift, shifts);
   for (std::size_t i = 0; i < count; i += row.width())
     gate_row(q + i, scale, shift, std::min(row.width(), count - i), g + i);
+}
+
+void gate_affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
+                 std::int8_t* g, std::size_t count) {
+  gate_affine_as(q, scale, shift, channels, g, count);
+}
+void gate_affine_floats(const float* q, const float* scale, const float* shift,
+                        std::size_t channels, float* g, std::size_t count) {
+  gate_affine_as(q, scale, shift, channels, g, count);
+}
+
+void add_scaled_floats(const float* HWY_RESTRICT q, float scale, float* HWY_RESTRICT out,
+                       std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) out[i] += q[i] * scale;
 }
 
 void add_scaled(const std::int8_t* HWY_RESTRICT q, int zero_point, float scale,
@@ -126,6 +151,40 @@ void rectify(float* HWY_RESTRICT x, std::size_t count) {
 
 void gate(const float* HWY_RESTRICT before, std::int8_t* HWY_RESTRICT g, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) g[i] = before[i] > 0 ? g[i] : static_cast<std::int8_t>(0);
+}
+
+void gate_floats(const float* HWY_RESTRICT before, float* HWY_RESTRICT g, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) g[i] = before[i] > 0 ? g[i] : 0.0f;
+}
+
+/// Sums of `tile` channels of at most kFloatSum pixels, in the order of float_sums().
+HWY_INLINE void float_error_sums(const float* HWY_RESTRICT g, const float* HWY_RESTRICT x,
+                                 std::size_t channels, std::size_t pixels, std::size_t tile,
+                                 double* HWY_RESTRICT sums, double* HWY_RESTRICT products) {
+  constexpr std::size_t kRows = 4;
+  float s[kRows][kTile] = {}, p[kRows][kTile] = {};
+  for (std::size_t i = 0; i < pixels; ++i) {
+    float *HWY_RESTRICT s_row = s[i % kRows], *HWY_RESTRICT p_row = p[i % kRows];
+    for (std::size_t c = 0; c < tile; ++c) {
+      const float error = g[i * channels + c];
+      s_row[c] += error;
+      p_row[c] += error * x[i * channels + c];
+    }
+  }
+  for (std::size_t c = 0; c < tile; ++c) {
+    sums[c] += static_cast<double>((s[0][c] + s[1][c]) + (s[2][c] + s[3][c]));
+    products[c] += static_cast<double>((p[0][c] + p[1][c]) + (p[2][c] + p[3][c]));
+  }
+}
+
+void error_sums_floats(const float* g, const float* x, std::size_t count, std::size_t channels,
+                       double* sums, double* products) {
+  std::fill_n(sums, channels, 0.0);
+  std::fill_n(products, channels, 0.0);
+  for_each_tile(count, channels, kFloatSum,
+                [&](std::size_t at, std::size_t c, std::size_t pixels, auto tile) HWY_ATTR {
+                  float_error_sums(g + at, x + at, channels, pixels, tile, sums + c, products + c);
+                });
 }
 
 /// Sums of `tile` channels. Those of g stay in 16 bits for 256 pixels, products for two.
@@ -172,7 +231,8 @@ void error_sums(const std::int8_t* g, const std::int8_t* x, std::size_t count, s
                 });
 }
 
-HWY_INLINE void error_row(const std::int8_t* HWY_RESTRICT g, const std::int8_t* HWY_RESTRICT x,
+template <typename T>
+HWY_INLINE void error_row(const T* HWY_RESTRICT g, const T* HWY_RESTRICT x,
                           const float* HWY_RESTRICT scale, const float* HWY_RESTRICT slope,
                           const float* HWY_RESTRICT offset, std::size_t count,
                           float* HWY_RESTRICT error) {
@@ -182,8 +242,10 @@ HWY_INLINE void error_row(const std::int8_t* HWY_RESTRICT g, const std::int8_t* 
   }
 }
 
-void norm_error(const std::int8_t* g, const std::int8_t* x, const float* scale, const float* slope,
-                const float* offset, std::size_t channels, float* error, std::size_t count) {
+template <typename T>
+HWY_INLINE void norm_error_as(const T* g, const T* x, const float* scale, const float* slope,
+                              const float* offset, std::size_t channels, float* error,
+                              std::size_t count) {
   const WideRow row(channels);
   float scales[WideRow::kWide], slopes[WideRow::kWide], offsets[WideRow::kWide];
   scale = row.spread(scale, scales);
@@ -191,6 +253,15 @@ void norm_error(const std::int8_t* g, const std::int8_t* x, const float* scale, 
   offset = row.spread(offset, offsets);
   for (std::size_t i = 0; i < count; i += row.width())
     error_row(g + i, x + i, scale, slope, offset, std::min(row.width(), count - i), error + i);
+}
+
+void norm_error(const std::int8_t* g, const std::int8_t* x, const float* scale, const float* slope,
+                const float* offset, std::size_t channels, float* error, std::size_t count) {
+  norm_error_as(g, x, scale, slope, offset, channels, error, count);
+}
+void norm_error_floats(const float* g, const float* x, const float* scale, const float* slope,
+                       const float* offset, std::size_t channels, float* error, std::size_t count) {
+  norm_error_as(g, x, scale, slope, offset, channels, error, count);
 }
 
 }  // namespace eqt::model::precision::HWY_NAMESPACE
@@ -204,13 +275,19 @@ HWY_EXPORT(add_bias);
 HWY_EXPORT(channel_sums);
 HWY_EXPORT(channel_squares);
 HWY_EXPORT(affine);
+HWY_EXPORT(affine_floats);
 HWY_EXPORT(add_scaled);
+HWY_EXPORT(add_scaled_floats);
 HWY_EXPORT(add);
 HWY_EXPORT(rectify);
 HWY_EXPORT(gate);
+HWY_EXPORT(gate_floats);
 HWY_EXPORT(gate_affine);
+HWY_EXPORT(gate_affine_floats);
 HWY_EXPORT(error_sums);
+HWY_EXPORT(error_sums_floats);
 HWY_EXPORT(norm_error);
+HWY_EXPORT(norm_error_floats);
 
 }  // namespace
 
@@ -236,6 +313,18 @@ void affine(Bytes q, Floats scale, Floats shift, Output output, std::span<float>
   (q.data(), scale.data(), shift.data(), scale.size(), output, out.data(), out.size());
 }
 
+void affine(Floats q, Floats scale, Floats shift, Output output, std::span<float> out) {
+  check_rows(q.size(), scale.size(), out.size());
+  HWY_DYNAMIC_DISPATCH(affine_floats)
+  (q.data(), scale.data(), shift.data(), scale.size(), output, out.data(), out.size());
+}
+
+void add_scaled(Floats q, int zero_point, float scale, std::span<float> out) {
+  check_rows(q.size(), 1, out.size());
+  EQT_CHECK(zero_point == 0, "floats with the zero point {}", zero_point);
+  HWY_DYNAMIC_DISPATCH(add_scaled_floats)(q.data(), scale, out.data(), out.size());
+}
+
 void add_scaled(Bytes q, int zero_point, float scale, std::span<float> out) {
   check_rows(q.size(), 1, out.size());
   HWY_DYNAMIC_DISPATCH(add_scaled)(q.data(), zero_point, scale, out.data(), out.size());
@@ -253,6 +342,17 @@ void gate(Floats before, std::span<std::int8_t> g) {
   HWY_DYNAMIC_DISPATCH(gate)(before.data(), g.data(), g.size());
 }
 
+void gate(Floats before, std::span<float> g) {
+  check_rows(before.size(), 1, g.size());
+  HWY_DYNAMIC_DISPATCH(gate_floats)(before.data(), g.data(), g.size());
+}
+
+void gate_affine(Floats q, Floats scale, Floats shift, std::span<float> g) {
+  check_rows(q.size(), scale.size(), g.size());
+  HWY_DYNAMIC_DISPATCH(gate_affine_floats)
+  (q.data(), scale.data(), shift.data(), scale.size(), g.data(), g.size());
+}
+
 void gate_affine(Bytes q, Floats scale, Floats shift, std::span<std::int8_t> g) {
   check_rows(q.size(), scale.size(), g.size());
   HWY_DYNAMIC_DISPATCH(gate_affine)
@@ -263,6 +363,20 @@ void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::i
   check_rows(g.size(), sums.size(), x.size());
   HWY_DYNAMIC_DISPATCH(error_sums)
   (g.data(), x.data(), g.size(), sums.size(), sums.data(), products.data());
+}
+
+void error_sums(Floats g, Floats x, std::span<double> sums, std::span<double> products) {
+  check_rows(g.size(), sums.size(), x.size());
+  HWY_DYNAMIC_DISPATCH(error_sums_floats)
+  (g.data(), x.data(), g.size(), sums.size(), sums.data(), products.data());
+}
+
+void norm_error(Floats g, Floats x, Floats scale, Floats slope, Floats offset,
+                std::span<float> error) {
+  check_rows(g.size(), scale.size(), error.size());
+  HWY_DYNAMIC_DISPATCH(norm_error_floats)
+  (g.data(), x.data(), scale.data(), slope.data(), offset.data(), scale.size(), error.data(),
+   error.size());
 }
 
 void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,

@@ -3,6 +3,7 @@
 // ReLU, their gradients. No torch.
 //
 // Shapes   values are (pixels, channels) row-major, parameters (channels)
+// Operands of convolutions are 8-bit integers with a scale, or floats, whose scale is 1
 // Numbers  every result is the same on all processors: an operation rounds once, sums have a fixed
 //          order that does not depend on the width of vectors, sums of 8-bit values are integers
 
@@ -11,11 +12,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 namespace eqt::model::precision {
 
 using Bytes = std::span<const std::int8_t>;
 using Floats = std::span<const float>;
+
+/// What sums of products of operands are exact in, or, of floats, are collected in.
+template <typename Operand>
+using SumOf = std::conditional_t<std::is_same_v<Operand, float>, double, std::int64_t>;
 
 /// x += bias.
 void add_bias(Floats bias, std::span<float> x);
@@ -34,22 +40,31 @@ enum class Output {
 
 /// y = q * scale + shift.
 void affine(Bytes q, Floats scale, Floats shift, Output output, std::span<float> out);
+void affine(Floats q, Floats scale, Floats shift, Output output, std::span<float> out);
 /// out = out + (q - zero_point) * scale.
 void add_scaled(Bytes q, int zero_point, float scale, std::span<float> out);
+/// @pre zero_point is 0
+void add_scaled(Floats q, int zero_point, float scale, std::span<float> out);
 void add(Floats x, std::span<float> out);
 /// x = max(x, 0).
 void rectify(std::span<float> x);
 
 /// g = 0 where before <= 0, which is what ReLU was given.
 void gate(Floats before, std::span<std::int8_t> g);
+void gate(Floats before, std::span<float> g);
 /// The same of before = q * scale + shift.
 void gate_affine(Bytes q, Floats scale, Floats shift, std::span<std::int8_t> g);
+void gate_affine(Floats q, Floats scale, Floats shift, std::span<float> g);
 
-/// sums = sum of g, products = sum of g * x for each channel. @pre |g| and |x| <= 127
+/// sums = sum of g, products = sum of g * x for each channel; of floats in float32 for 64 pixels at
+/// a time. @pre 8-bit |g| and |x| <= 127
 void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products);
+void error_sums(Floats g, Floats x, std::span<double> sums, std::span<double> products);
 
 /// error = g * scale - (x * slope + offset).
 void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,
+                std::span<float> error);
+void norm_error(Floats g, Floats x, Floats scale, Floats slope, Floats offset,
                 std::span<float> error);
 
 }  // namespace eqt::model::precision

@@ -197,18 +197,24 @@ Plan Planner::finish() {
   return std::move(plan_);
 }
 
+/// Refuses what our own executor cannot compute. @param what  "expected ..., found ..."
+[[noreturn]] void refuse(const ModelOptions& options, const std::string& what) {
+  if (options.precision == Precision::int8)
+    fail(Kind::usage, "model.precision int8: {}; set model.precision to fp32", what);
+  fail(Kind::usage, "this build has no LibTorch: {}; use a build with LibTorch", what);
+}
+
 void check_options(const ModelOptions& options) {
   const Entry<TaskRow> task = options.task.kind;
   if (task != tasks::classification && task != tasks::multi_label && task != tasks::regression)
-    fail(Kind::usage,
-         "model.precision int8: expected task.kind classification, multi-label or regression, "
-         "found \"{}\"; set model.precision to fp32",
-         task->name);
+    refuse(options,
+           fmt::format("expected task.kind classification, multi-label or regression, found \"{}\"",
+                       task->name));
   if (!options.freeze.empty())
-    fail(Kind::usage,
-         "model.precision int8: expected an empty model.freeze, since all layers are trained with "
-         "8-bit operands, found {} patterns; set model.precision to fp32",
-         options.freeze.size());
+    refuse(options,
+           fmt::format("expected an empty model.freeze, since all layers are trained, found {} "
+                       "patterns",
+                       options.freeze.size()));
 }
 
 }  // namespace
@@ -221,10 +227,8 @@ Plan make_plan(const ModelOptions& options) {
   } else if (const auto plain = plain_plan(options)) {
     planner.add(*plain);
   } else {
-    fail(Kind::usage,
-         "model.precision int8: expected a ResNet, vgg11 or alexnet, found model.name \"{}\"; set "
-         "model.precision to fp32",
-         options.model->name);
+    refuse(options, fmt::format("expected a ResNet, vgg11 or alexnet, found model.name \"{}\"",
+                                options.model->name));
   }
   return planner.finish();
 }

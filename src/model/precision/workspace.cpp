@@ -55,7 +55,7 @@ class Moments {
 };
 
 /// Nodes, branches and, for training, the nodes' errors and the nodes that are computed again;
-/// bytes are those of one sample.
+/// bytes are the values of one sample.
 std::vector<ArenaItem> items_of(const Plan& plan, Pass pass) {
   const Moments moments(plan, pass);
   const int nodes = static_cast<int>(plan.nodes.size());
@@ -78,8 +78,9 @@ std::vector<ArenaItem> items_of(const Plan& plan, Pass pass) {
   return items;
 }
 
+template <typename Operand>
 ArenaPlan place(std::vector<ArenaItem> items, std::size_t samples) {
-  for (ArenaItem& item : items) item.bytes *= samples;
+  for (ArenaItem& item : items) item.bytes *= samples * sizeof(Operand);
   return place_items(items);
 }
 
@@ -98,34 +99,47 @@ std::optional<int> computed_again_for(const Plan& plan, int node) {
   return before;
 }
 
-Workspace::Workspace(const Plan& plan, std::size_t samples, Pass pass)
+template <typename Operand>
+Workspace<Operand>::Workspace(const Plan& plan, std::size_t samples, Pass pass)
     : samples_(samples), nodes_(plan.nodes.size()), branches_(plan.branches.size()) {
   const std::vector<ArenaItem> items = items_of(plan, pass);
   for (const ArenaItem& item : items) counts_.push_back(item.bytes);
-  ArenaPlan arena = place(items, samples);
+  ArenaPlan arena = place<Operand>(items, samples);
   offsets_ = std::move(arena.offsets);
   bytes_ = arena.bytes;
   scales_.assign(items.size() * samples, 1.0f);
 }
 
-Samples Workspace::at(std::size_t item, std::size_t scales) const {
+template <typename Operand>
+Samples<Operand> Workspace<Operand>::at(std::size_t item, std::size_t scales) const {
   EQT_CHECK(item < counts_.size(), "array {} of {}", item, counts_.size());
-  return {{block_ + offsets_[item], counts_[item] * samples_},
+  return {{reinterpret_cast<Operand*>(block_ + offsets_[item]), counts_[item] * samples_},
           std::span(scales_).subspan(scales * samples_, samples_),
           counts_[item]};
 }
 
+template <typename Operand>
 WorkspaceBytes workspace_bytes(const Plan& plan, std::size_t samples, Pass pass) {
   const std::vector<ArenaItem> items = items_of(plan, pass);
-  return {.block = place(items, samples).bytes, .scales = items.size() * samples * sizeof(float)};
+  return {.block = place<Operand>(items, samples).bytes,
+          .scales = items.size() * samples * sizeof(float)};
 }
 
+template <typename Operand>
 std::size_t saved_bytes(const Plan& plan, std::size_t samples) {
   const int turn = static_cast<int>(plan.nodes.size());  // after the forward pass
   std::size_t bytes = 0;
   for (const ArenaItem& item : items_of(plan, Pass::training))
-    if (item.first < turn && item.last > turn) bytes += item.bytes + sizeof(float);
+    if (item.first < turn && item.last > turn)
+      bytes += item.bytes * sizeof(Operand) + sizeof(float);
   return bytes * samples;
 }
+
+template class Workspace<std::int8_t>;
+template class Workspace<float>;
+template WorkspaceBytes workspace_bytes<std::int8_t>(const Plan&, std::size_t, Pass);
+template WorkspaceBytes workspace_bytes<float>(const Plan&, std::size_t, Pass);
+template std::size_t saved_bytes<std::int8_t>(const Plan&, std::size_t);
+template std::size_t saved_bytes<float>(const Plan&, std::size_t);
 
 }  // namespace eqt::model::precision

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 8-bit values that a pass through a network keeps, in one block of memory.
+// The operands that a pass through a network keeps, in one block of memory: 8-bit integers, or
+// floats, whose scales are 1.
 
 #pragma once
 
@@ -13,16 +14,17 @@
 
 namespace eqt::model::precision {
 
-/// 8-bit values of consecutive samples, with a scale for each.
+/// Operands of consecutive samples, with a scale for each.
+template <typename Operand>
 struct Samples {
-  std::span<std::int8_t> values;  // (n, count)
-  std::span<float> scales;        // (n)
-  std::size_t count = 0;          // values of a sample
+  std::span<Operand> values;  // (n, count)
+  std::span<float> scales;    // (n)
+  std::size_t count = 0;      // values of a sample
 
   Samples part(std::size_t first, std::size_t n) const {
     return {values.subspan(first * count, n * count), scales.subspan(first, n), count};
   }
-  std::span<std::int8_t> sample(std::size_t i) const { return values.subspan(i * count, count); }
+  std::span<Operand> sample(std::size_t i) const { return values.subspan(i * count, count); }
 };
 
 enum class Pass { training, evaluation };
@@ -32,6 +34,7 @@ enum class Pass { training, evaluation };
 /// one is what is computed next. Empty: they are kept.
 std::optional<int> computed_again_for(const Plan& plan, int node);
 
+template <typename Operand>
 class Workspace {
  public:
   Workspace() = default;
@@ -41,8 +44,9 @@ class Workspace {
   std::size_t samples() const { return samples_; }
   std::size_t bytes() const { return bytes_; }  // of the block
   /// Where the values are from now on. @param block  (bytes())
-  void set_block(std::int8_t* block) { block_ = block; }
+  void set_block(std::byte* block) { block_ = block; }
 
+  using Samples = precision::Samples<Operand>;
   Samples node(int i) const { return at(index(i), index(i)); }
   /// A node whose values are computed again, with the scales that it had.
   Samples again(int i) const { return at(2 * nodes_ + branches_ + index(i), index(i)); }
@@ -58,7 +62,7 @@ class Workspace {
 
   std::size_t samples_ = 0, nodes_ = 0, branches_ = 0, bytes_ = 0;
   std::vector<std::size_t> counts_, offsets_;  // by item
-  std::int8_t* block_ = nullptr;
+  std::byte* block_ = nullptr;
   mutable std::vector<float> scales_;  // (items, samples)
 };
 
@@ -66,9 +70,11 @@ class Workspace {
 struct WorkspaceBytes {
   std::size_t block = 0, scales = 0;
 };
+template <typename Operand>
 WorkspaceBytes workspace_bytes(const Plan& plan, std::size_t samples, Pass pass);
 
 /// Of a workspace for training, bytes of what the forward pass leaves to the backward pass.
+template <typename Operand>
 std::size_t saved_bytes(const Plan& plan, std::size_t samples);
 
 }  // namespace eqt::model::precision

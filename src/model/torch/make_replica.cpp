@@ -2,7 +2,7 @@
 #include "core/error.hpp"
 #include "model/example_batch.hpp"
 #include "model/model_options.hpp"
-#include "model/precision/int8_replica.hpp"
+#include "model/precision/own_replica.hpp"
 #include "model/torch/network.hpp"
 #include "model/torch/torch_errors.hpp"
 #include "model/torch/torch_replica.hpp"

@@ -14,7 +14,7 @@
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "model/precision/arena.hpp"
-#include "model/precision/int8_replica.hpp"
+#include "model/precision/own_replica.hpp"
 #include "support/catch.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/refusal.hpp"

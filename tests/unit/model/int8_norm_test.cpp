@@ -77,8 +77,8 @@ struct Problem {
   }
 
   std::size_t count() const { return shape.pixels() * shape.c; }
-  Rounded sample(const std::vector<std::int8_t>& of, const std::vector<float>& scales,
-                 std::size_t n) const {
+  SampleValues<std::int8_t> sample(const std::vector<std::int8_t>& of,
+                                   const std::vector<float>& scales, std::size_t n) const {
     return {std::span(of).subspan(n * count(), count()), scales[n]};
   }
 };
@@ -92,7 +92,7 @@ struct Result {
 Result run(const Case& c, const Problem& p, Pass pass = Pass::training,
            std::vector<float> running = {}) {
   const NormShape& s = p.shape;
-  const auto norm = make_norm(plan_of(c), branch_of(s));
+  const auto norm = make_norm<std::int8_t>(plan_of(c), branch_of(s));
   Result r{.y = std::vector<float>(s.count()),
            .error = std::vector<float>(s.count()),
            .weight = std::vector<float>(s.c),
@@ -103,7 +103,7 @@ Result run(const Case& c, const Problem& p, Pass pass = Pass::training,
   norm->start(s.n, pass, {.weight = p.weight, .bias = p.bias, .v = p.v}, r.running);
   std::vector<float> floats(p.count());
   for (std::size_t n = 0; n < s.n; ++n) {
-    const Rounded x = p.sample(p.x, p.x_scales, n);
+    const SampleValues<std::int8_t> x = p.sample(p.x, p.x_scales, n);
     for (std::size_t i = 0; i < floats.size(); ++i)
       floats[i] = static_cast<float>(x.values[i]) * x.scale;
     norm->measure(floats, n);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Replica that computes with 8-bit operands (model.precision int8). No torch.
+// The Replicas that compute by themselves: with 8-bit operands (model.precision int8) and, for
+// builds without LibTorch, with float32 ones. No torch.
 
 #pragma once
 
@@ -22,8 +23,13 @@ std::unique_ptr<Replica> make_int8_replica(const ModelOptions& options,
                                            int8::Kernels kernels = int8::fastest_here(),
                                            int threads = own_threads());
 
+/// The same with float32 operands.
+std::unique_ptr<Replica> make_float32_replica(const ModelOptions& options,
+                                              int threads = own_threads());
+
 /// Of such a replica, once there was a step of a batch and an evaluation.
 /// @throws Error{usage} as make_int8_replica()
 NetworkMemory int8_memory(const ModelOptions& options, std::size_t batch_size);
+NetworkMemory float32_memory(const ModelOptions& options, std::size_t batch_size);
 
 }  // namespace eqt::model

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/precision/int8_replica.hpp"
+#include "model/precision/own_replica.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -45,9 +45,10 @@ std::vector<std::int64_t> strides_of(const TensorSlice& slice) {
   return weights::row_major_strides(shape);
 }
 
-class Int8Replica final : public Replica, public WeightRounding {
+template <typename Operand>
+class OwnReplica final : public Replica, public WeightRounding {
  public:
-  Int8Replica(const ModelOptions& options, int8::Kernels kernels, int threads)
+  OwnReplica(const ModelOptions& options, int8::Kernels kernels, int threads)
       : options_(options),
         rank_(options.rank),
         pictures_(images_of(options)),
@@ -77,12 +78,14 @@ class Int8Replica final : public Replica, public WeightRounding {
     std::ranges::copy(outputs_, out.prepare<float>(spec, batch.size()).begin());
   }
   std::optional<Int8Use> int8_use(std::size_t batch_size) const override {
-    return Int8Use{.kernels = name_of(executor_.kernels()),
-                   .arena_bytes = workspace_bytes(plan(), batch_size, Pass::training).block,
-                   .saved_bytes = saved_bytes(plan(), batch_size),
-                   .clipped_values = executor_.clipped()};
+    if constexpr (!kIsRounded<Operand>) return {};
+    return Int8Use{
+        .kernels = name_of(executor_.kernels()),
+        .arena_bytes = workspace_bytes<Operand>(plan(), batch_size, Pass::training).block,
+        .saved_bytes = saved_bytes<Operand>(plan(), batch_size),
+        .clipped_values = executor_.clipped()};
   }
-  WeightRounding* weight_rounding() override { return this; }
+  WeightRounding* weight_rounding() override { return kIsRounded<Operand> ? this : nullptr; }
   std::optional<RoundedRows> round(std::size_t slice, std::span<const float> values) override {
     return executor_.round(slice, values, batches_);
   }
@@ -123,7 +126,7 @@ class Int8Replica final : public Replica, public WeightRounding {
   Rank rank_;
   data::ImageShape pictures_;
   Frame frame_;
-  Executor executor_;
+  Executor<Operand> executor_;
   ArrayLoss loss_;
   FlatBuffer parameters_, gradient_, buffers_;
   std::vector<std::uint64_t> counters_;  // of batches, one for each norm
@@ -134,13 +137,15 @@ class Int8Replica final : public Replica, public WeightRounding {
   std::vector<float> mean_errors_, hidden_errors_, output_errors_;
 };
 
-std::span<const float> Int8Replica::pictures_of(const data::Batch& batch) const {
+template <typename Operand>
+std::span<const float> OwnReplica<Operand>::pictures_of(const data::Batch& batch) const {
   EQT_CHECK(batch.inputs.size() == 1 && batch.size() > 0, "{} inputs of {} samples",
             batch.inputs.size(), batch.size());
   return batch.inputs.front().get<float>();
 }
 
-double Int8Replica::forward_backward(const data::Batch& batch, const SliceReady& on_ready) {
+template <typename Operand>
+double OwnReplica<Operand>::forward_backward(const data::Batch& batch, const SliceReady& on_ready) {
   const RandomKey key =
       make_key(options_.seed, batches_, static_cast<std::uint32_t>(rank_), RandomPurpose::dropout);
   const double share = options_.task.mixup > 0 ? draw_mixup_share(options_.task.mixup, key) : 1;
@@ -161,7 +166,9 @@ double Int8Replica::forward_backward(const data::Batch& batch, const SliceReady&
 }
 
 /// Fills outputs_. @param key  of dropout; null: there is none
-void Int8Replica::classify(std::span<const float> means, std::size_t n, const RandomKey* key) {
+template <typename Operand>
+void OwnReplica<Operand>::classify(std::span<const float> means, std::size_t n,
+                                   const RandomKey* key) {
   means_.assign(means.begin(), means.end());
   const std::vector<float>* in = &means_;
   if (const auto& hidden = plan().hidden) {
@@ -176,7 +183,8 @@ void Int8Replica::classify(std::span<const float> means, std::size_t n, const Ra
 }
 
 /// The same draws as those of the network that LibTorch runs.
-void Int8Replica::drop(std::span<float> means, const RandomKey& key) {
+template <typename Operand>
+void OwnReplica<Operand>::drop(std::span<float> means, const RandomKey& key) {
   const RandomStream random(key, 0);
   const auto share = static_cast<float>(kPlainDropout);
   const auto kept = static_cast<float>(1 / (1 - kPlainDropout));
@@ -188,7 +196,8 @@ void Int8Replica::drop(std::span<float> means, const RandomKey& key) {
 }
 
 /// Fills mean_errors_ and the classifier's gradient.
-void Int8Replica::classify_backward(std::span<const float> means, const SliceReady& ready) {
+template <typename Operand>
+void OwnReplica<Operand>::classify_backward(std::span<const float> means, const SliceReady& ready) {
   const auto backward = [&](const Dense& dense, std::span<const float> g, std::span<const float> x,
                             std::vector<float>& dx) {
     dx.resize(x.size());
@@ -209,7 +218,8 @@ void Int8Replica::classify_backward(std::span<const float> means, const SliceRea
 }
 
 /// Fills outputs_ in evaluation mode, a few samples at a time.
-void Int8Replica::run(const data::Batch& batch) {
+template <typename Operand>
+void OwnReplica<Operand>::run(const data::Batch& batch) {
   const auto pictures = pictures_of(batch);
   const std::size_t n = batch.size(), values_of_one = pictures_.values();
   executor_.set_parameters(parameters_.span(), Pass::evaluation, batches_);
@@ -224,7 +234,8 @@ void Int8Replica::run(const data::Batch& batch) {
   classify(mean_errors_, n, nullptr);
 }
 
-void Int8Replica::visit_state(StateVisitor& visitor, Across models) {
+template <typename Operand>
+void OwnReplica<Operand>::visit_state(StateVisitor& visitor, Across models) {
   // Each rank has statistics of its own batches, even if models are equal.
   const Across statistics = models == Across::same ? Across::mean : models;
   visitor.values("parameters", parameters_.span(), models);
@@ -233,8 +244,9 @@ void Int8Replica::visit_state(StateVisitor& visitor, Across models) {
   visitor.numbers("counters", counters_, Across::own);
 }
 
+template <typename Operand>
 template <typename Values, typename Counter>
-void Int8Replica::for_each_tensor(const Values& visit, const Counter& visit_counter) const {
+void OwnReplica<Operand>::for_each_tensor(const Values& visit, const Counter& visit_counter) const {
   for (const TensorSlice& slice : plan().parameters)
     visit(slice, parameters_.span().subspan(slice.offset, slice.count));
   constexpr std::string_view kLast = "running_var", kCounter = "num_batches_tracked";
@@ -247,8 +259,9 @@ void Int8Replica::for_each_tensor(const Values& visit, const Counter& visit_coun
   }
 }
 
+template <typename Operand>
 template <typename Pack>
-void Int8Replica::save(const std::string& path, const Pack& pack) const {
+void OwnReplica<Operand>::save(const std::string& path, const Pack& pack) const {
   std::vector<std::string> names;
   names.reserve(counters_.size());
   std::vector<std::int64_t> counters(counters_.begin(), counters_.end());
@@ -271,7 +284,8 @@ void Int8Replica::save(const std::string& path, const Pack& pack) const {
   metrics::write_atomically(path, pack(tensors));
 }
 
-void Int8Replica::load_weights(const std::string& path) {
+template <typename Operand>
+void OwnReplica<Operand>::load_weights(const std::string& path) {
   std::vector<std::int64_t> counters(counters_.begin(), counters_.end());
   std::vector<weights::Target> targets;
   for_each_tensor(
@@ -299,18 +313,36 @@ void Int8Replica::load_weights(const std::string& path) {
 std::unique_ptr<Replica> make_int8_replica(const ModelOptions& options, int8::Kernels kernels,
                                            int threads) {
   check_options(options);
-  return std::make_unique<precision::Int8Replica>(options, kernels, threads);
+  return std::make_unique<precision::OwnReplica<std::int8_t>>(options, kernels, threads);
 }
 
-NetworkMemory int8_memory(const ModelOptions& options, std::size_t batch_size) {
+std::unique_ptr<Replica> make_float32_replica(const ModelOptions& options, int threads) {
   check_options(options);
-  const precision::Executor executor(precision::make_plan(options), int8::fastest_here(),
-                                     options.int8, own_threads());
+  return std::make_unique<precision::OwnReplica<float>>(options, int8::Kernels::scalar, threads);
+}
+
+namespace {
+
+template <typename Operand>
+NetworkMemory memory_of(const ModelOptions& options, std::size_t batch_size) {
+  check_options(options);
+  const precision::Executor<Operand> executor(precision::make_plan(options), int8::fastest_here(),
+                                              options.int8, own_threads());
   const std::size_t bytes = executor.bytes(batch_size, precision::kEvaluated);
   return {.layout = executor.plan().parameters,
           .buffer_values = total_count(executor.plan().buffers),
           .gradient_bytes = bytes,
           .evaluate_bytes = bytes};
+}
+
+}  // namespace
+
+NetworkMemory int8_memory(const ModelOptions& options, std::size_t batch_size) {
+  return memory_of<std::int8_t>(options, batch_size);
+}
+
+NetworkMemory float32_memory(const ModelOptions& options, std::size_t batch_size) {
+  return memory_of<float>(options, batch_size);
 }
 
 }  // namespace eqt::model
