@@ -7,6 +7,7 @@ eqt_mpi_test(same_topology RANKS 1 2 3 4
   SOURCES mpi/same_topology_test.cpp mpi/gossip_graphs_test.cpp)
 eqt_mpi_test(collective RANKS 1 2 3 4 LINK eqt_collective SOURCES mpi/collective_test.cpp)
 eqt_mpi_test(engine RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/engine_test.cpp)
+eqt_mpi_test(ef21 RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/ef21_test.cpp)
 eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)
 eqt_mpi_test(local_sgd RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/local_sgd_test.cpp)
 eqt_mpi_test(gossip_adaptation RANKS 2 3 4 LINK eqt_train
@@ -26,7 +27,7 @@ eqt_mpi_test(sparse RANKS 1 2 3 4 5 8 LINK eqt_train SOURCES mpi/sparse_test.cpp
 
 eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/memory_test.cpp unit/pipeline/plan_test.cpp unit/collective/message_test.cpp
-  unit/collective/cost_test.cpp)
+  unit/collective/cost_test.cpp unit/collective/ef21_test.cpp)
 eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
   unit/train/fault_test.cpp unit/train/selection_test.cpp unit/train/weight_average_test.cpp
   unit/train/workers_test.cpp)

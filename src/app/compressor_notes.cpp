@@ -45,8 +45,9 @@ std::optional<std::string> memory_of(const config::RunConfig& config,
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (!algorithm.averages()) return fmt::format("by the algorithm {}", algorithm.name);
   if (properties.forgets_sent || properties.votes) return "its own";
-  if (config::has_error_feedback(config, properties)) return "ef14";
-  return {};
+  const config::ErrorFeedback feedback = config::settled_feedback(config, properties);
+  if (feedback == config::ErrorFeedback::none) return {};
+  return std::string(name_of(feedback));
 }
 
 }  // namespace

@@ -63,12 +63,16 @@ struct Contribution {
   bool everything_exact() const {
     return compressor == nullptr && approximated.empty() && own == nullptr;
   }
-  /// flat = the values that this rank encoded: the sums if its messages contain sums, and 0 for
-  /// values that were not encoded, such as the chunk that this rank reduces itself.
-  void keep_encoded(std::span<float> flat, const FusionBucket& bucket) const;
-  /// flat -= what was contributed, for every value of the bucket. This turns the exact values into
-  /// the error of this rank's own compression.
-  void subtract_from(std::span<float> flat, const FusionBucket& bucket, Workspace& workspace) const;
+  /// flat = base + the values that this rank encoded: the sums if its messages contain sums, and 0
+  /// for values that were not encoded, such as the chunk that this rank reduces itself.
+  /// @param base a flat buffer; empty: 0
+  void keep_encoded(std::span<float> flat, const FusionBucket& bucket,
+                    std::span<const float> base = {}) const;
+  /// flat -= what was contributed, for every value of the bucket. This turns base + the exact
+  /// values into base + the error of this rank's own compression. In raw segments that error is 0,
+  /// but a base may be lost.
+  void subtract_from(std::span<float> flat, const FusionBucket& bucket, Workspace& workspace,
+                     std::span<const float> base = {}) const;
   /// flat = 0 wherever a value was sent (sparse compressors).
   void zero_sent(std::span<float> flat) const;
 };

@@ -5,25 +5,38 @@
 #include "collective/messages.hpp"
 
 namespace eqt::collective {
+namespace {
 
-void Contribution::keep_encoded(std::span<float> flat, const FusionBucket& bucket) const {
+/// The values in [begin, begin + count) of `flat` become those of `base`.
+void set_to(std::span<const float> base, std::span<float> flat, std::size_t begin,
+            std::size_t count) {
+  const auto part = flat.subspan(begin, count);
+  if (base.empty()) {
+    std::ranges::fill(part, 0.0f);
+  } else {
+    std::ranges::copy(base.subspan(begin, count), part.begin());
+  }
+}
+
+}  // namespace
+
+void Contribution::keep_encoded(std::span<float> flat, const FusionBucket& bucket,
+                                std::span<const float> base) const {
   if (everything_exact()) {
-    std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(bucket.begin), bucket.count(), 0.0f);
+    set_to(base, flat, bucket.begin, bucket.count());
     return;
   }
   const float* sum = sums.data();
   for (const codec::Segment& segment : summed) {
-    std::copy_n(sum, segment.count, flat.begin() + static_cast<std::ptrdiff_t>(segment.begin));
-    sum += segment.count;
+    set_to(base, flat, segment.begin, segment.count);
+    for (float& value : flat.subspan(segment.begin, segment.count)) value += *sum++;
   }
-  for (const codec::Segment& segment : exact) {
-    std::fill_n(flat.begin() + static_cast<std::ptrdiff_t>(segment.begin), segment.count, 0.0f);
-  }
+  for (const codec::Segment& segment : exact) set_to(base, flat, segment.begin, segment.count);
 }
 
 void Contribution::subtract_from(std::span<float> flat, const FusionBucket& bucket,
-                                 Workspace& workspace) const {
-  keep_encoded(flat, bucket);
+                                 Workspace& workspace, std::span<const float> base) const {
+  keep_encoded(flat, bucket, base);
   if (everything_exact()) return;
   if (own != nullptr) own->subtract_from(flat);
   for (const codec::Segment& segment : approximated) {

@@ -15,10 +15,18 @@ namespace eqt::collective {
 class GradientMemory {
  public:
   virtual ~GradientMemory() = default;
+  /// Before the first bucket of a step.
+  virtual void begin() {}
   /// Before encoding: turns the bucket's local gradient into the values to send.
   virtual void compensate(const FusionBucket& bucket, std::span<float> gradient) = 0;
   /// After sending: keeps what the contribution did not include.
   virtual void remember(const FusionBucket& bucket, const Contribution& contribution) = 0;
+  /// After remember() of all memories of this process, on one of them: turns the mean of what ranks
+  /// sent into what the step applies.
+  virtual void complete(const FusionBucket&, std::span<float> /*mean*/) {}
+  /// What all ranks know of this rank's gradient, with a minus sign: the values to send are the
+  /// gradient plus this. A flat buffer; empty: nothing.
+  virtual std::span<const float> negated_estimate() const { return {}; }
   /// The flat residual, if compensate() adds it and remember() replaces it by the error. A
   /// collective may then do both while it encodes (Collective::takes_residual). Empty otherwise.
   virtual std::span<float> residual() { return {}; }
@@ -28,8 +36,14 @@ class GradientMemory {
 /// Error feedback: p = g + e, send C(p), e = p - C(p) (Seide et al. 2014; Karimireddy et al. 2019).
 /// The learning rate is applied to what was sent, so a change of the rate also scales the residual.
 /// @param count values of the flat gradient
-/// @param count values of the flat gradient
 std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count);
+
+/// EF21 (Richtarik, Sokolov, Fatkhullin 2021) and EF21-SGDM (Fatkhullin, Tyurin, Richtarik 2023):
+/// ranks send what their gradients differ from what is known of them, and apply the mean of what is
+/// known. With three flat buffers; see ef21.cpp.
+/// @param count values of the flat gradient
+/// @param momentum weight of a new gradient in v, eta of EF21-SGDM, in (0, 1]; 1: EF21
+std::unique_ptr<GradientMemory> make_ef21(std::size_t count, float momentum);
 
 struct DgcOptions {
   float momentum = 0.9f;

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "core/catalogue.hpp"
 #include "core/error.hpp"
 
 namespace eqt::config {
@@ -24,29 +25,54 @@ void require_contraction(const RunConfig& config, const codec::Compressor& compr
                                   : std::string("without a bound");
   fail(Kind::usage,
        "{}: expected a compressor whose error is smaller than the gradient for "
-       "synchronization.error_feedback \"ef14\", found \"{}\" with an error {}, which a residual "
+       "synchronization.error_feedback \"{}\", found \"{}\" with an error {}, which a residual "
        "would add up; set synchronization.error_feedback to \"auto\", or choose more "
        "compressor.bits or a smaller compressor.bucket_size where it has them",
-       origin, config.compressor.name->name, error);
+       origin, name_of(config.synchronization.error_feedback), config.compressor.name->name, error);
+}
+
+void check_ef21(const RunConfig& config, const codec::Compressor& compressor,
+                const std::string& origin) {
+  const auto& s = config.synchronization;
+  if (!s.algorithm->averages_gradients)
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\", \"none\" or \"ef14\" for "
+         "synchronization.algorithm \"{}\", found \"ef21\", which follows gradients from step to "
+         "step; set synchronization.algorithm to \"allreduce\"",
+         origin, s.algorithm->name);
+  // Of the codecs that need feedback, a fixed threshold alone has no bound.
+  if (compressor.properties().needs_feedback && !compressor.variance_bound(kLongest))
+    fail(Kind::usage,
+         "{}: expected compressor.threshold 0 for synchronization.error_feedback \"ef21\", which "
+         "would never learn of differences below a threshold, found {}; set it to 0, which sends "
+         "compressor.density of the values, or take \"ef14\", which adds up what is not sent",
+         origin, config.compressor.threshold);
 }
 
 }  // namespace
 
-bool has_error_feedback(const RunConfig& config, const codec::Properties& properties) {
+ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties) {
   const ErrorFeedback wanted = config.synchronization.error_feedback;
-  return wanted == ErrorFeedback::ef14 ||
-         (wanted == ErrorFeedback::automatic && properties.needs_feedback);
+  if (wanted != ErrorFeedback::automatic) return wanted;
+  return properties.needs_feedback ? ErrorFeedback::ef14 : ErrorFeedback::none;
 }
 
 void check_error_feedback(const RunConfig& config, const codec::Compressor& compressor,
                           const std::string& origin) {
-  if (config.synchronization.error_feedback != ErrorFeedback::ef14) return;
+  const ErrorFeedback wanted = config.synchronization.error_feedback;
+  const double momentum = config.synchronization.ef21_momentum;
+  if (wanted != ErrorFeedback::ef21 && momentum != 1)
+    fail(Kind::usage,
+         "{}: expected synchronization.ef21_momentum 1 for synchronization.error_feedback \"{}\", "
+         "found {}; set synchronization.error_feedback to \"ef21\", or leave it out",
+         origin, name_of(wanted), momentum);
+  if (wanted != ErrorFeedback::ef14 && wanted != ErrorFeedback::ef21) return;
   const codec::Properties properties = compressor.properties();
   const auto refuse = [&](std::string_view why, std::string_view instead) {
     fail(Kind::usage,
          "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor "
-         "\"{}\", {}, found \"ef14\"; {}",
-         origin, config.compressor.name->name, why, instead);
+         "\"{}\", {}, found \"{}\"; {}",
+         origin, config.compressor.name->name, why, name_of(wanted), instead);
   };
   constexpr std::string_view kToAuto = "set it to \"auto\"";
   if (properties.lossless) refuse("which loses nothing", kToAuto);
@@ -56,6 +82,7 @@ void check_error_feedback(const RunConfig& config, const codec::Compressor& comp
   if (properties.scales_up)
     refuse("whose scaling by compressor.unbiased a residual would amplify", kToAuto);
   require_contraction(config, compressor, origin);
+  if (wanted == ErrorFeedback::ef21) check_ef21(config, compressor, origin);
 }
 
 }  // namespace eqt::config

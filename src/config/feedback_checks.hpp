@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether error feedback helps a compressor or drives its residual up.
+// Which error feedback a run has; whether it helps the compressor or drives its residual up.
 
 #pragma once
 
@@ -10,13 +10,15 @@
 
 namespace eqt::config {
 
-/// Whether a run of this config keeps what its compressor does not send by ef14: on demand, or with
-/// "auto" where the compressor needs it. Of algorithms that average gradients or differences.
-bool has_error_feedback(const RunConfig& config, const codec::Properties& properties);
+/// What "auto" means for the compressor: ef14 where it needs error feedback, else none. Of
+/// algorithms that average gradients or differences.
+ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties);
 
-/// With ef14: refuses compressors that do not allow error feedback. It converges for contractions,
-/// E|C(x) - x|^2 < |x|^2 (Karimireddy et al. 2019, assumption A); with a bound of 1 or more, or an
-/// unknown one, the residual may grow in every step.
+/// With ef14 or ef21: refuses compressors that do not allow error feedback. Both converge for
+/// contractions, E|C(x) - x|^2 < |x|^2 (Karimireddy et al. 2019, assumption A; Richtarik et al.
+/// 2021, (4)); with a bound of 1 or more, or an unknown one, the residual may grow in every step.
+/// ef21 also refuses a fixed threshold, and algorithms that do not average gradients; its keys are
+/// refused without it.
 /// @pre all other combinations were checked
 /// @throws Error{usage}; `origin` says where the keys stand
 void check_error_feedback(const RunConfig& config, const codec::Compressor& compressor,

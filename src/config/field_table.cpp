@@ -27,7 +27,10 @@ constexpr Named<ErrorFeedback> kErrorFeedback[] = {
      "feedback); none for unbiased ones, for casts, and for those with a memory of their own"},
     {ErrorFeedback::none, "none", "what is not sent is lost"},
     {ErrorFeedback::ef14, "ef14",
-     "what is not sent is added to the next gradient (Seide et al. 2014)"}};
+     "what is not sent is added to the next gradient (Seide et al. 2014)"},
+    {ErrorFeedback::ef21, "ef21",
+     "ranks send how their gradients differ from what all know of them, and apply the mean of what "
+     "is known (Richtarik et al. 2021); allreduce"}};
 
 std::vector<Field> general_fields() {
   return {
@@ -332,6 +335,10 @@ std::vector<Field> synchronization_fields() {
           .says("size of a fusion bucket: about this much of the gradient is exchanged together"),
       EQT_FIELD(synchronization.error_feedback, must_stay)
           .says("memory of what compression left out"),
+      EQT_FIELD(synchronization.ef21_momentum, must_stay)
+          .within({0, 1, true, false})
+          .says("ef21: weight of a new gradient in the running mean that is compressed "
+                "(EF21-SGDM, Fatkhullin et al. 2023); 1 = the gradient itself"),
       EQT_FIELD(synchronization.local_steps, must_stay)
           .from(1, kMany)
           .in("steps")

@@ -70,12 +70,12 @@ void check_neighbours_only(const RunConfig& config, const std::string& origin) {
          "{}: expected synchronization.collective \"auto\" for synchronization.algorithm \"{}\", "
          "which talks to neighbours only, found \"{}\"; leave it out",
          origin, s.algorithm->name, s.collective->name);
-  if (s.error_feedback == ErrorFeedback::ef14)
+  if (s.error_feedback == ErrorFeedback::ef14 || s.error_feedback == ErrorFeedback::ef21)
     fail(Kind::usage,
          "{}: expected synchronization.error_feedback \"auto\" for synchronization.algorithm "
          "\"{}\", "
-         "found \"ef14\", which is for gradients; for models take choco-sgd or deep-squeeze",
-         origin, s.algorithm->name);
+         "found \"{}\", which is for gradients; for models take choco-sgd or deep-squeeze",
+         origin, s.algorithm->name, name_of(s.error_feedback));
 }
 
 /// Messages that are the network's weights: of a network that has them, before it computes.

@@ -34,7 +34,7 @@ enum class OnDivergence { stop, rollback };
 std::span<const Named<OnDivergence>> names_of(OnDivergence);
 
 /// Memory of what compression left out, where ranks average.
-enum class ErrorFeedback { automatic, none, ef14 };
+enum class ErrorFeedback { automatic, none, ef14, ef21 };
 std::span<const Named<ErrorFeedback>> names_of(ErrorFeedback);
 
 struct RunConfig {
@@ -152,6 +152,7 @@ struct RunConfig {
     bool overlap = true;
     double bucket_mib = 4;
     ErrorFeedback error_feedback = ErrorFeedback::automatic;
+    double ef21_momentum = 1;              // weight of a new gradient; 1 = plain EF21
     std::uint64_t local_steps = 1;         // local-sgd, gossip
     std::uint64_t post_local_epochs = 0;   // local-sgd, 0 = local from the start
     std::optional<double> consensus_step;  // "auto" = unset

@@ -31,8 +31,14 @@ std::unique_ptr<collective::GradientMemory> make_memory(const config::RunConfig&
     if (config.optimizer.momentum == 0) return nullptr;
     return collective::make_signum_memory(count, static_cast<float>(config.optimizer.momentum));
   }
-  return config::has_error_feedback(config, properties) ? collective::make_error_feedback(count)
-                                                        : nullptr;
+  switch (config::settled_feedback(config, properties)) {
+    case config::ErrorFeedback::ef14:
+      return collective::make_error_feedback(count);
+    case config::ErrorFeedback::ef21:
+      return collective::make_ef21(count, static_cast<float>(config.synchronization.ef21_momentum));
+    default:
+      return nullptr;
+  }
 }
 
 std::vector<pipeline::FusionBucket> make_plan(const config::RunConfig& config, const Layout& layout,

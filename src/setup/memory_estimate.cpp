@@ -74,6 +74,14 @@ std::uint64_t data_set_bytes(const config::RunConfig& config, const data::Datase
              sample_bytes(facts);
 }
 
+/// Flat buffers that a rank's memory of gradients has.
+std::uint64_t buffers_of_memory(const config::RunConfig& config, int ranks,
+                                const codec::Compressor& compressor) {
+  if (make_memory(config, ranks, compressor, 0) == nullptr) return 0;
+  if (compressor.properties().forgets_sent) return 2;
+  return config.synchronization.error_feedback == config::ErrorFeedback::ef21 ? 3 : 1;
+}
+
 /// Values that algorithms keep beside model and momentum, in models.
 std::uint64_t models_remembered(const config::RunConfig& config, int ranks,
                                 const codec::Compressor& compressor) {
@@ -82,8 +90,7 @@ std::uint64_t models_remembered(const config::RunConfig& config, int ranks,
   if (config.optimizer.momentum_kind == gossip::MomentumKind::quasi_global) models += 2;
   models += s.algorithm->models_remembered;
   if (s.order == gossip::Order::combine_then_adapt) models += 2;
-  const bool feedback = make_memory(config, ranks, compressor, 0) != nullptr;
-  if (!s.algorithm->mixes && feedback) models += compressor.properties().forgets_sent ? 2u : 1u;
+  if (!s.algorithm->mixes) models += buffers_of_memory(config, ranks, compressor);
   return models;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each fusion bucket waits until backward has produced all its slices, then passes through
 //   check finite -> compensate -> collective mean (encode, send, receive, decode) -> check finite
-//   -> remember.
+//   -> remember -> complete.
 // Buckets start in the plan's order on every rank, for any order of the slices, and several are
 // processed at the same time (pipeline/engine.hpp).
 
@@ -155,6 +155,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     const Stopwatch keep;
     own_.require_finite(bucket, "the mean gradient");
     own_.after(bucket, result.contribution);
+    own_.complete(bucket);
     traffic_ += result.traffic;
     traffic_.encode_seconds += keep.seconds();
   }

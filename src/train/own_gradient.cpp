@@ -58,6 +58,7 @@ void OwnGradient::begin(StepId step) {
   probe_.begin(options_.lossy && step % kVarianceEvery == 0);
   sketch_.exact.fill(0);
   adapting_ = options_.adaptation != nullptr && options_.adaptation->observes(step);
+  if (options_.memory != nullptr) options_.memory->begin();
 }
 
 void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& context) {
@@ -69,14 +70,28 @@ void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& co
     options_.memory->compensate(bucket, gradient_);
   }
   probe_.before(bucket, gradient_);
-  if (probe_.measuring())
-    add_to_sketch(options_.run_seed, step_, gradient_, bucket.begin, bucket.end, sketch_.exact);
+  if (probe_.measuring()) add_exact_to_sketch(bucket);
   if (adapting_) options_.adaptation->observe(bucket, gradient_);
 }
 
 void OwnGradient::after(const FusionBucket& bucket, const Contribution& contribution) {
   if (options_.memory != nullptr && !fused()) options_.memory->remember(bucket, contribution);
   probe_.after(bucket, contribution);
+}
+
+void OwnGradient::complete(const FusionBucket& bucket) {
+  if (options_.memory != nullptr) options_.memory->complete(bucket, gradient_);
+}
+
+void OwnGradient::add_exact_to_sketch(const FusionBucket& bucket) {
+  const auto add = [&](std::span<const float> values, MeanSketch::Sums& sums) {
+    add_to_sketch(options_.run_seed, step_, values, bucket.begin, bucket.end, sums);
+  };
+  add(gradient_, sketch_.exact);
+  if (options_.memory == nullptr || options_.memory->negated_estimate().empty()) return;
+  MeanSketch::Sums known = {};
+  add(options_.memory->negated_estimate(), known);
+  for (std::size_t b = 0; b < MeanSketch::kSums; ++b) sketch_.exact[b] -= known[b];
 }
 
 std::optional<MeanSketch> OwnGradient::sketch() const {

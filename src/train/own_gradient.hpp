@@ -68,6 +68,9 @@ class OwnGradient {
   void before(const pipeline::FusionBucket& bucket, collective::MeanContext& context);
   /// After the bucket's mean.
   void after(const pipeline::FusionBucket& bucket, const collective::Contribution& contribution);
+  /// After after() of all ranks that this process plays, for one of them: turns the mean into what
+  /// the step applies.
+  void complete(const pipeline::FusionBucket& bucket);
   std::optional<double> variance() const { return probe_.result(); }
   /// After the means of all buckets; empty if nothing is measured.
   std::optional<MeanSketch> sketch() const;
@@ -81,6 +84,8 @@ class OwnGradient {
  private:
   /// True if the collective updates the memory while it encodes.
   bool fused() const;
+  /// Adds what the applied mean should be without compression, by this rank's values.
+  void add_exact_to_sketch(const pipeline::FusionBucket& bucket);
 
   const Layout& layout_;
   const std::span<float> gradient_;

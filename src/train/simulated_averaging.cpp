@@ -89,6 +89,7 @@ class SimulatedAveraging final : public Synchronizer {
     own_.front().require_finite(bucket, "the mean gradient");
     for (std::size_t w = 0; w < own_.size(); ++w)
       own_[w].after(bucket, mean_.contribution(static_cast<Rank>(w), bucket));
+    own_.front().complete(bucket);
     traffic_.encode_seconds += keep.seconds();
   }
 

@@ -100,6 +100,9 @@ compressors)
   same integer 3 --set compressor.name=int8 --set synchronization.collective=integer \
     --set synchronization.error_feedback=ef14
   same hierarchical 2 "${feedback[@]}" --set synchronization.collective=hierarchical
+  same ef21 3 --set compressor.name=topk --set synchronization.error_feedback=ef21
+  same ef21-momentum 3 --set compressor.name=elastiquant --set synchronization.collective=scatter-reduce \
+    --set synchronization.error_feedback=ef21 --set synchronization.ef21_momentum=0.2
   ;;
 algorithms)
   same none-at-all 2 --set synchronization.algorithm=none

@@ -115,6 +115,14 @@ std::vector<std::pair<std::string, MakeSetup>> setups() {
        [] {
          return Setup{make_compressor("topk"), make_error_feedback(kCount), false, nullptr, true};
        }},
+      {"topk with EF21",
+       [] {
+         return Setup{make_compressor("topk"), make_ef21(kCount, 1)};
+       }},
+      {"elastiquant with EF21-SGDM",
+       [] {
+         return Setup{make_compressor("elastiquant"), make_ef21(kCount, 0.1f), true};
+       }},
       {"elastiquant with feedback and threads", [] {
          return Setup{make_parallel(make_compressor("elastiquant", {.bucket_size = 512}), 3, 0),
                       make_error_feedback(kCount), true};

@@ -168,6 +168,12 @@ TEST_CASE("workers have the same memory as ranks", "[averaging-in-turn]") {
     compare(comm, *test::find_decoder(table, name)->compressor, false,
             [] { return make_error_feedback(kCount); });
   }
+  for (const std::string name : {"qsgd-4-fixed", "topk"}) {
+    INFO(name);
+    const test::Decoder* const decoder = test::find_decoder(table, name);
+    REQUIRE(decoder != nullptr);
+    compare(comm, *decoder->compressor, false, [] { return make_ef21(kCount, 0.4f); });
+  }
 }
 
 TEST_CASE("float32 is added in the order of ranks", "[averaging-in-turn]") {

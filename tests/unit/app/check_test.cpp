@@ -78,6 +78,8 @@ TEST_CASE("check tells a compressor's variance bound", "[check]") {
              Contains("\ncompressor: elastiquant, ") && Contains(": at most 0.234\n"));
   CHECK_THAT(checked({"compressor.name=int8"}).err,
              Contains("\ncompressor: int8, biased; error feedback: ef14; "));
+  CHECK_THAT(checked({"compressor.name=topk", "synchronization.error_feedback=ef21"}).err,
+             Contains("\ncompressor: topk, biased; error feedback: ef21; "));
   CHECK_THAT(checked({"compressor.name=signsgd", "optimizer.learning_rate=0.1"}).err,
              Contains("warning: compressor signsgd: ") && Contains("learning_rate"));
 }

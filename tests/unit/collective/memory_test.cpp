@@ -7,52 +7,14 @@
 #include "codec/catalogue.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
+#include "support/own_message.hpp"
 #include "support/saved_state.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
+using test::OwnMessage;
 
 namespace {
-
-/// One slice, one bucket, one rank: the steps of a collective for the rank's own message.
-class OwnMessage {
- public:
-  OwnMessage(const codec::Compressor& compressor, std::size_t count) : compressor_(compressor) {
-    bucket_.end = count;
-    bucket_.segments = {
-        {.slice = 0, .first_index = 0, .begin = 0, .count = count, .compressed = true}};
-    frame_.resize(codec::max_message_bytes(compressor, bucket_.segments));
-  }
-
-  const FusionBucket& bucket() const { return bucket_; }
-
-  Contribution encode(std::span<const float> values, StepId step) {
-    const std::size_t bytes = codec::encode_message(
-        compressor_, bucket_.segments, values,
-        {.run_seed = 1, .step = step, .rank = 0, .index = 0, .density = {}, .scales = {}},
-        workspace_, frame_);
-    own_ = {std::span(frame_).first(bytes), bucket_.segments};
-    return {.compressor = &compressor_,
-            .step = step,
-            .index = 0,
-            .frames = std::span(&own_, 1),
-            .exact = {}};
-  }
-
-  std::vector<float> decode(const Contribution& contribution, std::size_t count) {
-    std::vector<float> values(count);
-    codec::decode_message_add(compressor_, bucket_.segments, contribution.frames[0].bytes,
-                              contribution.step, 0, 1.0f, workspace_, values);
-    return values;
-  }
-
- private:
-  const codec::Compressor& compressor_;
-  FusionBucket bucket_;
-  std::vector<std::byte> frame_;
-  Frame own_;
-  Workspace workspace_;
-};
 
 void check_close(std::span<const float> found, const std::vector<double>& expected) {
   REQUIRE(found.size() == expected.size());

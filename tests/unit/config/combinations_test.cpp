@@ -226,6 +226,39 @@ TEST_CASE("error feedback needs a relative variance below 1", "[config]") {
       parse("{}", fed_back("elastiquant", {"compressor.bits=3", "compressor.bucket_size=512"})));
 }
 
+TEST_CASE("EF21 needs a contraction, gradients, and a weight in (0, 1]", "[config]") {
+  const std::string ef21 = "synchronization.error_feedback=ef21";
+  for (const auto& name : kAll) {
+    INFO(name);
+    const Sets refused = {"none", "dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo"};
+    if (std::count(refused.begin(), refused.end(), name) > 0)
+      CHECK_THAT(rejection("{}", {compressor(name), ef21}),
+                 Contains("synchronization.error_feedback") && Contains("\"ef21\""));
+    else
+      CHECK_NOTHROW(parse("{}", {compressor(name), ef21}));
+  }
+  CHECK_THAT(rejection("{}", {compressor("qsgd"), ef21}), Contains("2.23 times"));
+  CHECK_THAT(rejection("{}", {compressor("randomk"), "compressor.unbiased=true", ef21}),
+             Contains("compressor.unbiased"));
+  CHECK_THAT(rejection("{}", {compressor("threshold"), "compressor.threshold=0.5", ef21}),
+             Contains("compressor.threshold 0") && Contains("found 0.5") && Contains("ef14"));
+  CHECK_THAT(rejection("{}", {compressor("topk"), ef21, "synchronization.algorithm=local-sgd",
+                              "synchronization.local_steps=4"}),
+             Contains("local-sgd") && Contains("allreduce"));
+
+  const std::string key = "synchronization.ef21_momentum";
+  CHECK(parse("{}", {compressor("topk"), ef21}).synchronization.ef21_momentum == 1);
+  CHECK(parse("{}", {compressor("topk"), ef21, key + "=0.1"}).synchronization.ef21_momentum == 0.1);
+  for (const std::string value : {"0", "-0.5", "1.5"})
+    CHECK_THAT(rejection("{}", {compressor("topk"), ef21, key + "=" + value}), Contains(key));
+  for (const std::string other : {"auto", "none", "ef14"}) {
+    const std::string feedback = "synchronization.error_feedback=" + other;
+    CHECK_THAT(rejection("{}", {compressor("topk"), feedback, key + "=0.5"}),
+               Contains(key) && Contains("ef21") && Contains(other));
+    CHECK_NOTHROW(parse("{}", {compressor("topk"), feedback, key + "=1"}));
+  }
+}
+
 TEST_CASE("votes have no residual, scaled signs do; Signum is not Nesterov's", "[config]") {
   CHECK_THAT(rejection("{}", {compressor("signsgd"), "synchronization.error_feedback=ef14"}),
              Contains("ef-signsgd"));

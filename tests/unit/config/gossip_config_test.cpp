@@ -59,4 +59,6 @@ TEST_CASE("compressors that need gradients do not send models", "[config]") {
   }
   refuse({algorithm("d-psgd"), "compressor.name=topk", "synchronization.error_feedback=ef14"},
          "error_feedback .*ef14.*choco-sgd");
+  refuse({algorithm("choco-sgd"), "compressor.name=topk", "synchronization.error_feedback=ef21"},
+         "error_feedback .*ef21.*choco-sgd");
 }

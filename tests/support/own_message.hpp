@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank's memory sees of a collective, without ranks.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "codec/message.hpp"
+#include "collective/collective.hpp"
+
+namespace eqt::test {
+
+/// One slice, one bucket, one rank: the steps of a collective for the rank's own message.
+class OwnMessage {
+ public:
+  OwnMessage(const codec::Compressor& compressor, std::size_t count) : compressor_(compressor) {
+    bucket_.end = count;
+    bucket_.segments = {
+        {.slice = 0, .first_index = 0, .begin = 0, .count = count, .compressed = true}};
+    frame_.resize(codec::max_message_bytes(compressor, bucket_.segments));
+  }
+
+  const collective::FusionBucket& bucket() const { return bucket_; }
+
+  collective::Contribution encode(std::span<const float> values, StepId step,
+                                  std::uint64_t run_seed = 1) {
+    const std::size_t bytes = codec::encode_message(
+        compressor_, bucket_.segments, values,
+        {.run_seed = run_seed, .step = step, .rank = 0, .index = 0, .density = {}, .scales = {}},
+        workspace_, frame_);
+    own_ = {std::span(frame_).first(bytes), bucket_.segments};
+    return {.compressor = &compressor_,
+            .step = step,
+            .index = 0,
+            .frames = std::span(&own_, 1),
+            .exact = {}};
+  }
+
+  std::vector<float> decode(const collective::Contribution& contribution, std::size_t count) {
+    std::vector<float> values(count);
+    codec::decode_message_add(compressor_, bucket_.segments, contribution.frames[0].bytes,
+                              contribution.step, 0, 1.0f, workspace_, values);
+    return values;
+  }
+
+ private:
+  const codec::Compressor& compressor_;
+  collective::FusionBucket bucket_;
+  std::vector<std::byte> frame_;
+  collective::Frame own_;
+  Workspace workspace_;
+};
+
+}  // namespace eqt::test
