@@ -76,6 +76,12 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
         "found {:.3g}: the error may be larger than the gradient; try more compressor.bits, a "
         "smaller compressor.bucket_size, or elastiquant, whose bound at equal bits is lower",
         name, *bounds.variance));
+  const double ef21_momentum = config.synchronization.ef21_momentum;
+  if (ef21_momentum < 1 && config.optimizer.momentum > 0)
+    notes.push_back(fmt::format(
+        "warning: synchronization.ef21_momentum {}: expected optimizer.momentum 0, since momentum "
+        "after momentum delays a gradient twice, found {}; set it to 0",
+        ef21_momentum, config.optimizer.momentum));
   if (properties.votes && config.optimizer.learning_rate > kLargestSignRate)
     notes.push_back(fmt::format(
         "warning: compressor {}: expected optimizer.learning_rate of at most {}, by which every "

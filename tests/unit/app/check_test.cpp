@@ -78,8 +78,16 @@ TEST_CASE("check tells a compressor's variance bound", "[check]") {
              Contains("\ncompressor: elastiquant, ") && Contains(": at most 0.234\n"));
   CHECK_THAT(checked({"compressor.name=int8"}).err,
              Contains("\ncompressor: int8, biased; error feedback: ef14; "));
-  CHECK_THAT(checked({"compressor.name=topk", "synchronization.error_feedback=ef21"}).err,
-             Contains("\ncompressor: topk, biased; error feedback: ef21; "));
+  CHECK_THAT(
+      checked({"compressor.name=topk", "synchronization.error_feedback=ef21"}).err,
+      Contains("\ncompressor: topk, biased; error feedback: ef21; ") && !Contains("warning:"));
+  const Sets sgdm = {"compressor.name=topk", "synchronization.error_feedback=ef21",
+                     "synchronization.ef21_momentum=0.1"};
+  CHECK_THAT(checked(sgdm).err, Contains("warning: synchronization.ef21_momentum 0.1: ") &&
+                                    Contains("optimizer.momentum 0, ") && Contains("found 0.9"));
+  Sets alone = sgdm;
+  alone.emplace_back("optimizer.momentum=0");
+  CHECK_THAT(checked(alone).err, !Contains("warning:"));
   CHECK_THAT(checked({"compressor.name=signsgd", "optimizer.learning_rate=0.1"}).err,
              Contains("warning: compressor signsgd: ") && Contains("learning_rate"));
 }
