@@ -64,11 +64,11 @@ void check_choices(const ModelOptions& options) {
     fail(Kind::usage, "model.shortcut: 'padding' is for CIFAR ResNets, found {}; use 'projection'",
          model.name);
   }
-  if (options.precision == Precision::bf16 && !model.images_only) {
+  if (options.precision != Precision::fp32 && !model.images_only) {
     fail(Kind::usage,
          "model.precision: expected \"fp32\" for {}, whose operations are not convolutions of this "
-         "program, found \"bf16\"; leave it out",
-         model.name);
+         "program, found \"{}\"; leave it out",
+         model.name, name_of(options.precision));
   }
   const bool as_ever =
       options.normalization == normalizations::batchnorm && options.norm_groups == 0;

@@ -51,6 +51,7 @@ std::string paper_data_of(const Run& run) {
   const std::string folder = last_name(run.setting("data.path"));
   if (folder.starts_with("imagenette")) return "Imagenette";
   if (folder == "ag-news") return "AG News";
+  if (folder == "sentlen") return "Sentlen";
   return folder.empty() ? run.dataset : folder;
 }
 

@@ -15,7 +15,8 @@ std::string paper_network(std::string_view model);
 /// "CIFAR-10" for cifar10; other names as they are.
 std::string paper_data(std::string_view dataset);
 /// The same of a run's data set. Pictures and texts of one's own are known by their folder's name,
-/// as scripts/get_data.sh chooses it: "Imagenette", "AG News"; others are that name.
+/// as scripts/get_data.sh chooses it: "Imagenette", "AG News"; "Sentlen" for sentlen; others are
+/// that name.
 std::string paper_data_of(const Run& run);
 /// The same of a run's network; "DistilBERT" where the folder of a bert is called so.
 std::string paper_network_of(const Run& run);

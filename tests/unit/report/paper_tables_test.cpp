@@ -57,7 +57,7 @@ TEST_CASE("published tables are complete and add up to the printed digits", "[re
   }
   CHECK(exact == 20);  // four rows are misprinted; the file says which
   CHECK(published_table("accuracy").rows.size() == 20);
-  CHECK(published_table("decentralised").rows.size() == 32 + 8 + 6);
+  CHECK(published_table("decentralised").rows.size() == 32 + 8 + 12);
   CHECK_THROWS_AS(published_table("nothing"), Error);
 }
 
@@ -182,6 +182,9 @@ TEST_CASE("decentralised: a published value is one of the same data set", "[repo
   const Table texts = table_of("text", "data/ag-news", "bert", "models/distilbert-base-uncased");
   CHECK(cell(texts, {"AG News", "DistilBERT"}, "choco-sgd fp32 published") == "94.21");
   CHECK(cell(texts, {"AG News", "DistilBERT"}, "published_nodes") == "8");
+  const Table lengths = table_of("text", "data/sentlen", "bert", "models/distilbert-base-uncased");
+  CHECK(cell(lengths, {"Sentlen", "DistilBERT"}, "choco-sgd fp32 published") == "99.48");
+  CHECK(cell(lengths, {"Sentlen", "DistilBERT"}, "choco-sgd int8 published") == "98.75");
   // The same network and graph on other data; columns without values are left out.
   for (const Table& other :
        {table_of("cifar10", "", "resnet18", ""), table_of("folder", "data/birds", "resnet18", "")})
