@@ -110,7 +110,8 @@ std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& wa
           ? fmt::format("LibTorch     {} ({} kernels)\nBLAS         {} ({})\nbf16         {}\n\n",
                         first.torch, first.torch_kernels, first.blas_vendor, first.blas_library,
                         first.bf16)
-          : fmt::format("LibTorch     {}: networks train with 8-bit operands\n\n", first.torch);
+          : fmt::format("LibTorch     {}: our own kernels train, in fp32 and int8\n\n",
+                        first.torch);
   text += host_rows(facts) + link_rows(facts) + '\n';
   for (const Warning& warning : warnings) {
     text += fmt::format("warning: {}: {}\n", warning.id, warning.text);

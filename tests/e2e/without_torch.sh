@@ -62,5 +62,5 @@ run "$small" analyze memory --measured
 expect_code 0 "analyze memory --measured"
 run "$small" doctor
 expect_code 0 "doctor"
-grep -q 'LibTorch .*none' "$OUT" || wrong "doctor hides that there is no LibTorch"
+grep -q 'LibTorch .*none: our own kernels train, in fp32 and int8' "$OUT" || wrong "doctor hides that there is no LibTorch"
 finish

@@ -3,6 +3,7 @@
 // share.
 #include <algorithm>
 #include <array>
+#include <type_traits>
 #include <vector>
 
 #include "core/error.hpp"
@@ -78,13 +79,19 @@ class ChannelNorm : public Norm<Operand> {
 
   void sum_error(const Sample& g, const Sample& x, std::size_t sample) override {
     Lane& lane = lane_of(sample);
-    error_sums(g.values, x.values, lane.operand_sums, lane.operand_products);
+    if constexpr (std::is_same_v<Operand, float>) {
+      for (std::size_t c = 0; c < channels_; ++c)
+        lane.sample_means[c] = static_cast<float>(mean_[c]);
+      error_sums(g.values, x.values, lane.sample_means, lane.operand_sums, lane.operand_products);
+    } else {
+      error_sums(g.values, x.values, lane.operand_sums, lane.operand_products);
+    }
     const double scale = g.scale, product_scale = scale * static_cast<double>(x.scale);
     for (std::size_t c = 0; c < channels_; ++c) {
       const double sum = scale * static_cast<double>(lane.operand_sums[c]);
       lane.sums[c] += sum;
-      lane.products[c] +=
-          product_scale * static_cast<double>(lane.operand_products[c]) - mean_[c] * sum;
+      lane.products[c] += product_scale * static_cast<double>(lane.operand_products[c]) -
+                          (mean_[c] - centre_of(lane, c)) * sum;
     }
   }
 
@@ -149,7 +156,12 @@ class ChannelNorm : public Norm<Operand> {
 
   double rows() const { return static_cast<double>(samples_ * pixels_); }
 
-  /// What the 8-bit values of a sample are multiplied by.
+  /// What error_sums() has subtracted from x.
+  static double centre_of(const Lane& lane, std::size_t c) {
+    return std::is_same_v<Operand, float> ? lane.sample_means[c] : 0;
+  }
+
+  /// What the operands of a sample are multiplied by.
   Floats scales_of(const Sample& x, Lane& lane) const {
     for (std::size_t c = 0; c < channels_; ++c) lane.scales[c] = scale_[c] * x.scale;
     return lane.scales;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "core/error.hpp"
@@ -211,7 +212,14 @@ void GroupNorm<Operand>::start_backward() {
 template <typename Operand>
 void GroupNorm<Operand>::sum_error(const Sample& g, const Sample& x, std::size_t sample) {
   Lane& lane = lane_of(sample);
-  error_sums(g.values, x.values, lane.operand_sums, lane.operand_products);
+  if constexpr (std::is_same_v<Operand, float>) {
+    for_each_channel(sample, [&](std::size_t c, const Group& group) {
+      lane.means[c] = static_cast<float>(group.mean);
+    });
+    error_sums(g.values, x.values, lane.means, lane.operand_sums, lane.operand_products);
+  } else {
+    error_sums(g.values, x.values, lane.operand_sums, lane.operand_products);
+  }
   if (sigmoid_) gated_sums(g.values, x.values, activation(x.scale), lane.sums, lane.squares);
   const double scale = g.scale, product_scale = scale * static_cast<double>(x.scale);
   const double count = static_cast<double>(pixels_ * (channels_ / groups_));
@@ -219,9 +227,11 @@ void GroupNorm<Operand>::sum_error(const Sample& g, const Sample& x, std::size_t
   for (Group& group : groups(sample)) group.offset = group.slope = 0;
   for_each_channel(sample, [&](std::size_t c, Group& group) {
     const double sum = scale * static_cast<double>(lane.operand_sums[c]);
+    // Floats had their mean subtracted from x.
+    const double left = group.mean - (std::is_same_v<Operand, float> ? double{lane.means[c]} : 0.0);
     const double product =
         sigmoid_ ? scale * lane.sums[c]
-                 : product_scale * static_cast<double>(lane.operand_products[c]) - group.mean * sum;
+                 : product_scale * static_cast<double>(lane.operand_products[c]) - left * sum;
     const double weight = parameters_.weight[c];
     lane.bias_sums[c] += sum;
     lane.weight_sums[c] += product * group.inverse;

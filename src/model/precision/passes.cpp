@@ -159,8 +159,9 @@ void gate_floats(const float* HWY_RESTRICT before, float* HWY_RESTRICT g, std::s
 
 /// Sums of `tile` channels of at most kFloatSum pixels, in the order of float_sums().
 HWY_INLINE void float_error_sums(const float* HWY_RESTRICT g, const float* HWY_RESTRICT x,
-                                 std::size_t channels, std::size_t pixels, std::size_t tile,
-                                 double* HWY_RESTRICT sums, double* HWY_RESTRICT products) {
+                                 const float* HWY_RESTRICT centre, std::size_t channels,
+                                 std::size_t pixels, std::size_t tile, double* HWY_RESTRICT sums,
+                                 double* HWY_RESTRICT products) {
   constexpr std::size_t kRows = 4;
   float s[kRows][kTile] = {}, p[kRows][kTile] = {};
   for (std::size_t i = 0; i < pixels; ++i) {
@@ -168,7 +169,7 @@ HWY_INLINE void float_error_sums(const float* HWY_RESTRICT g, const float* HWY_R
     for (std::size_t c = 0; c < tile; ++c) {
       const float error = g[i * channels + c];
       s_row[c] += error;
-      p_row[c] += error * x[i * channels + c];
+      p_row[c] += error * (x[i * channels + c] - centre[c]);
     }
   }
   for (std::size_t c = 0; c < tile; ++c) {
@@ -177,13 +178,14 @@ HWY_INLINE void float_error_sums(const float* HWY_RESTRICT g, const float* HWY_R
   }
 }
 
-void error_sums_floats(const float* g, const float* x, std::size_t count, std::size_t channels,
-                       double* sums, double* products) {
+void error_sums_floats(const float* g, const float* x, const float* centre, std::size_t count,
+                       std::size_t channels, double* sums, double* products) {
   std::fill_n(sums, channels, 0.0);
   std::fill_n(products, channels, 0.0);
   for_each_tile(count, channels, kFloatSum,
                 [&](std::size_t at, std::size_t c, std::size_t pixels, auto tile) HWY_ATTR {
-                  float_error_sums(g + at, x + at, channels, pixels, tile, sums + c, products + c);
+                  float_error_sums(g + at, x + at, centre + c, channels, pixels, tile, sums + c,
+                                   products + c);
                 });
 }
 
@@ -365,10 +367,11 @@ void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::i
   (g.data(), x.data(), g.size(), sums.size(), sums.data(), products.data());
 }
 
-void error_sums(Floats g, Floats x, std::span<double> sums, std::span<double> products) {
+void error_sums(Floats g, Floats x, Floats centre, std::span<double> sums,
+                std::span<double> products) {
   check_rows(g.size(), sums.size(), x.size());
   HWY_DYNAMIC_DISPATCH(error_sums_floats)
-  (g.data(), x.data(), g.size(), sums.size(), sums.data(), products.data());
+  (g.data(), x.data(), centre.data(), g.size(), sums.size(), sums.data(), products.data());
 }
 
 void norm_error(Floats g, Floats x, Floats scale, Floats slope, Floats offset,

@@ -56,10 +56,11 @@ void gate(Floats before, std::span<float> g);
 void gate_affine(Bytes q, Floats scale, Floats shift, std::span<std::int8_t> g);
 void gate_affine(Floats q, Floats scale, Floats shift, std::span<float> g);
 
-/// sums = sum of g, products = sum of g * x for each channel; of floats in float32 for 64 pixels at
-/// a time. @pre 8-bit |g| and |x| <= 127
+/// sums = sum of g, products = sum of g * x for each channel. @pre |g| and |x| <= 127
 void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products);
-void error_sums(Floats g, Floats x, std::span<double> sums, std::span<double> products);
+/// products = sum of g * (x - centre), in float32 for 64 pixels at a time.
+void error_sums(Floats g, Floats x, Floats centre, std::span<double> sums,
+                std::span<double> products);
 
 /// error = g * scale - (x * slope + offset).
 void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,

@@ -33,6 +33,12 @@ TEST_CASE("our own float32 step has LibTorch's loss, gradient and statistics but
        {with_norm(normalizations::range_batchnorm, options_of(resnet20)), 1e-3},
        {with_norm(normalizations::range_evonorm, options_of(resnet20)), 1e-6},
        {with_norm(normalizations::range_evonorm, options_of(vgg11)), 1e-6},
+       {with_norm(normalizations::evonorm_s0,
+                  {.model = resnet50, .inputs = test::pictures({3, 64, 64}), .outputs = 7}),
+        1e-9},
+       {with_norm(normalizations::evonorm_s0,
+                  {.model = resnet18, .inputs = test::pictures({3, 80, 72}), .outputs = 7}),
+        1e-9},
        {{.model = resnet50, .inputs = test::pictures({3, 64, 64}), .outputs = 7}, 1e-3},
        {{.model = resnet18, .inputs = test::pictures({1, 28, 28}), .outputs = 7}, 1e-3}}));
   CAPTURE(options.model->name, options.normalization->name, name_of(options.shortcut));
