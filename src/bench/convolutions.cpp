@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/bench.hpp"
@@ -73,7 +74,7 @@ std::vector<Kernels> chosen(const std::vector<std::string>& names) {
 
 /// One pass: 1e9 multiply-adds a second of ours, and of oneDNN where it has the pass.
 struct Speeds {
-  double ours = 0;
+  double ours = 0, float32 = 0;  // with 8-bit operands and with floats
   struct Other {
     double gmac_s = 0;
     std::string implementation;
@@ -97,9 +98,11 @@ Speeds measure(Layer& layer, Pass pass, const BenchConvolutionsCommand& command,
     others[i] = onednn->pass(shape, command.samples, pass, kOperands[i], layer.integers());
     if (others[i]) works.push_back([other = others[i].get()] { other->run(); });
   }
+  FloatLayer floats(shape, command.samples, layer.integers());
+  works.push_back([&] { floats.run(pass); });
   const std::vector<double> seconds = median_seconds_in_turn(works, command.seconds);
   const double macs = 1e-9 * static_cast<double>(shape.macs()) * command.samples;
-  Speeds speeds{.ours = macs / seconds[0], .others = {}};
+  Speeds speeds{.ours = macs / seconds[0], .float32 = macs / seconds.back(), .others = {}};
   std::size_t work = 1;
   for (std::size_t i = 0; i < others.size(); ++i)
     if (others[i]) speeds.others[i] = {macs / seconds[work++], others[i]->implementation()};
@@ -133,6 +136,9 @@ void print_json(const Row& row, const OneDnn* onednn) {
                                  {"forward_gmac_s", row.passes[0].ours},
                                  {"dx_gmac_s", row.passes[1].ours},
                                  {"dw_gmac_s", row.passes[2].ours},
+                                 {"forward_f32_gmac_s", row.passes[0].float32},
+                                 {"dx_f32_gmac_s", row.passes[1].float32},
+                                 {"dw_f32_gmac_s", row.passes[2].float32},
                                  {"peak_gmac_s", row.peak}};
   if (onednn) {
     auto& beside = line["onednn"];
@@ -152,13 +158,13 @@ void print_head(int samples, const OneDnn* onednn) {
   fmt::print(
       "8-bit convolutions, {} samples a call, one thread. GMAC/s: 1e9 multiply-adds a second,\n"
       "those with the frame's zeros included, medians; share: of the instruction repeated on\n"
-      "registers.\n",
+      "registers. Below each row what was timed in turn with it; x: how many times as fast the\n"
+      "8-bit convolutions are.\n",
       samples);
   if (onednn)
     fmt::print(
-        "oneDNN {} with {} is timed in turn with the row above it, in the fastest of\n"
-        "its layouts and algorithms; x: how many times as fast ours is with its 8 bits. It leaves\n"
-        "products with the frame out. Without VNNI its 8-bit sums may saturate at 16 bits.\n",
+        "oneDNN {} with {}: the fastest of its layouts and algorithms. It leaves\n"
+        "products with the frame out; without VNNI its 8-bit sums may saturate at 16 bits.\n",
         onednn->version(), onednn->instructions());
   else
     fmt::print(
@@ -175,20 +181,26 @@ void print_row(const Row& row) {
   fmt::print(" {:>7.1f}\n", row.peak);
 }
 
-void print_others(const Row& row) {
-  for (std::size_t i = 0; i < kOperands.size(); ++i) {
-    std::string line =
-        fmt::format("{:<12} {:<26}", "", fmt::format("  oneDNN {}", kOperandNames[i]));
-    bool any = false;
-    for (const Speeds& speeds : row.passes) {
-      const auto& other = speeds.others[i];
-      any = any || other;
-      line += other
-                  ? fmt::format(" {:>7.1f} {:>4.2f}x ", other->gmac_s, speeds.ours / other->gmac_s)
-                  : fmt::format(" {:>7} {:>5} ", "-", "-");
-    }
-    if (any) fmt::print("{}\n", line);
+/// A line for what was timed in turn with the row above; `speed_of` a pass is 0 if it has none.
+template <typename SpeedOf>
+void print_beside(const Row& row, std::string_view name, SpeedOf speed_of) {
+  std::string line = fmt::format("{:<12} {:<26}", "", name);
+  bool any = false;
+  for (const Speeds& speeds : row.passes) {
+    const double speed = speed_of(speeds);
+    any = any || speed > 0;
+    line += speed > 0 ? fmt::format(" {:>7.1f} {:>4.2f}x ", speed, speeds.ours / speed)
+                      : fmt::format(" {:>7} {:>5} ", "-", "-");
   }
+  if (any) fmt::print("{}\n", line);
+}
+
+void print_others(const Row& row) {
+  print_beside(row, "  ours, f32", [](const Speeds& speeds) { return speeds.float32; });
+  for (std::size_t i = 0; i < kOperands.size(); ++i)
+    print_beside(row, fmt::format("  oneDNN {}", kOperandNames[i]), [i](const Speeds& speeds) {
+      return speeds.others[i] ? speeds.others[i]->gmac_s : 0;
+    });
 }
 
 }  // namespace
@@ -206,7 +218,7 @@ void run_bench_convolutions(const BenchConvolutionsCommand& command) {
       if (beside) require_same_results(shape, kernels, *beside);
       const Row row = measure(shape, kernels, command, beside);
       command.json ? print_json(row, beside) : print_row(row);
-      if (beside && !command.json) print_others(row);
+      if (!command.json) print_others(row);
       std::fflush(stdout);
     }
   }

@@ -82,6 +82,30 @@ void Layer::run(Pass pass) {
     convolution_.add_weight_gradient(x_, -128, scales_, error_, scales_, result, scratch);
 }
 
+FloatLayer::FloatLayer(const ConvolutionShape& shape, int samples, const LayerIntegers& integers)
+    : convolution_(shape),
+      ones_(static_cast<std::size_t>(samples), 1),
+      x_(integers.x.begin(), integers.x.end()),
+      error_(integers.error.begin(), integers.error.end()),
+      results_{std::vector<float>(error_.size()), std::vector<float>(x_.size()),
+               std::vector<float>(shape.weight_count())},
+      scratch_bytes_(convolution_.scratch_bytes(samples)),
+      scratch_(make_long_array<std::byte>(scratch_bytes_)) {
+  for (float& x : x_) x += 128;
+  convolution_.set_weights(std::vector<float>(integers.weights.begin(), integers.weights.end()));
+}
+
+void FloatLayer::run(Pass pass) {
+  const std::span scratch(scratch_.get(), scratch_bytes_);
+  std::vector<float>& result = results_[index(pass)];
+  if (pass == Pass::forward)
+    convolution_.forward(x_, 0, ones_, result, scratch);
+  else if (pass == Pass::backward_input)
+    convolution_.backward_input(error_, ones_, result, scratch);
+  else
+    convolution_.add_weight_gradient(x_, 0, ones_, error_, ones_, result, scratch);
+}
+
 std::string describe(const ConvolutionShape& s) {
   return fmt::format("{0} x {0} {1} -> {2}, {3} / {4}", s.height, s.in_channels, s.out_channels,
                      s.kernel, s.stride);
@@ -90,12 +114,19 @@ std::string describe(const ConvolutionShape& s) {
 void require_plain_results(const ConvolutionShape& shape, Kernels kernels) {
   const std::vector<float> scales = {1e-3f, 2e-3f};
   Layer layer(shape, kernels, scales), plain(shape, Kernels::scalar, scales);
+  Layer unscaled(shape, kernels, {1, 1});
+  FloatLayer floats(shape, 2, unscaled.integers());
   for (const Pass pass : kPasses) {
     layer.run(pass);
     plain.run(pass);
     if (layer.result(pass) != plain.result(pass))
       fail(Kind::bug, "convolution {} with {}: expected {} as plain loops give it, found another",
            describe(shape), name_of(kernels), title_of(pass));
+    unscaled.run(pass);
+    floats.run(pass);
+    if (!near(unscaled.result(pass), floats.result(pass), tolerance_of(Operands::f32)))
+      fail(Kind::bug, "convolution {} in float32: expected {} as {} gives it, found another",
+           describe(shape), title_of(pass), name_of(kernels));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "bench/onednn.hpp"
 #include "core/flat_buffer.hpp"
 #include "int8/convolution.hpp"
+#include "model/precision/float_convolution.hpp"
 
 namespace eqt::bench {
 
@@ -41,10 +42,30 @@ class Layer {
   LongArray<std::byte> scratch_;
 };
 
+/// The same passes of the same operands in float32.
+class FloatLayer {
+ public:
+  FloatLayer(const int8::ConvolutionShape& shape, int samples, const LayerIntegers& integers);
+
+  void run(Pass pass);
+  const std::vector<float>& result(Pass pass) const { return results_[index(pass)]; }
+
+ private:
+  static std::size_t index(Pass pass) { return static_cast<std::size_t>(pass); }
+
+  model::precision::FloatConvolution convolution_;
+  std::vector<float> ones_;  // (N)
+  std::vector<float> x_, error_;
+  std::array<std::vector<float>, kPasses.size()> results_;
+  std::size_t scratch_bytes_;
+  LongArray<std::byte> scratch_;
+};
+
 /// "32 x 32 16 -> 32, 3 / 2": image, channels, kernel, stride.
 std::string describe(const int8::ConvolutionShape& shape);
 
-/// @throws Error{bug} if `kernels` give another result than plain loops
+/// @throws Error{bug} if `kernels` give another result than plain loops, or float32 one that
+/// rounding does not explain
 void require_plain_results(const int8::ConvolutionShape& shape, int8::Kernels kernels);
 
 /// @throws Error{bug} if a pass of oneDNN gives other integers than `kernels` do, or floats that
