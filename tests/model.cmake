@@ -4,7 +4,7 @@ eqt_test(model_parts_unit LABEL unit LINK eqt_model eqt_hwy
   SOURCES unit/model/encoder_shape_test.cpp unit/model/mixup_test.cpp unit/model/norm_kernels_test.cpp)
 eqt_test(int8_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8
   SOURCES unit/model/int8_layers_test.cpp unit/model/int8_network_test.cpp)
-eqt_test(float32_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8
+eqt_test(float32_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8 eqt_hwy
   SOURCES unit/model/float_convolution_test.cpp unit/model/float32_network_test.cpp)
 eqt_test(int8_norm_unit LABEL unit LINK eqt_model eqt_int8 eqt_hwy
   SOURCES unit/model/float_gradient_test.cpp unit/model/int8_norm_test.cpp support/norm_oracle.cpp)

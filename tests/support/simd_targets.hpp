@@ -12,6 +12,12 @@
 
 namespace eqt::test {
 
+/// The target that for_each_simd_target() is at; 0: the portable one.
+inline std::int64_t& chosen_target() {
+  static std::int64_t target = 0;
+  return target;
+}
+
 /// Calls f once per target, the portable one (mask 0) included; restores the choice afterwards.
 template <typename F>
 void for_each_simd_target(F f) {
@@ -22,6 +28,7 @@ void for_each_simd_target(F f) {
   while (true) {
     const std::int64_t target = left & -left;
     hwy::GetChosenTarget().Update(target);
+    chosen_target() = target;
     INFO("target " << (target == 0 ? std::string("portable") : hwy::TargetName(target)));
     f();
     if (target == 0) return;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Networks with float32 operands by our own kernels, alone.
 
+#include <hwy/targets.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -11,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/refusal.hpp"
+#include "support/simd_targets.hpp"
 #include "unit/model/int8_support.hpp"
 
 namespace eqt::model {
@@ -28,6 +32,22 @@ TEST_CASE("threads do not change a bit of our own float32 step") {
     CHECK(copy_of(many->gradient()) == copy_of(one->gradient()));
     CHECK(copy_of(many->buffers()) == copy_of(one->buffers()));
   }
+}
+
+TEST_CASE("our own float32 step has the same bytes on all targets with fused multiply-add") {
+  constexpr std::int64_t kFused = HWY_AVX2 | HWY_AVX3 | HWY_NEON;
+  const auto row = GENERATE(&models::resnet20, &models::vgg11);
+  const auto norm = GENERATE(normalizations::batchnorm, normalizations::evonorm_s0);
+  const ModelOptions options = with_norm(norm, options_of(*row));
+  const auto batch = stripes(4, 1);
+  std::vector<float> first;
+  test::for_each_simd_target([&] {
+    if ((test::chosen_target() & kFused) == 0) return;
+    const auto replica = make_float32_replica(options, 1);
+    replica->forward_backward(batch, {});
+    if (first.empty()) first = copy_of(replica->gradient());
+    CHECK(copy_of(replica->gradient()) == first);
+  });
 }
 
 TEST_CASE("our own float32 network learns, and then allocates nothing") {
