@@ -64,11 +64,11 @@ void check_choices(const ModelOptions& options) {
     fail(Kind::usage, "model.shortcut: 'padding' is for CIFAR ResNets, found {}; use 'projection'",
          model.name);
   }
-  if (options.precision != Precision::fp32 && !model.images_only) {
+  if (options.precision == Precision::int8 && !model.images_only) {
     fail(Kind::usage,
-         "model.precision: expected \"fp32\" for {}, whose operations are not convolutions of this "
-         "program, found \"{}\"; leave it out",
-         model.name, name_of(options.precision));
+         "model.precision: expected \"fp32\" or \"bf16\" for {}, whose operations are not "
+         "convolutions of this program, found \"int8\"; leave it out",
+         model.name);
   }
   const bool as_ever =
       options.normalization == normalizations::batchnorm && options.norm_groups == 0;

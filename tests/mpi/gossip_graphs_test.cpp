@@ -36,7 +36,7 @@ std::unique_ptr<setup::Gossip> built(comm::Communicator& comm, const Sets& sets)
   const auto compressor = config.compressor.make();
   const Layout layout = test::layout_of({{64, 64}});
   const auto plan = pipeline::plan_buckets(layout, *compressor, {});
-  auto gossip = setup::build_gossip(config, comm, *compressor, plan, total_count(layout));
+  auto gossip = setup::build_gossip(config, comm, *compressor, plan, total_count(layout), nullptr);
   gossip->mixer.reset();  // these refer to the plan
   gossip->direction_mixer.reset();
   return gossip;

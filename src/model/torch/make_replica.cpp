@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/error.hpp"
+#include "model/bf16.hpp"
 #include "model/example_batch.hpp"
 #include "model/model_options.hpp"
 #include "model/precision/own_replica.hpp"
@@ -23,7 +24,9 @@ std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
          .freeze = options.freeze,
          .seed = options.seed,
          .rank = options.rank,
-         .precision = options.precision});
+         .precision = options.precision,
+         .casts = options.precision == Precision::bf16 && !model.images_only &&
+                  bf16_arithmetic() == Bf16Arithmetic::native});
     // What cannot compute samples of this size, or returns something else, fails here, before
     // training.
     if (options.normalization->needs_chunks || !model.images_only)

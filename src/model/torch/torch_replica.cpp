@@ -2,6 +2,7 @@
 #include "model/torch/torch_replica.hpp"
 
 #include <ATen/Functions.h>
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
@@ -136,6 +137,23 @@ class NotifyHook : public torch::autograd::FunctionPostHook {
 using Accumulator =
     decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 
+/// While it lives, this thread's operations round their operands to bf16 where LibTorch's autocast
+/// for processors lists them: convolutions, linear layers and matrix products. A weight is rounded
+/// once.
+class Autocast {
+ public:
+  Autocast() {
+    at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
+    at::autocast::set_cpu_enabled(true);
+  }
+  ~Autocast() {
+    at::autocast::set_cpu_enabled(false);
+    at::autocast::clear_cache();
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+};
+
 class TorchReplica final : public Replica {
  public:
   TorchReplica(std::shared_ptr<Network> network, const ReplicaInput& input)
@@ -207,7 +225,7 @@ class TorchReplica final : public Replica {
     guarded("predicting", [&] {
       const at::NoGradGuard no_grad;
       network_->eval();
-      const at::Tensor output = network_->forward(input_of(batch)).to(at::kFloat).contiguous();
+      const at::Tensor output = run(input_of(batch)).to(at::kFloat).contiguous();
       const data::ArraySpec spec = {.name = "output", .shape = output.sizes().slice(1).vec()};
       const auto values = out.prepare<float>(spec, batch.size());
       EQT_CHECK(std::ssize(values) == output.numel(), "{} values of {} samples", output.numel(),
@@ -274,7 +292,7 @@ class TorchReplica final : public Replica {
   /// What the network returns, if the task can use it.
   at::Tensor output_for(NetworkInput input, const at::Tensor& targets) {
     if (input_.task.kind->own_loss) input.targets = targets;
-    at::Tensor output = network_->forward(input);
+    at::Tensor output = run(input);
     const bool floats = at::isFloatingType(output.scalar_type());
     const std::string expected =
         floats ? loss_->misfit(output, input.size(), targets) : "floats of any size";
@@ -282,6 +300,14 @@ class TorchReplica final : public Replica {
     fail(Kind::data, "task.kind \"{}\": expected {} to return {}, found {} of shape {}",
          input_.task.kind->name, network_->title(), expected, c10::toString(output.scalar_type()),
          c10::str(output.sizes()));
+  }
+
+  /// What the network returns; the loss is computed in float32.
+  at::Tensor run(const NetworkInput& input) {
+    if (!input_.casts) return network_->forward(input);
+    const Autocast autocast;
+    const at::Tensor output = network_->forward(input);
+    return output.scalar_type() == at::kBFloat16 ? output.to(at::kFloat) : output;
   }
 
   NetworkInput input_of(const data::Batch& batch) const {

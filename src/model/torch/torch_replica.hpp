@@ -23,6 +23,9 @@ struct ReplicaInput {
   std::uint64_t seed = 1;                // of random numbers during training
   Rank rank = 0;                         // ranks draw independently
   Precision precision = Precision::fp32;
+  /// Operations of LibTorch compute in bf16 where its autocast says so, for networks whose
+  /// convolutions are not ConvolutionImpl.
+  bool casts = false;
 };
 
 /// Moves the network's parameters, gradients and running statistics into flat buffers.

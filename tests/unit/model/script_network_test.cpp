@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <sstream>
 
+#include "model/bf16.hpp"
 #include "model/replica.hpp"
 #undef CHECK  // LibTorch's logging has a macro of the same name as Catch2's
 #include "support/refusal.hpp"
@@ -60,6 +62,26 @@ data::Batch batch_of(std::size_t size) {
   data::Batch batch = random_batch(size, kShape);
   for (std::int64_t& label : test::labels_in(batch)) label %= kClasses;
   return batch;
+}
+
+TEST_CASE("operations of the user's own network compute in bf16 where LibTorch can", "[script]") {
+  ModelOptions options = options_of(mlp());
+  const auto exact = make_replica(options);
+  options.precision = Precision::bf16;
+  const auto half = make_replica(options);
+  const data::Batch batch = batch_of(32);
+  const double loss = exact->forward_backward(batch, {}),
+               rounded = half->forward_backward(batch, {});
+  CHECK(rounded == Approx(loss).epsilon(0.01));
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < exact->gradient().size(); ++i) {
+    error += std::pow(static_cast<double>(half->gradient()[i]) - exact->gradient()[i], 2);
+    norm += std::pow(static_cast<double>(exact->gradient()[i]), 2);
+  }
+  CHECK(error < 1e-3 * norm);
+  CHECK((error > 0) == (bf16_arithmetic() == Bf16Arithmetic::native));
+  // Nothing of it is left for networks in float32.
+  CHECK(exact->forward_backward(batch, {}) == loss);
 }
 
 TEST_CASE("parameters keep their names, and gradients are autograd's", "[script]") {
