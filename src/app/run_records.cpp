@@ -41,6 +41,10 @@ constexpr const char* kBf16Storage =
     "this processor or LibTorch has no fast bf16 products: model.precision bf16 halves the memory "
     "of images inside the network, and convolutions compute in float32, not faster";
 
+constexpr const char* kNoBf16 =
+    "this processor or LibTorch has no fast bf16 products: this network computes in float32, as "
+    "without model.precision bf16";
+
 /// [seconds per step]
 double slowest_rank(const config::PerRank& emulate_compute) {
   if (const double* const same = std::get_if<double>(&emulate_compute)) return *same;
@@ -85,7 +89,7 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   if (!model::sees_processor()) notes.emplace_back(kHiddenProcessor);
   if (job.config.model.precision == model::Precision::bf16 &&
       model::bf16_arithmetic() == model::Bf16Arithmetic::storage)
-    notes.emplace_back(kBf16Storage);
+    notes.emplace_back(job.config.model.name->images_only ? kBf16Storage : kNoBf16);
   if (run.sync.gossip != nullptr && !run.sync.gossip->note.empty())
     notes.push_back(run.sync.gossip->note);
   if (simulates) notes.push_back(note_on_simulation(job.config, run));

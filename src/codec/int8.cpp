@@ -276,7 +276,7 @@ class Int8Channels final : public Compressor {
     return variance_of_bucket(count);  // of a vector; rows are shorter
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
-    return count + sizeof(float) * std::max<std::size_t>(count > 0, count / kMinColumns);
+    return payload_bytes(count, std::max<std::size_t>(1, count / kMinColumns));
   }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
@@ -284,20 +284,21 @@ class Int8Channels final : public Compressor {
     if (values.empty()) return 0;
     if (context.rounded) return write(*context.rounded, payload);
     const std::size_t rows = rows_with_steps(values.size(), context.rows);
-    const std::size_t bytes = values.size() + sizeof(float) * rows;
-    require_room(payload, bytes, values.size());
-    encode_buckets(values, values.size() / rows, payload.data());
-    return bytes;
+    std::byte* const to = start(rows, values.size(), payload);
+    encode_buckets(values, values.size() / rows, to);
+    return payload_bytes(values.size(), rows);
   }
 
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& /*workspace*/,
                   std::span<float> sum) const override {
-    constexpr std::string_view kName = "int8-channels";
     if (sum.empty()) return require_length(kName, payload, 0, 0);
-    decode_buckets(kName, payload.data(), sum.size() / rows_of(payload, sum.size()), scale, sum);
+    const std::size_t rows = checked_rows(payload, sum.size());
+    decode_buckets(kName, payload.data() + kHeaderBytes, sum.size() / rows, scale, sum);
   }
 
  private:
+  static constexpr std::string_view kName = "int8-channels";
+  static constexpr std::size_t kHeaderBytes = 4;
   // Shorter rows share a step: a float for each would be more than half of a byte a value.
   static constexpr std::size_t kMinColumns = 8;
 
@@ -308,29 +309,40 @@ class Int8Channels final : public Compressor {
     EQT_CHECK(rows == 0 || count % rows == 0, "{} values in {} rows", count, rows);
     return can_be_rows(count, rows) ? rows : 1;
   }
-  /// From the length of a payload, of which each row takes four bytes more than its values.
-  static std::size_t rows_of(std::span<const std::byte> payload, std::size_t count) {
-    const std::size_t more = payload.size() < count ? 0 : payload.size() - count;
-    if (more % sizeof(float) != 0 || !can_be_rows(count, more / sizeof(float))) {
+  static std::size_t payload_bytes(std::size_t count, std::size_t rows) {
+    return count == 0 ? 0 : kHeaderBytes + sizeof(float) * rows + count;
+  }
+  /// Writes the number of rows. @return where they begin
+  static std::byte* start(std::size_t rows, std::size_t count, std::span<std::byte> payload) {
+    EQT_CHECK(rows <= UINT32_MAX, "a matrix of {} rows", rows);
+    require_room(payload, payload_bytes(count, rows), count);
+    store(payload.data(), static_cast<std::uint32_t>(rows));
+    return payload.data() + kHeaderBytes;
+  }
+  /// @return the rows that the payload names
+  static std::size_t checked_rows(std::span<const std::byte> payload, std::size_t count) {
+    if (payload.size() < kHeaderBytes) require_length(kName, payload, kHeaderBytes, count);
+    const std::size_t rows = load<std::uint32_t>(payload.data());
+    if (!can_be_rows(count, rows)) {
       fail(Kind::wire,
-           "compressor int8-channels: expected {} integers and a step for each of rows that divide "
-           "them into {} or more, found {} bytes; check the network and memory",
-           count, kMinColumns, payload.size());
+           "compressor {}: expected rows that divide {} values into {} or more each, found {} "
+           "rows; check the network and memory",
+           kName, count, kMinColumns, rows);
     }
-    return more / sizeof(float);
+    require_length(kName, payload, payload_bytes(count, rows), count);
+    return rows;
   }
   static std::size_t write(const RoundedRows& rounded, std::span<std::byte> payload) {
     const std::size_t count = rounded.values.size(), rows = rounded.scales.size();
     EQT_CHECK(can_be_rows(count, rows), "{} rounded values in {} rows", count, rows);
-    const std::size_t bytes = count + sizeof(float) * rows;
-    require_room(payload, bytes, count);
+    std::byte* const first = start(rows, count, payload);
     std::size_t row = 0;
-    for_each_bucket(rounded.values, count / rows, payload.data(),
+    for_each_bucket(rounded.values, count / rows, first,
                     [&](std::span<const std::int8_t> values, std::byte* to) {
                       store(to, rounded.scales[row++]);
                       std::memcpy(to + sizeof(float), values.data(), values.size());
                     });
-    return bytes;
+    return payload_bytes(count, rows);
   }
 };
 
@@ -347,7 +359,7 @@ const CompressorRow kInt8Channels = {.name = "int8-channels",
                                      .about = "8 bits, round to nearest, one step per output",
                                      .id = CodecId::int8_channels,
                                      .make = make_a<Int8Channels>,
-                                     .colour = "#5a9a3c"};
+                                     .colour = "#d269c3"};
 
 }  // namespace eqt::codec
 #endif  // HWY_ONCE

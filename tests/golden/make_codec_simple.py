@@ -63,8 +63,8 @@ def int8(values, bucket_size):
 
 
 def int8_channels(values, rows):
-    columns = len(values) // max(1, rows)
-    return int8(values, columns if columns >= 8 else len(values))
+    rows = rows if rows and len(values) // rows >= 8 else 1
+    return struct.pack("<I", rows) + int8(values, len(values) // rows)
 
 
 def natural(values, first_index):

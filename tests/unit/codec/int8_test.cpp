@@ -105,11 +105,13 @@ TEST_CASE("int8-channels is int8 with the rows as buckets", "[int8]") {
         values, {.key = {}, .shared_scale = {}, .density = {}, .rows = rows}, workspace, payload));
     const std::size_t bucket = own_steps ? columns : values.size();
     INFO(rows << " x " << columns);
-    CHECK(payload == encode(*int8(bucket), values));
-    CHECK(decode(*codec, payload, values.size()) == decode(*int8(bucket), payload, values.size()));
+    CHECK(load<std::uint32_t>(payload.data()) == (own_steps ? rows : 1));
+    const Bytes buckets(payload.begin() + 4, payload.end());
+    CHECK(buckets == encode(*int8(bucket), values));
+    CHECK(decode(*codec, payload, values.size()) == decode(*int8(bucket), buckets, values.size()));
   }
   // A vector has one step.
-  CHECK(encode(*codec, gaussian(30)) == encode(*int8(30), gaussian(30)));
+  CHECK(encode(*codec, gaussian(30)).size() == 4 + 4 + 30);
 }
 
 TEST_CASE("int8-channels sends rounded rows as they are", "[int8]") {
@@ -127,7 +129,7 @@ TEST_CASE("int8-channels sends rounded rows as they are", "[int8]") {
                                 .rows = 2,
                                 .rounded = RoundedRows{rounded, scales}},
                                workspace, payload));
-  REQUIRE(payload.size() == 16 + 2 * sizeof(float));
+  REQUIRE(payload.size() == 4 + 16 + 2 * sizeof(float));
   const auto decoded = decode(*codec, payload, 16);
   for (std::size_t i = 0; i < 16; ++i)
     CHECK(decoded[i] == scales[i / 8] * static_cast<float>(rounded[i]));
@@ -140,15 +142,19 @@ TEST_CASE("int8-channels rejects lengths, steps and integers that are impossible
   Bytes good(codec->max_payload_bytes(48));
   good.resize(codec->encode(values, {.key = {}, .shared_scale = {}, .density = {}, .rows = 3},
                             workspace, good));
-  for (std::size_t size = 0; size < 48 + 9 * sizeof(float); ++size) {
+  for (std::size_t size = 0; size < good.size() + 9 * sizeof(float); ++size) {
+    if (size == good.size()) continue;
     Bytes other = good;
     other.resize(size);
-    const std::size_t rows = (std::max<std::size_t>(size, 48) - 48) / sizeof(float);
-    const bool possible = size % 4 == 0 && rows > 0 && 48 % rows == 0 && 48 / rows >= 8;
-    if (!possible) refusal(Kind::wire, [&] { decode(*codec, other, 48); });
+    refusal(Kind::wire, [&] { decode(*codec, other, 48); });
+  }
+  for (const std::uint32_t rows : {0u, 5u, 7u, 48u, 0xFFFFFFFFu}) {
+    Bytes other = good;
+    store(other.data(), rows);
+    CHECK(contains(refusal(Kind::wire, [&] { decode(*codec, other, 48); }), "rows that divide"));
   }
   Bytes bad = good;
-  store(bad.data() + 20, -1.0f);  // the second row's
+  store(bad.data() + 24, -1.0f);  // the second row's
   CHECK(contains(refusal(Kind::wire, [&] { decode(*codec, bad, 48); }), "from 16 on"));
   bad = good;
   bad.back() = std::byte{0x80};
