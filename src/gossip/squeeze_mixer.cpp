@@ -33,7 +33,7 @@ class SqueezeMixer final : public Mixer {
       : messages_(parts, name()),
         plan_(parts.plan),
         network_(network),
-        rounded_(network != nullptr ? parts.plan.size() : 0),
+        rounded_(parts.plan.size()),
         error_(count) {}
 
   std::string_view name() const noexcept override { return "DeepSqueeze"; }
@@ -62,12 +62,8 @@ class SqueezeMixer final : public Mixer {
            MixResult& result) override {
     const auto values = model.subspan(bucket.begin, bucket.count());
     const auto error = error_.span().subspan(bucket.begin, bucket.count());
-    if (network_ == nullptr) {
-      add_model(bucket, model);
-      messages_.encode(bucket, context, error, result);
-    } else {
-      messages_.encode(bucket, context, error, result, rounded_[bucket.index]);
-    }
+    if (network_ == nullptr) add_model(bucket, model);
+    messages_.encode(bucket, context, error, result, rounded_[bucket.index]);
     co_await messages_.exchange(bucket, context, "DeepSqueeze: gossip of compressed models");
     messages_.add_own(bucket, context, -context.damping, error, result);
     const float step = context.consensus_step * context.damping;
@@ -86,7 +82,8 @@ class SqueezeMixer final : public Mixer {
   NeighbourMessages messages_;
   std::span<const FusionBucket> plan_;
   WeightRounding* const network_;
-  std::vector<std::vector<std::optional<RoundedRows>>> rounded_;  // by bucket and segment
+  // By bucket and segment; empty for buckets that the compressor rounds.
+  std::vector<std::vector<std::optional<RoundedRows>>> rounded_;
   FlatBuffer error_;
 };
 

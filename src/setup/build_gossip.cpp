@@ -151,12 +151,10 @@ std::unique_ptr<Gossip> build_gossip(const config::RunConfig& config, comm::Comm
   comm.agree_after([&] {
     const gossip::MixerParts parts{comm, compressor, *gossip->topology, plan};
     if (algorithm.asynchronous) return build_pairs(config, parts, count, *gossip);
-    if (config.synchronization.network_weights) {
-      EQT_CHECK(network != nullptr, "{} without 8-bit weights", config.model.name->name);
-      gossip->mixer = make_mixer(config, parts, count, *gossip, network);
-    } else {
-      gossip->mixer = make_mixer(config, parts, count, *gossip, nullptr);
-    }
+    const bool sends_weights = config.synchronization.network_weights;
+    EQT_CHECK(!sends_weights || network != nullptr, "{} without 8-bit weights",
+              config.model.name->name);
+    gossip->mixer = make_mixer(config, parts, count, *gossip, sends_weights ? network : nullptr);
     gossip->direction = make_direction(config, count);
     if (gossip->direction != nullptr && !gossip->direction->mixed().empty())
       gossip->direction_mixer = make_mixer(config, parts, count, *gossip, nullptr);

@@ -183,14 +183,10 @@ class ChannelNorm : public Norm<Operand> {
 template <typename Operand>
 class NoNorm final : public ChannelNorm<Operand> {
   using Base = ChannelNorm<Operand>;
-  using Base::channels_, Base::inverse_, Base::lane_samples_, Base::lanes, Base::lanes_,
-      Base::mean_, Base::name_, Base::parameters_, Base::pixels_, Base::products_, Base::rows,
-      Base::running_, Base::samples_, Base::scale_, Base::track;
   using typename Base::Lane;
-  using typename Base::Sample;
 
  public:
-  explicit NoNorm(const Branch& branch) : Base(branch) { std::ranges::fill(scale_, 1.0f); }
+  explicit NoNorm(const Branch& branch) : Base(branch) { std::ranges::fill(this->scale_, 1.0f); }
 
   void finish() override {}
   void finish_backward(const NormGradients& /*gradients*/) override {}
@@ -209,10 +205,9 @@ template <typename Operand>
 class BatchNorm final : public ChannelNorm<Operand> {
   using Base = ChannelNorm<Operand>;
   using Base::channels_, Base::inverse_, Base::lane_samples_, Base::lanes, Base::lanes_,
-      Base::mean_, Base::name_, Base::parameters_, Base::pixels_, Base::products_, Base::rows,
-      Base::running_, Base::samples_, Base::scale_, Base::track;
+      Base::mean_, Base::pixels_, Base::products_, Base::rows, Base::running_, Base::scale_,
+      Base::track;
   using typename Base::Lane;
-  using typename Base::Sample;
 
  public:
   explicit BatchNorm(const Branch& branch) : Base(branch) { squares_.assign(channels_, 0); }
@@ -281,9 +276,8 @@ class BatchNorm final : public ChannelNorm<Operand> {
 template <typename Operand>
 class RangeBatchNorm final : public ChannelNorm<Operand> {
   using Base = ChannelNorm<Operand>;
-  using Base::channels_, Base::inverse_, Base::lane_samples_, Base::lanes, Base::lanes_,
-      Base::mean_, Base::name_, Base::parameters_, Base::pixels_, Base::products_, Base::rows,
-      Base::running_, Base::samples_, Base::scale_, Base::track;
+  using Base::channels_, Base::inverse_, Base::lanes, Base::mean_, Base::name_, Base::parameters_,
+      Base::pixels_, Base::products_, Base::rows, Base::running_, Base::samples_, Base::track;
   using typename Base::Lane;
   using typename Base::Sample;
 
@@ -344,7 +338,7 @@ class RangeBatchNorm final : public ChannelNorm<Operand> {
     }
   }
 
-  void merge_lanes() override { this->add_lanes(&Lane::mean, mean_); }
+  void merge_lanes() override { Base::add_lanes(&Lane::mean, mean_); }
 
   void conclude(std::size_t c) override {
     mean_[c] /= rows();

@@ -12,7 +12,6 @@
 #include <span>
 #include <vector>
 
-#include "core/flat_buffer.hpp"
 #include "int8/convolution.hpp"
 
 namespace eqt::model::precision {

@@ -13,21 +13,17 @@
 #include "codec/catalogue.hpp"
 #include "collective/memory.hpp"
 #include "support/catch.hpp"
+#include "support/check_close.hpp"
 #include "support/gaussian.hpp"
 #include "support/own_message.hpp"
 #include "support/saved_state.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
+using test::check_close;
 using test::OwnMessage;
 
 namespace {
-
-void check_close(std::span<const float> found, const std::vector<double>& expected) {
-  REQUIRE(found.size() == expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i)
-    CHECK(static_cast<double>(found[i]) == Approx(expected[i]).margin(1e-6));
-}
 
 /// g_m: what all know of the rank's gradient.
 std::vector<float> estimate_of(const GradientMemory& memory) {

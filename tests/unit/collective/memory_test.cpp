@@ -6,22 +6,17 @@
 
 #include "codec/catalogue.hpp"
 #include "support/catch.hpp"
+#include "support/check_close.hpp"
 #include "support/gaussian.hpp"
 #include "support/own_message.hpp"
 #include "support/saved_state.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
+using test::check_close;
 using test::OwnMessage;
 
 namespace {
-
-void check_close(std::span<const float> found, const std::vector<double>& expected) {
-  REQUIRE(found.size() == expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    CHECK(static_cast<double>(found[i]) == Approx(expected[i]).margin(1e-6));
-  }
-}
 
 const std::vector<std::vector<float>> kGradients = {
     {0.3f, -1.0f, 0.2f, 0.5f}, {0.4f, 0.1f, -0.6f, 0.5f}, {-0.2f, 0.3f, -0.5f, 0.1f}};
