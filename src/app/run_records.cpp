@@ -79,6 +79,20 @@ std::string note_on_simulation(const config::RunConfig& config, const setup::Run
       run.model.threads);
 }
 
+/// Ranks see other samples of theirs in another step.
+bool sees_part_of_shard(const config::RunConfig& config, const setup::Run& run, int ranks) {
+  const auto shard = run.data.train_samples / static_cast<std::uint64_t>(ranks);
+  return config.train.samples_per_step() < shard;
+}
+
+std::string note_on_minibatches(const config::RunConfig& config) {
+  return fmt::format(
+      "{} with a train.batch_size below the samples of a rank: gradients differ from step to step, "
+      "so ranks hardly ever leave a message out; set it to all samples of a rank, with "
+      "data.augment false",
+      config.synchronization.algorithm->name);
+}
+
 /// What a reader of the records should know before the first step.
 std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   const bool simulates = run.data.simulation != nullptr;
@@ -92,6 +106,8 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
     notes.emplace_back(job.config.model.name->images_only ? kBf16Storage : kNoBf16);
   if (run.sync.gossip != nullptr && !run.sync.gossip->note.empty())
     notes.push_back(run.sync.gossip->note);
+  if (synchronization.algorithm->lazy && sees_part_of_shard(job.config, run, job.comm.size()))
+    notes.push_back(note_on_minibatches(job.config));
   if (simulates) notes.push_back(note_on_simulation(job.config, run));
   if (run.messages.choice) notes.push_back(run.messages.choice->note);
   if (job.comm.size() == 1 && comm::launched_size() == 0 && !simulates &&

@@ -30,9 +30,9 @@ void check_optimizer(const RunConfig& config, const codec::Properties& compresso
          "found \"{}\"; set optimizer.name to \"sgd\" or take another compressor",
          origin, config.compressor.name->name, name_of(kind));
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
-  if (algorithm.make_direction != nullptr)
+  if (algorithm.plain_gradients())
     fail(Kind::usage,
-         "{}: expected optimizer.name \"sgd\" for synchronization.algorithm \"{}\", which corrects "
+         "{}: expected optimizer.name \"sgd\" for synchronization.algorithm \"{}\", which needs "
          "plain gradients, found \"{}\"; set optimizer.name to \"sgd\" or take another algorithm",
          origin, algorithm.name, name_of(kind));
 }
@@ -173,15 +173,15 @@ void check_groups(const RunConfig& config, const codec::Properties& compressor,
                      });
   if (!apart) return;
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
-  const bool directed = algorithm.make_direction != nullptr ||
-                        optimizer.momentum_kind == gossip::MomentumKind::quasi_global;
+  const bool directed =
+      algorithm.plain_gradients() || optimizer.momentum_kind == gossip::MomentumKind::quasi_global;
   if (!directed && !compressor.votes) return;
   fail(Kind::usage,
        "{}: expected the same rate and weight decay for all parameters with {}, found "
        "optimizer.groups or optimizer.decay_norms false; leave them out",
        origin,
        compressor.votes ? fmt::format("the compressor {}", config.compressor.name->name)
-       : algorithm.make_direction != nullptr
+       : algorithm.plain_gradients()
            ? fmt::format("synchronization.algorithm \"{}\"", algorithm.name)
            : std::string("optimizer.momentum_kind \"quasi-global\""));
 }

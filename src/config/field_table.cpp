@@ -348,6 +348,21 @@ std::vector<Field> synchronization_fields() {
           .in("epochs")
           .says("local-sgd: in this many first epochs models are averaged in every step "
                 "(post-local SGD)"),
+      EQT_FIELD(synchronization.laq_bits, may_change)
+          .from(0, 16)
+          .in("bits")
+          .says("laq: bits of a value that is sent; 0 = float32, which is LAG"),
+      EQT_FIELD(synchronization.laq_history, must_stay)
+          .from(1, 10000)
+          .in("steps")
+          .says("laq: a rank compares its change with the means of this many last steps"),
+      EQT_FIELD(synchronization.laq_weight, may_change)
+          .from(0, 1)
+          .says("laq: sum of the weights of those steps; more = fewer messages and slower steps"),
+      EQT_FIELD(synchronization.laq_silence, may_change)
+          .from(1, kMany)
+          .in("steps")
+          .says("laq: a rank sends at least once in so many steps; 1 = in every step"),
       EQT_FIELD(synchronization.consensus_step, may_change)
           .within({0, 1, true, false})
           .says("gossip: how far a model moves towards its neighbours'; \"auto\" = computed from "

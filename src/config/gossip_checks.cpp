@@ -41,9 +41,9 @@ void check_momentum(const RunConfig& config, const std::string& origin) {
          "{}: expected optimizer.momentum above 0 with optimizer.momentum_kind \"quasi-global\", "
          "found 0; try 0.9",
          origin);
-  if (algorithm.make_direction != nullptr && config.optimizer.momentum != 0)
+  if (algorithm.plain_gradients() && config.optimizer.momentum != 0)
     fail(Kind::usage,
-         "{}: expected optimizer.momentum 0 for synchronization.algorithm \"{}\", which corrects "
+         "{}: expected optimizer.momentum 0 for synchronization.algorithm \"{}\", which needs "
          "plain gradients, found {}; set it to 0 (and optimizer.nesterov to false)",
          origin, algorithm.name, config.optimizer.momentum);
 }
@@ -100,6 +100,29 @@ void check_network_weights(const RunConfig& config, const std::string& origin) {
          origin);
 }
 
+/// What has a quantizer and messages of its own, and compares gradients of the same samples.
+void check_lazy(const RunConfig& config, const std::string& origin) {
+  const auto& s = config.synchronization;
+  const auto refuse = [&](std::string_view key, std::string_view expected, std::string_view why,
+                          std::string_view found) {
+    fail(Kind::usage,
+         "{}: expected {} {} for synchronization.algorithm \"{}\", {}, found {}; leave it out",
+         origin, key, expected, s.algorithm->name, why, found);
+  };
+  if (config.compressor.name != codec::kNone)
+    refuse("compressor.name", "\"none\"", "whose bits are synchronization.laq_bits",
+           fmt::format("\"{}\"", config.compressor.name->name));
+  if (!(s.collective == collective::kAutomatic))
+    refuse("synchronization.collective", "\"auto\"", "whose ranks send to all others or to none",
+           fmt::format("\"{}\"", s.collective->name));
+  if (s.error_feedback != ErrorFeedback::automatic)
+    refuse("synchronization.error_feedback", "\"auto\"", "whose differences correct themselves",
+           fmt::format("\"{}\"", name_of(s.error_feedback)));
+  if (config.data.partition.reshuffle)
+    refuse("data.partition.reshuffle", "false", "which needs ranks that keep their samples",
+           "true");
+}
+
 void check_asynchronous(const RunConfig& config, const std::string& origin) {
   const auto& s = config.synchronization;
   if (config.train.on_divergence == OnDivergence::rollback)
@@ -128,6 +151,7 @@ void check_gossip(const RunConfig& config, const codec::Properties& properties,
   check_momentum(config, origin);
   if (algorithm.asynchronous) check_asynchronous(config, origin);
   if (config.synchronization.network_weights) check_network_weights(config, origin);
+  if (algorithm.lazy) check_lazy(config, origin);
   if (algorithm.mixes) check_neighbours_only(config, origin);
   if (algorithm.mixes || algorithm.averages_models) check_compressor(config, properties, origin);
 }

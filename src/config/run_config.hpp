@@ -155,6 +155,10 @@ struct RunConfig {
     double ef21_momentum = 1;              // weight of a new gradient; 1 = plain EF21
     std::uint64_t local_steps = 1;         // local-sgd, gossip
     std::uint64_t post_local_epochs = 0;   // local-sgd, 0 = local from the start
+    std::uint64_t laq_bits = 4;            // 0 = float32
+    std::uint64_t laq_history = 10;        // [steps]
+    double laq_weight = 0.8;               // sum over the history
+    std::uint64_t laq_silence = 100;       // [steps]
     std::optional<double> consensus_step;  // "auto" = unset
     gossip::Order order = gossip::Order::adapt_then_combine;
     bool adaptive_step = false;      // AdaGossip

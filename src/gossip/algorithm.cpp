@@ -6,6 +6,8 @@ namespace {
 
 constexpr std::string_view kLocalSgdKeys[] = {"local_steps", "post_local_epochs"};
 
+constexpr std::string_view kLaqKeys[] = {"laq_bits", "laq_history", "laq_weight", "laq_silence"};
+
 constexpr Named<Order> kOrders[] = {
     {Order::adapt_then_combine, "adapt-then-combine", "updated models are sent"},
     {Order::combine_then_adapt, "combine-then-adapt",
@@ -29,6 +31,14 @@ const AlgorithmRow kLocalSgd = {
     .averages_models = true,
     .quasi_global = true,
     .models_remembered = 1};
+
+const AlgorithmRow kLaq = {
+    .name = "laq",
+    .about =
+        "the mean of all ranks' gradients, of which a rank sends changes that matter (LAQ, LAG)",
+    .keys = kLaqKeys,
+    .lazy = true,
+    .models_remembered = 4};
 
 const AlgorithmRow kNone = {.name = "none", .about = "no synchronization: each rank trains alone"};
 

@@ -43,8 +43,14 @@ struct AlgorithmRow {
   // of models over several steps.
   bool averages_gradients = false;
   bool averages_models = false;
+  // All ranks average gradients and may leave a message out; no collective and no compressor.
+  bool lazy = false;
   bool averages() const noexcept { return averages_gradients || averages_models; }
-  bool exchanges() const noexcept { return averages() || mixes; }
+  bool exchanges() const noexcept { return averages() || lazy || mixes; }
+  /// All ranks apply the same gradient in every step.
+  bool shares_model() const noexcept { return averages_gradients || lazy; }
+  /// Updates without momentum, with the same rate and weight decay for all parameters.
+  bool plain_gradients() const noexcept { return make_direction != nullptr || lazy; }
 
   // Models are mixed with those of neighbours, by this mixer or, without one, in pairs
   // asynchronously.

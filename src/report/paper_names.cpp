@@ -78,7 +78,8 @@ std::string paper_tuning(const Run& run) {
 }
 
 std::string paper_graph(const Run& run) {
-  if (run.algorithm == "allreduce" || run.algorithm == "local-sgd") return "all to all";
+  if (run.algorithm == "allreduce" || run.algorithm == "local-sgd" || run.algorithm == "laq")
+    return "all to all";
   const std::string kind = run.setting("synchronization.topology.kind");
   const bool directed = run.setting("synchronization.topology.directed") == "true";
   if (kind == "ring") return directed ? "directed ring" : "undirected ring";

@@ -56,7 +56,7 @@ train::Plan make_train_plan(const config::RunConfig& config, StepId steps_per_ep
   plan.ema = config.train.ema;
   if (!plan.emulated) plan.evaluate_every = config.train.evaluate_every;
   plan.synchronizes = algorithm.exchanges();
-  plan.replicas_equal = algorithm.averages_gradients;
+  plan.replicas_equal = algorithm.shares_model();
   plan.ends_equal = algorithm.averages_models;
   plan.asynchronous = algorithm.asynchronous;
   plan.final_rounds = config.synchronization.final_rounds;
@@ -97,8 +97,8 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& confi
                                      .epsilon = config.optimizer.epsilon,
                                      .weight_decay = config.optimizer.weight_decay,
                                      .rules = update_rules(config, run.model.replica->layout())});
-  // A direction brings its own momentum and weight decay.
-  const bool plain = run.sync.direction != nullptr ||
+  // A direction brings its own momentum and weight decay; lazy messages have the decay in them.
+  const bool plain = config.synchronization.algorithm->lazy || run.sync.direction != nullptr ||
                      (run.sync.gossip != nullptr && run.sync.gossip->direction != nullptr);
   // Signum's momentum comes before the vote, and its weight decay is in none.
   const codec::Properties compressor = run.messages.compressor->properties();

@@ -10,6 +10,7 @@
 #include "train/asynchronous_gossip.hpp"
 #include "train/gossip_averaging.hpp"
 #include "train/gradient_averaging.hpp"
+#include "train/lazy_averaging.hpp"
 #include "train/local_sgd.hpp"
 #include "train/periodic_gossip.hpp"
 
@@ -115,6 +116,24 @@ void build_local_sgd(const config::RunConfig& config, const SyncBase& base, Sync
       steps);
 }
 
+std::unique_ptr<train::Synchronizer> build_lazy_averaging(const config::RunConfig& config,
+                                                          const SyncBase& base) {
+  const auto& s = config.synchronization;
+  return train::make_lazy_averaging(
+      {.comm = base.comm,
+       .parameters = base.replica.parameters(),
+       .gradient = base.replica.gradient(),
+       .layout = base.replica.layout(),
+       .divergence = &base.divergence},
+      {.rule = {.bits = static_cast<unsigned>(s.laq_bits),
+                .history = s.laq_history,
+                .weight = s.laq_weight,
+                .silence = s.laq_silence},
+       .weight_decay = static_cast<float>(config.optimizer.weight_decay),
+       .total_steps = base.plan.total_steps,
+       .fault = base.plan.fault});
+}
+
 }  // namespace
 
 // DGC-like schedules of density are for gradients; every other codec keeps its own.
@@ -157,6 +176,10 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
 
 SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base) {
   SyncParts parts;
+  if (config.synchronization.algorithm->lazy) {
+    parts.synchronizer = build_lazy_averaging(config, base);
+    return parts;
+  }
   if (!config.synchronization.algorithm->averages()) {
     parts.synchronizer = std::make_unique<train::NoSynchronizer>();
     return parts;

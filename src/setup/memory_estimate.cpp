@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "codec/message.hpp"
+#include "collective/lazy_difference.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -98,13 +99,18 @@ std::uint64_t models_remembered(const config::RunConfig& config, int ranks,
 std::uint64_t message_bytes(const config::RunConfig& config, int ranks, const Layout& layout,
                             const codec::Compressor& compressor) {
   if (ranks == 1 || !config.synchronization.algorithm->exchanges()) return 0;
+  const auto n = static_cast<std::uint64_t>(ranks);
+  if (config.synchronization.algorithm->lazy) {
+    const auto bits = static_cast<unsigned>(config.synchronization.laq_bits);
+    const collective::LazyDifference whole(total_count(layout), bits);
+    return n * whole.frame_bytes() + kMpiBytes + n * kMpiBytesPerRank;
+  }
   std::uint64_t message = 0, values = 0;
   for (const pipeline::FusionBucket& bucket : make_plan(config, layout, compressor)) {
     message =
         std::max<std::uint64_t>(message, codec::max_message_bytes(compressor, bucket.segments));
     values = std::max<std::uint64_t>(values, bucket.count() * kFloat);
   }
-  const auto n = static_cast<std::uint64_t>(ranks);
   return pipeline::kMaxSlots * (2 * n * message + 2 * values) + kMpiBytes + n * kMpiBytesPerRank;
 }
 

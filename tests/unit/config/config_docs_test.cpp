@@ -51,6 +51,7 @@ bool accepted(const std::string& key, const Json& value) {
 std::vector<std::string> companions(const std::string& key) {
   const std::string algorithm = "synchronization.algorithm=";
   if (key == "synchronization.local_steps") return {algorithm + "local-sgd"};
+  if (key.starts_with("synchronization.laq_")) return {algorithm + "laq", "optimizer.momentum=0"};
   if (key == "synchronization.post_local_epochs")
     return {algorithm + "local-sgd", "synchronization.local_steps=2"};
   if (key == "synchronization.ef21_momentum")

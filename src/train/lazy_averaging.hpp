@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradient descent of which ranks leave out messages that would change little.
+
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "collective/lazy_mean.hpp"
+#include "comm/communicator.hpp"
+#include "core/layout.hpp"
+#include "train/divergence.hpp"
+#include "train/fault.hpp"
+#include "train/synchronizer.hpp"
+
+namespace eqt::train {
+
+struct LazyAveragingParts {
+  comm::Communicator& comm;
+  std::span<const float> parameters;
+  std::span<float> gradient;
+  const Layout& layout;              // of both
+  Divergence* divergence = nullptr;  // gets gradients that are not finite; null: they are errors
+};
+
+struct LazyAveragingOptions {
+  collective::LazyMeanOptions rule = {};
+  float weight_decay = 0;           // part of the gradient that is sent, not of the update
+  StepId total_steps = 0;           // the last step's result notes how many messages were sent
+  std::optional<Fault> fault = {};  // happens in its step, as bucket 0
+};
+
+/// The gradient becomes collective::LazyMean's in finish(): a rank decides about its whole gradient.
+std::unique_ptr<Synchronizer> make_lazy_averaging(const LazyAveragingParts& parts,
+                                                  const LazyAveragingOptions& options);
+
+}  // namespace eqt::train
