@@ -123,6 +123,7 @@ algorithms)
     --set synchronization.topology.kind=star
   same d2 3 --set synchronization.algorithm=d2 --set optimizer.momentum=0
   same gradient-tracking 3 --set synchronization.algorithm=gradient-tracking --set optimizer.momentum=0
+  same laq 3 --set synchronization.algorithm=laq --set optimizer.momentum=0
   same quasi-global 3 --set synchronization.algorithm=d-psgd --set optimizer.momentum_kind=quasi-global
   same gossip-levels 3 --set synchronization.algorithm=d-psgd --set compressor.name=alq \
     --set compressor.adapt_every=3

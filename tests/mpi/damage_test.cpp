@@ -14,6 +14,7 @@
 
 #include "codec/catalogue.hpp"
 #include "collective/collective.hpp"
+#include "collective/lazy_mean.hpp"
 #include "gossip/pairwise.hpp"
 #include "pipeline/engine.hpp"
 #include "support/catch.hpp"
@@ -200,6 +201,13 @@ std::vector<Case> collectives() {
       [](auto& comm, auto&, auto& plan) {
         return make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1});
       }));
+  cases.push_back({.name = "laq", .work = [](Communicator& comm) {
+                     auto& values =
+                         keep(std::make_shared<std::vector<float>>(values_of(comm.rank())));
+                     auto& mean = keep(std::make_shared<collective::LazyMean>(
+                         comm, values.size(), collective::LazyMeanOptions{}));
+                     (void)mean.mean(kStep, values);
+                   }});
   return cases;
 }
 

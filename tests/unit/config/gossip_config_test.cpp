@@ -52,6 +52,22 @@ TEST_CASE("momentum needs an algorithm that keeps it", "[config]") {
     CHECK_NOTHROW(parse("{}", {algorithm(name), kQuasiGlobal}));
 }
 
+TEST_CASE("lazy gradients need plain descent on a rank's own samples", "[config]") {
+  const std::string laq = algorithm("laq");
+  CHECK_NOTHROW(parse("{}", {laq, kPlain}));
+  CHECK_FALSE(parse("{}", {laq, kPlain}).data.partition.reshuffle);
+  refuse({laq}, "momentum 0 .*laq.*found 0\\.9");
+  refuse({laq, "optimizer.nesterov=true"}, "momentum 0 .*laq");
+  refuse({laq, "optimizer.name=adamw", kPlain}, "optimizer\\.name \"sgd\" .*laq");
+  refuse({laq, kPlain, "compressor.name=qsgd"}, "compressor\\.name \"none\" .*laq_bits.*qsgd");
+  refuse({laq, kPlain, "synchronization.collective=ring"}, "collective \"auto\" .*laq.*ring");
+  refuse({laq, kPlain, "synchronization.error_feedback=ef14"}, "error_feedback \"auto\" .*ef14");
+  refuse({laq, kPlain, "data.partition.reshuffle=true"}, "reshuffle false .*laq");
+  refuse({laq, kPlain, "optimizer.decay_norms=false"}, "same rate and weight decay .*laq");
+  refuse({"synchronization.laq_bits=2"}, "laq_bits .*laq");
+  refuse({laq, kPlain, "synchronization.laq_bits=17"}, "laq_bits .*17");
+}
+
 TEST_CASE("compressors that need gradients do not send models", "[config]") {
   for (const std::string name : {"d-psgd", "choco-sgd", "local-sgd"}) {
     refuse({algorithm(name), "compressor.name=signsgd"}, "signsgd.*" + name + ".*ef-signsgd");
