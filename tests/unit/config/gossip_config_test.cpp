@@ -58,8 +58,7 @@ TEST_CASE("lazy gradients need plain descent on a rank's own samples", "[config]
   CHECK_FALSE(parse("{}", {laq, kPlain}).data.partition.reshuffle);
   refuse({laq}, "momentum 0 .*laq.*found 0\\.9");
   refuse({laq, "optimizer.nesterov=true"}, "momentum 0 .*laq");
-  refuse({laq, "optimizer.name=adamw", "optimizer.momentum=0.9"},
-         "optimizer\\.name \"sgd\" .*laq");
+  refuse({laq, "optimizer.name=adamw", "optimizer.momentum=0.9"}, "optimizer\\.name \"sgd\" .*laq");
   refuse({laq, kPlain, "compressor.name=qsgd"}, "compressor\\.name \"none\" .*laq_bits.*qsgd");
   refuse({laq, kPlain, "synchronization.collective=ring"}, "collective \"auto\" .*laq.*ring");
   refuse({laq, kPlain, "synchronization.error_feedback=ef14"}, "error_feedback \"auto\" .*ef14");
