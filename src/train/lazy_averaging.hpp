@@ -31,7 +31,7 @@ struct LazyAveragingOptions {
   std::optional<Fault> fault = {};  // happens in its step, as bucket 0
 };
 
-/// The gradient becomes collective::LazyMean's in finish(): a rank decides about its whole gradient.
+/// The gradient becomes that of collective::LazyMean in finish(): a rank decides about all of it.
 std::unique_ptr<Synchronizer> make_lazy_averaging(const LazyAveragingParts& parts,
                                                   const LazyAveragingOptions& options);
 
