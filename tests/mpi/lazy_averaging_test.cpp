@@ -40,28 +40,45 @@ std::vector<float> normal(std::size_t count, std::uint32_t rank, StepId step = 0
 
 /// A rank's samples; the larger the rank, the larger they are, and so is its loss's smoothness.
 struct Shard {
-  explicit Shard(Rank rank)
-      : inputs(normal(kSamples * kFeatures, static_cast<std::uint32_t>(rank))),
-        scale(0.2 * std::pow(1.4, rank)) {}
+  explicit Shard(Rank rank) : Shard(rank, kFeatures, 0.2 * std::pow(1.4, rank)) {}
+  Shard(Rank rank, std::size_t features, double scale)
+      : features(features),
+        scale(scale),
+        inputs(normal(kSamples * features, static_cast<std::uint32_t>(rank))) {}
 
-  /// Of the mean of log(1 + exp(-y <x, theta>)), without weight decay.
+  double label(std::size_t sample) const {
+    const float* const x = inputs.data() + sample * features;
+    return x[0] + x[1] > 0.3f ? 1 : -1;
+  }
+  /// y <x, theta>
+  double margin(std::size_t sample, std::span<const float> theta) const {
+    const float* const x = inputs.data() + sample * features;
+    double product = 0;
+    for (std::size_t i = 0; i < features; ++i)
+      product += scale * static_cast<double>(x[i]) * static_cast<double>(theta[i]);
+    return label(sample) * product;
+  }
+
+  /// The mean of log(1 + exp(-y <x, theta>)), without weight decay.
+  double loss(std::span<const float> theta) const {
+    double sum = 0;
+    for (std::size_t s = 0; s < kSamples; ++s) sum += std::log1p(std::exp(-margin(s, theta)));
+    return sum / double{kSamples};
+  }
   std::vector<double> gradient(std::span<const float> theta) const {
-    std::vector<double> sum(kFeatures);
+    std::vector<double> sum(features);
     for (std::size_t s = 0; s < kSamples; ++s) {
-      const float* const x = inputs.data() + s * kFeatures;
-      const double label = x[0] + x[1] > 0.3f ? 1 : -1;
-      double product = 0;
-      for (std::size_t i = 0; i < kFeatures; ++i)
-        product += scale * static_cast<double>(x[i]) * static_cast<double>(theta[i]);
-      const double factor = -label / (1 + std::exp(label * product));
-      for (std::size_t i = 0; i < kFeatures; ++i)
+      const float* const x = inputs.data() + s * features;
+      const double factor = -label(s) / (1 + std::exp(margin(s, theta)));
+      for (std::size_t i = 0; i < features; ++i)
         sum[i] += factor * scale * static_cast<double>(x[i]) / double{kSamples};
     }
     return sum;
   }
 
-  std::vector<float> inputs;
+  std::size_t features;
   double scale;
+  std::vector<float> inputs;
 };
 
 struct Outcome {
@@ -370,4 +387,81 @@ TEST_CASE("a change that float32 cannot hold ends the run", "[lazy]") {
   std::vector<std::byte> frame(codes.frame_bytes());
   CHECK_THROWS_WITH(codes.encode(gradient, known, 0, frame),
                     Catch::Matchers::Contains("the change of the gradient"));
+}
+
+namespace {
+
+constexpr std::size_t kWide = 2000;
+constexpr float kWideRate = 1;  // the mean's smoothness is below 1
+
+/// Logistic regression whose shards have smoothness 1, 1.3, 1.69, ...; theta is the same everywhere.
+class WideProblem {
+ public:
+  WideProblem(Rank rank, int ranks) : rank_(rank) {
+    constexpr double kLargest = 70;  // eigenvalue of the moments of normal inputs
+    for (Rank r = 0; r < ranks; ++r)
+      shards_.emplace_back(r, kWide, std::sqrt(4 * std::pow(1.3, r) / kLargest));
+  }
+  std::vector<double> own_gradient(std::span<const float> theta) const {
+    return shards_[static_cast<std::size_t>(rank_)].gradient(theta);
+  }
+  double loss(std::span<const float> theta) const {
+    double sum = 0, square = 0;
+    for (const Shard& shard : shards_) sum += shard.loss(theta);
+    for (const float value : theta) square += static_cast<double>(value) * value;
+    return sum / static_cast<double>(shards_.size()) + 0.5 * kDecay * square;
+  }
+
+ private:
+  const Rank rank_;
+  std::vector<Shard> shards_;
+};
+
+struct Descent {
+  StepId steps = 0;
+  double sent_bytes = 0;  // by all ranks
+  double loss = 0;
+  std::string note;
+};
+
+/// Descends until the loss is `target` or for `most` steps.
+Descent descend_to(comm::Communicator& comm, const WideProblem& problem,
+                   const LazyMeanOptions& rule, double target, StepId most) {
+  std::vector<float> theta(kWide), gradient(kWide);
+  collective::LazyMean mean(comm, kWide, rule);
+  const auto before = comm.byte_count().sent_bytes;
+  Descent descent;
+  for (; descent.steps < most; ++descent.steps) {
+    if (target > 0 && problem.loss(theta) <= target) break;
+    const auto exact = problem.own_gradient(theta);
+    for (std::size_t i = 0; i < kWide; ++i)
+      gradient[i] = static_cast<float>(exact[i]) + kDecay * theta[i];
+    (void)mean.mean(descent.steps, gradient);
+    for (std::size_t i = 0; i < kWide; ++i) theta[i] -= kWideRate * gradient[i];
+  }
+  std::vector<double> bytes = {static_cast<double>(comm.byte_count().sent_bytes - before)};
+  comm.allreduce_sum(bytes);
+  descent.sent_bytes = bytes[0];
+  descent.loss = problem.loss(theta);
+  descent.note = fmt::format("{} sent, {} left out", mean.messages_sent(), mean.messages_skipped());
+  return descent;
+}
+
+}  // namespace
+
+TEST_CASE("messages and bytes until the loss is within 1e-6 of its least", "[.][gap]") {
+  comm::Communicator comm(test::session(), 60);
+  const WideProblem problem(comm.rank(), comm.size());
+  const LazyMeanOptions all = {.bits = 0, .silence = 1};
+  const double least = descend_to(comm, problem, all, 0, 3000).loss;
+  for (const auto& [name, rule] :
+       std::vector<std::pair<std::string, LazyMeanOptions>>{{"gradient descent", all},
+                                                            {"LAG", {.bits = 0}},
+                                                            {"LAQ, 4 bits", {.bits = 4}},
+                                                            {"LAQ, 8 bits", {.bits = 8}}}) {
+    const Descent descent = descend_to(comm, problem, rule, least + 1e-6, 3000);
+    if (comm.rank() != 0) continue;
+    fmt::print("{}: {} steps, {}, {:.0f} bytes in all, gap {:.2e}\n", name, descent.steps,
+               descent.note, descent.sent_bytes, descent.loss - least);
+  }
 }
