@@ -394,7 +394,7 @@ namespace {
 constexpr std::size_t kWide = 2000;
 constexpr float kWideRate = 1, kWideDecay = 0.004f;  // the smoothness of the mean is below 1
 
-/// Logistic regression whose shards have smoothness 1, 1.3, 1.69, ...; theta is the same everywhere.
+/// Logistic regression; the smoothness of a shard is 1.3 times that of the one before.
 class WideProblem {
  public:
   WideProblem(Rank rank, int ranks) : rank_(rank) {
