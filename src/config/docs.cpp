@@ -104,6 +104,13 @@ void add_type(const Field& field, OrderedJson& schema) {
     case FieldType::number_or_auto:
       schema["oneOf"] = OrderedJson::array({OrderedJson{{"const", "auto"}}, number});
       break;
+    case FieldType::integer_or_qsr:
+    case FieldType::integer_or_auto: {
+      const char* const word = field.type == FieldType::integer_or_qsr ? kQsr : kAuto;
+      number["type"] = "integer";
+      schema["oneOf"] = OrderedJson::array({OrderedJson{{"const", word}}, number});
+      break;
+    }
     case FieldType::per_rank:
       schema["type"] = {"null", "number", "array"};
       add_range(field, schema);  // of numbers alone
@@ -156,6 +163,10 @@ std::string type_word(const Field& field) {
       return "list of numbers";
     case FieldType::number_or_auto:
       return "\"auto\" or number";
+    case FieldType::integer_or_qsr:
+      return "\"qsr\" or integer";
+    case FieldType::integer_or_auto:
+      return "\"auto\" or integer";
     case FieldType::per_rank:
       return "number, list of numbers or null";
     case FieldType::class_weights:

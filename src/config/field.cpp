@@ -109,6 +109,10 @@ bool right_type(const KeyFacts& field, const Json& value) {
       return value.is_number();
     case FieldType::number_or_auto:
       return value.is_number() || value == "auto";
+    case FieldType::integer_or_qsr:
+      return value.is_number_integer() || value == kQsr;
+    case FieldType::integer_or_auto:
+      return value.is_number_integer() || value == kAuto;
     case FieldType::number_list:
       return is_number_list(value);
     case FieldType::per_rank:
@@ -139,6 +143,10 @@ struct ToJson {
   }
   Json operator()(const std::optional<double>* member) const {
     return *member ? Json(**member) : Json("auto");
+  }
+  template <const char* Word>
+  Json operator()(const StepsOr<Word>* member) const {
+    return member->count ? Json(*member->count) : Json(Word);
   }
   Json operator()(const NamedMember& member) const {
     return Json(std::string(member.type->name(member.value)));
@@ -183,6 +191,11 @@ struct FromJson {
     member->reset();
     if (value.is_number()) *member = value.get<double>();
   }
+  template <const char* Word>
+  void operator()(StepsOr<Word>* member) const {
+    member->count.reset();
+    if (value.is_number()) member->count = value.get<std::uint64_t>();
+  }
   void operator()(PerRank* member) const {
     *member = {};
     if (value.is_number()) *member = value.get<double>();
@@ -218,6 +231,8 @@ FieldType type_of(const Member& member) {
     FieldType operator()(double*) const { return FieldType::number; }
     FieldType operator()(std::vector<double>*) const { return FieldType::number_list; }
     FieldType operator()(std::optional<double>*) const { return FieldType::number_or_auto; }
+    FieldType operator()(StepsOrQsr*) const { return FieldType::integer_or_qsr; }
+    FieldType operator()(StepsOrAuto*) const { return FieldType::integer_or_auto; }
     FieldType operator()(PerRank*) const { return FieldType::per_rank; }
     FieldType operator()(ClassWeights*) const { return FieldType::class_weights; }
     FieldType operator()(std::vector<std::string>*) const { return FieldType::text_list; }
@@ -250,6 +265,10 @@ std::string expectation(const KeyFacts& field) {
       return with_range(field, "a number");
     case FieldType::number_or_auto:
       return "\"auto\" or " + with_range(field, "a number");
+    case FieldType::integer_or_qsr:
+      return fmt::format("\"{}\" or {}", kQsr, with_range(field, "an integer"));
+    case FieldType::integer_or_auto:
+      return fmt::format("\"{}\" or {}", kAuto, with_range(field, "an integer"));
     case FieldType::number_list:
       return with_range(field, "a list of numbers");
     case FieldType::per_rank:

@@ -29,6 +29,8 @@ enum class FieldType {
   number,
   number_list,
   number_or_auto,
+  integer_or_qsr,
+  integer_or_auto,
   per_rank,
   class_weights,
   text_list,
@@ -67,9 +69,10 @@ struct NamedMember {
 };
 
 /// Where a config keeps a value.
-using Member = std::variant<std::string*, bool*, int*, std::uint64_t*, double*,
-                            std::vector<double>*, std::optional<double>*, PerRank*, ClassWeights*,
-                            std::vector<std::string>*, ParameterGroups*, NamedMember>;
+using Member =
+    std::variant<std::string*, bool*, int*, std::uint64_t*, double*, std::vector<double>*,
+                 std::optional<double>*, StepsOrQsr*, StepsOrAuto*, PerRank*, ClassWeights*,
+                 std::vector<std::string>*, ParameterGroups*, NamedMember>;
 
 namespace detail {
 

@@ -342,7 +342,35 @@ std::vector<Field> synchronization_fields() {
       EQT_FIELD(synchronization.local_steps, must_stay)
           .from(1, kMany)
           .in("steps")
-          .says("local-sgd, gossip: steps per round; the last step of a round averages or mixes"),
+          .says(
+              "local-sgd, gossip: steps per round; the last step of a round averages or mixes; "
+              "\"qsr\" (local-sgd) = (alpha / learning rate)^2, the quadratic synchronization rule "
+              "(Gu et al. 2024)"),
+      EQT_FIELD(synchronization.local_steps_base, must_stay)
+          .from(1, kMany)
+          .in("steps")
+          .says("qsr: the least steps per round"),
+      EQT_FIELD(synchronization.local_steps_most, must_stay)
+          .from(1, kMany)
+          .in("steps")
+          .says("qsr: the most steps per round"),
+      EQT_FIELD(synchronization.local_steps_alpha, must_stay)
+          .within({0, kHuge, true, false})
+          .says("qsr: alpha; \"auto\" = rounds grow when the learning rate is below a fifth of "
+                "optimizer.learning_rate"),
+      EQT_FIELD(synchronization.delay, must_stay)
+          .from(0, kMany)
+          .in("steps")
+          .says("local-sgd: steps that ranks take while the messages of a round are under way; "
+                "\"auto\" = until the next round ends"),
+      EQT_FIELD(synchronization.outer.learning_rate, must_stay)
+          .within({0, 10, true, false})
+          .says("local-sgd: factor of the mean difference of a round (SlowMo, DiLoCo)"),
+      EQT_FIELD(synchronization.outer.momentum, must_stay)
+          .within({0, 1, false, true})
+          .says("local-sgd: momentum of the mean differences"),
+      EQT_FIELD(synchronization.outer.nesterov, must_stay)
+          .says("local-sgd: Nesterov's form of that momentum"),
       EQT_FIELD(synchronization.post_local_epochs, must_stay)
           .from(0, kMany)
           .in("epochs")
@@ -481,6 +509,7 @@ const std::vector<Choice>& sections() {
       {"optimizer", "the parameter update"},
       {"schedule", "the learning rate over time"},
       {"synchronization", "what ranks exchange and how"},
+      {"synchronization.outer", "what local-sgd does with the mean difference of a round"},
       {"synchronization.topology", "who exchanges with whom"},
       {"compressor", "how gradients are compressed; a compressor ignores the keys of others"},
       {"checkpoint", "when the state for --resume is saved"},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/gossip_checks.hpp"
 
+#include <cmath>
 #include <string_view>
 
 #include "config/keys_read.hpp"
@@ -21,11 +22,71 @@ void check_keys(const RunConfig& config, const std::string& origin) {
   const auto& s = config.synchronization;
   check_keys_read(config, "synchronization.algorithm", *s.algorithm, gossip::AlgorithmRow::all(),
                   origin);
-  if (s.algorithm->averages_models && s.local_steps == 1 && s.post_local_epochs != 0)
+  if (s.algorithm->averages_models && s.local_steps.count == 1u && s.post_local_epochs != 0)
     fail(Kind::usage,
          "{}: expected synchronization.local_steps above 1 with synchronization.post_local_epochs, "
          "found 1, which averages in every step; try 8",
          origin);
+}
+
+/// Keys of rounds of different lengths.
+void check_quadratic_rule(const RunConfig& config, const std::string& origin) {
+  const auto& s = config.synchronization;
+  if (s.local_steps.count) {
+    const RunConfig::Synchronization standard;
+    if (s.local_steps_base == standard.local_steps_base &&
+        s.local_steps_most == standard.local_steps_most &&
+        s.local_steps_alpha == standard.local_steps_alpha)
+      return;
+    fail(Kind::usage,
+         "{}: expected synchronization.local_steps_base, _most and _alpha only with "
+         "synchronization.local_steps \"{}\", found {}; leave them out",
+         origin, kQsr, *s.local_steps.count);
+  }
+  if (!s.algorithm->averages_models)
+    fail(Kind::usage,
+         "{}: expected an integer synchronization.local_steps for synchronization.algorithm "
+         "\"{}\", found \"{}\", which local-sgd alone has",
+         origin, s.algorithm->name, kQsr);
+  if (s.local_steps_most < s.local_steps_base)
+    fail(Kind::usage,
+         "{}: expected synchronization.local_steps_most of at least local_steps_base, which is {}, "
+         "found {}",
+         origin, s.local_steps_base, s.local_steps_most);
+  if (s.post_local_epochs != 0)
+    fail(Kind::usage,
+         "{}: expected synchronization.post_local_epochs 0 with synchronization.local_steps "
+         "\"{}\", which sets the steps of each round itself, found {}",
+         origin, kQsr, s.post_local_epochs);
+}
+
+/// Averages that are applied late, or with an outer step.
+void check_outer_step(const RunConfig& config, const std::string& origin) {
+  const auto& s = config.synchronization;
+  const std::uint64_t least = s.local_steps.count.value_or(s.local_steps_base);
+  if (s.delay.count > least)
+    fail(Kind::usage,
+         "{}: expected synchronization.delay of at most the steps per round, which are {}, found "
+         "{}; try \"{}\"",
+         origin, least, *s.delay.count, kAuto);
+  if (s.outer.nesterov && s.outer.momentum == 0)
+    fail(Kind::usage,
+         "{}: expected synchronization.outer.momentum above 0 with synchronization.outer.nesterov, "
+         "found 0; try 0.9",
+         origin);
+  const bool late = s.delay.count != 0u;
+  if (!late && s.outer == RunConfig::Synchronization::Outer{}) return;
+  const std::string_view key = late ? "delay" : "outer";
+  if (s.post_local_epochs != 0)
+    fail(Kind::usage,
+         "{}: expected synchronization.post_local_epochs 0 with synchronization.{}, found {}; "
+         "leave one of them out",
+         origin, key, s.post_local_epochs);
+  if (config.optimizer.momentum_kind == gossip::MomentumKind::quasi_global)
+    fail(Kind::usage,
+         "{}: expected optimizer.momentum_kind \"local\" with synchronization.{}, found "
+         "\"quasi-global\", which learns from averages that are applied at once",
+         origin, key);
 }
 
 void check_momentum(const RunConfig& config, const std::string& origin) {
@@ -144,10 +205,19 @@ void check_asynchronous(const RunConfig& config, const std::string& origin) {
 
 }  // namespace
 
+double quadratic_rule_alpha(const RunConfig& config) {
+  constexpr double kFallen = 0.2;
+  const auto& s = config.synchronization;
+  return s.local_steps_alpha.value_or(kFallen * config.optimizer.learning_rate *
+                                      std::sqrt(static_cast<double>(s.local_steps_base)));
+}
+
 void check_gossip(const RunConfig& config, const codec::Properties& properties,
                   const std::string& origin) {
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   check_keys(config, origin);
+  check_quadratic_rule(config, origin);
+  check_outer_step(config, origin);
   check_momentum(config, origin);
   if (algorithm.asynchronous) check_asynchronous(config, origin);
   if (config.synchronization.network_weights) check_network_weights(config, origin);

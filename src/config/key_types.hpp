@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -15,6 +16,19 @@ struct Choice {
   std::string name;
   std::string about;
 };
+
+/// A number of steps, or a rule that finds it, which a word stands for.
+template <const char* Word>
+struct StepsOr {
+  static constexpr const char* kWord = Word;
+  std::optional<std::uint64_t> count;  // empty: the rule
+
+  bool operator==(const StepsOr&) const = default;
+};
+inline constexpr char kQsr[] = "qsr";
+inline constexpr char kAuto[] = "auto";
+using StepsOrQsr = StepsOr<kQsr>;
+using StepsOrAuto = StepsOr<kAuto>;
 
 /// Nothing, a number for all ranks, or one for each rank.
 using PerRank = std::variant<std::monostate, double, std::vector<double>>;

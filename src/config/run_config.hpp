@@ -152,8 +152,18 @@ struct RunConfig {
     bool overlap = true;
     double bucket_mib = 4;
     ErrorFeedback error_feedback = ErrorFeedback::automatic;
-    double ef21_momentum = 1;              // weight of a new gradient; 1 = plain EF21
-    std::uint64_t local_steps = 1;         // local-sgd, gossip
+    double ef21_momentum = 1;                 // weight of a new gradient; 1 = plain EF21
+    StepsOrQsr local_steps = {1};             // local-sgd, gossip
+    std::uint64_t local_steps_base = 2;       // qsr: the least
+    std::uint64_t local_steps_most = 1000;    // qsr
+    std::optional<double> local_steps_alpha;  // qsr; "auto" = unset
+    StepsOrAuto delay = {0};                  // local-sgd: steps until an average is applied
+    struct Outer {
+      double learning_rate = 1, momentum = 0;
+      bool nesterov = false;
+
+      bool operator==(const Outer&) const = default;
+    } outer;                               // local-sgd: what is done with the mean difference
     std::uint64_t post_local_epochs = 0;   // local-sgd, 0 = local from the start
     std::uint64_t laq_bits = 4;            // 0 = float32
     std::uint64_t laq_history = 10;        // [steps]
@@ -202,6 +212,10 @@ struct RunConfig {
 
   bool operator==(const RunConfig&) const = default;
 };
+
+/// alpha of the quadratic synchronization rule: the key's value, or that for which rounds become
+/// longer than local_steps_base when the learning rate has fallen to a fifth.
+double quadratic_rule_alpha(const RunConfig& config);
 
 /// Parses a JSON document, applies `sets` ("key=JSON", a bare word is a string; a key of type
 /// string takes the text as it stands unless it is a JSON string) in order, validates and resolves

@@ -111,17 +111,15 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& confi
        .rules = plain ? optim::UpdateRules{} : update_rules(config, run.model.replica->layout())});
 }
 
-UpdateParts build_update(const config::RunConfig& config, const Run& run) {
-  UpdateParts parts;
-  parts.optimizer = build_optimizer(config, run);
-  parts.schedule = optim::make_schedule({.kind = config.schedule.kind,
-                                         .learning_rate = config.optimizer.learning_rate,
-                                         .milestones = config.schedule.milestones,
-                                         .factor = config.schedule.factor,
-                                         .warmup_epochs = config.schedule.warmup_epochs,
-                                         .steps_per_epoch = run.plan.steps_per_epoch,
-                                         .total_steps = run.plan.position(run.plan.total_steps)});
-  return parts;
+std::unique_ptr<optim::Schedule> build_schedule(const config::RunConfig& config,
+                                                const train::Plan& plan) {
+  return optim::make_schedule({.kind = config.schedule.kind,
+                               .learning_rate = config.optimizer.learning_rate,
+                               .milestones = config.schedule.milestones,
+                               .factor = config.schedule.factor,
+                               .warmup_epochs = config.schedule.warmup_epochs,
+                               .steps_per_epoch = plan.steps_per_epoch,
+                               .total_steps = plan.position(plan.total_steps)});
 }
 
 /// The sets that a rank opens, and what ranks with their own have agreed on.
@@ -203,6 +201,7 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
     require_thread(config, communication_thread);
     build_data_and_model(config, comm, simulate, std::move(opened), *run);
     run->plan = make_train_plan(config, run->data.steps_per_epoch, from);
+    run->update.schedule = build_schedule(config, run->plan);
     run->plan.fault = fault;
     run->plan.measures = run->model.measures;
     run->plan.loss_weights = run->data.loss_weights;
@@ -219,16 +218,17 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
                          .replica = *run->model.replica,
                          .divergence = *run->divergence,
                          .plan = run->plan,
+                         .schedule = *run->update.schedule,
                          .simulation = run->data.simulation.get(),
                          .communication_thread = communication_thread};
   if (config.synchronization.algorithm->mixes) {
     run->sync = build_gossip_averaging(config, base);
-    comm.agree_after([&] { run->update = build_update(config, *run); });
+    comm.agree_after([&] { run->update.optimizer = build_optimizer(config, *run); });
     return run;
   }
   comm.agree_after([&] {
     run->sync = build_averaging(settled_config(config, *run), base);
-    run->update = build_update(config, *run);
+    run->update.optimizer = build_optimizer(config, *run);
   });
   return run;
 }

@@ -2,6 +2,7 @@
 #include "setup/build_synchronization.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "codec/levels/adaptive_codec.hpp"
@@ -63,7 +64,7 @@ SyncParts build_asynchronous_gossip(const config::RunConfig& config, const SyncB
 std::optional<train::Fault> fault_in_round(const config::RunConfig& config,
                                            const train::Plan& plan) {
   std::optional<train::Fault> fault = plan.fault;
-  if (fault) fault->step /= config.synchronization.local_steps;
+  if (fault) fault->step /= *config.synchronization.local_steps.count;
   return fault;
 }
 
@@ -94,26 +95,49 @@ StepId dense_steps(const config::RunConfig& config, const train::Plan& plan) {
   return static_cast<StepId>(std::max<std::int64_t>(0, steps));
 }
 
+train::LocalSgdPlan build_local_sgd_plan(const config::RunConfig& config, const SyncBase& base) {
+  const auto& s = config.synchronization;
+  train::LocalSgdPlan plan = {.local_steps = s.local_steps.count.value_or(1),
+                              .dense_steps = dense_steps(config, base.plan),
+                              .total_steps = base.plan.total_steps,
+                              .delay = s.delay.count};
+  if (s.local_steps.count) return plan;
+  const train::QuadraticRule rule = {.least = s.local_steps_base,
+                                     .most = s.local_steps_most,
+                                     .alpha = config::quadratic_rule_alpha(config)};
+  const double warmup =
+      config.schedule.warmup_epochs * static_cast<double>(base.plan.steps_per_epoch);
+  plan.ends = train::quadratic_round_ends(rule, base.schedule, plan.total_steps, base.plan.shift,
+                                          static_cast<StepId>(std::ceil(warmup)));
+  return plan;
+}
+
 /// Steps of the mean are averages: they count as steps for what adapts and for faults.
 void build_local_sgd(const config::RunConfig& config, const SyncBase& base, SyncParts& parts) {
   model::Replica& replica = base.replica;
-  const train::LocalSgdPlan steps = {.local_steps = config.synchronization.local_steps,
-                                     .dense_steps = dense_steps(config, base.plan),
-                                     .total_steps = base.plan.total_steps};
-  train::GradientAveragingOptions options = averaging_options(config, base, parts, false);
+  const train::LocalSgdPlan steps = build_local_sgd_plan(config, base);
+  const bool late = steps.delays();
+  if (late) parts.difference = FlatBuffer(replica.parameters().size());
+  const std::span<float> difference = late ? parts.difference.span() : replica.gradient();
+  train::GradientAveragingOptions options =
+      averaging_options(config, base, parts, late && base.communication_thread);
   if (options.fault) options.fault->step = steps.averages_before(options.fault->step);
   parts.direction = make_direction(config, replica.parameters().size());
   parts.synchronizer = train::make_local_sgd(
       {.comm = base.comm,
        .mean = train::make_gradient_averaging(
            base.comm, *parts.collective, base.messages.memory.get(),
-           std::move(base.messages.buckets), replica.layout(), replica.gradient(), options),
+           std::move(base.messages.buckets), replica.layout(), difference, options),
        .direction = parts.direction.get(),
        .parameters = replica.parameters(),
        .gradient = replica.gradient(),
+       .difference = difference,
        .layout = replica.layout(),
        .divergence = &base.divergence},
-      steps);
+      steps,
+      {.learning_rate = static_cast<float>(config.synchronization.outer.learning_rate),
+       .momentum = static_cast<float>(config.synchronization.outer.momentum),
+       .nesterov = config.synchronization.outer.nesterov});
 }
 
 std::unique_ptr<train::Synchronizer> build_lazy_averaging(const config::RunConfig& config,
@@ -146,7 +170,7 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
   const Gossip& gossip = *parts.gossip;
   if (gossip.pairs != nullptr) return build_asynchronous_gossip(config, base, std::move(parts));
   parts.adaptation = make_adaptation(config, base.comm, compressor);
-  const bool periodic = config.synchronization.local_steps > 1;
+  const bool periodic = config.synchronization.local_steps.count > 1u;
   parts.synchronizer = train::make_gossip_averaging(
       {.comm = base.comm,
        .mixer = *gossip.mixer,
@@ -170,7 +194,7 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
                                                     .direction = gossip.direction.get(),
                                                     .parameters = replica.parameters(),
                                                     .gradient = replica.gradient()},
-                                                   config.synchronization.local_steps);
+                                                   *config.synchronization.local_steps.count);
   return parts;
 }
 

@@ -9,8 +9,10 @@
 #include "collective/collective.hpp"
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
+#include "core/flat_buffer.hpp"
 #include "gossip/direction.hpp"
 #include "model/replica.hpp"
+#include "optim/schedule.hpp"
 #include "setup/build_gossip.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_simulation.hpp"
@@ -26,6 +28,7 @@ struct SyncParts {
   std::unique_ptr<collective::Collective> collective;  // null: nothing is averaged by one
   std::unique_ptr<Gossip> gossip;                      // null: no algorithm that gossips
   std::unique_ptr<gossip::Direction> direction;        // of local-sgd; may be null
+  FlatBuffer difference;                               // of local-sgd with a delay: under way
   std::unique_ptr<train::Synchronizer> synchronizer;
 };
 
@@ -36,6 +39,7 @@ struct SyncBase {
   model::Replica& replica;
   train::Divergence& divergence;
   const train::Plan& plan;
+  const optim::Schedule& schedule;
   Simulation* simulation = nullptr;   // null: every rank is a process
   bool communication_thread = false;  // whether MPI admits one
 };

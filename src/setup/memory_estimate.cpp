@@ -90,6 +90,8 @@ std::uint64_t models_remembered(const config::RunConfig& config, int ranks,
   std::uint64_t models = compressor.properties().lossless ? 0 : 1;  // what variances are taken of
   if (config.optimizer.momentum_kind == gossip::MomentumKind::quasi_global) models += 2;
   models += s.algorithm->models_remembered;
+  if (s.delay.count != 0u) models += 2;
+  if (s.outer.momentum != 0) models += 1;
   if (s.order == gossip::Order::combine_then_adapt) models += 2;
   if (!s.algorithm->mixes) models += buffers_of_memory(config, ranks, compressor);
   return models;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local SGD: ranks train alone and average their models every few steps.
+// Local SGD: ranks train alone and average their models every few steps, at once or later.
 
 #pragma once
 
@@ -9,35 +9,28 @@
 #include "comm/communicator.hpp"
 #include "gossip/direction.hpp"
 #include "train/divergence.hpp"
+#include "train/local_sgd_plan.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
 
-/// The steps that end with averaging the models.
-struct LocalSgdPlan {
-  StepId local_steps = 1;  // H: steps between averages; also after the last step of the run
-  /// Post-local SGD (T. Lin et al., ICLR 2020, arXiv:1808.07217): averages in each of this many
-  /// first steps, and in every H-th afterwards.
-  StepId dense_steps = 0;
-  StepId total_steps = 1;
-
-  bool averages_after(StepId step) const {
-    if (step < dense_steps || step + 1 == total_steps) return true;
-    return (step + 1 - dense_steps) % local_steps == 0;
-  }
-  /// Averages made before `step`.
-  StepId averages_before(StepId step) const {
-    return step <= dense_steps ? step : dense_steps + (step - dense_steps) / local_steps;
-  }
+/// What a round does with the mean of the ranks' differences m, which is treated as a gradient:
+/// z = momentum z + m; s = learning_rate z, with Nesterov learning_rate (m + momentum z); r -= s.
+struct OuterStep {
+  float learning_rate = 1, momentum = 0;
+  bool nesterov = false;
 };
 
 struct LocalSgdParts {
   comm::Communicator& comm;
-  /// Averages `gradient` over ranks; its steps are the averages made so far.
+  /// Averages `difference` over ranks; its steps are the averages made so far.
   std::unique_ptr<Synchronizer> mean;
   gossip::Direction* direction = nullptr;  // null: the optimizer has momentum and weight decay
   std::span<float> parameters, gradient;
-  const Layout& layout;              // of both
+  /// What ranks send: without a delay `gradient`, which is free after an update; with one another
+  /// buffer, because gradients are computed while messages are under way.
+  std::span<float> difference;
+  const Layout& layout;              // of these
   Divergence* divergence = nullptr;  // gets models that are not finite; null: they are errors
 };
 
@@ -49,8 +42,21 @@ struct LocalSgdParts {
 /// included: both are linear in gradients and models, so the mean of the ranks' updates is the
 /// update by the mean gradient.
 ///
+/// With a delay of D steps the messages are under way while the ranks take D more steps. Then r -=
+/// s and x += p - s, where p = r - x was this rank's own difference and s comes from the mean: a
+/// rank keeps its own progress since, and only that of the others is late (DaSGD, Q. Zhou et al.,
+/// arXiv:2006.00441; DGA, L. Zhu et al., NeurIPS 2021). A late mean is waited for, so the result
+/// does not depend on timing. After the last step x = r on all ranks.
+///
+/// The outer step is that of SlowMo (J. Wang et al., ICLR 2020, arXiv:1910.00643), CO2 (with a
+/// delay; W. Sun et al., ICLR 2024, arXiv:2401.16265) and DiLoCo (A. Douillard et al.,
+/// arXiv:2311.08105). Deviates from SlowMo: the difference is not divided by the learning rate of
+/// the steps, which is the same while that does not change.
+///
 /// Quasi-global momentum uses the movement between two averages, divided by the sum of the learning
 /// rates (T. Lin et al., ICML 2021, appendix: several local steps). It is equal on all ranks.
-std::unique_ptr<Synchronizer> make_local_sgd(LocalSgdParts parts, const LocalSgdPlan& plan);
+/// @pre with a direction, no delay and the default outer step
+std::unique_ptr<Synchronizer> make_local_sgd(LocalSgdParts parts, LocalSgdPlan plan,
+                                             const OuterStep& outer = {});
 
 }  // namespace eqt::train

@@ -45,7 +45,7 @@ class PeriodicGossip final : public Synchronizer {
     rates_ += rate;
     if (!mixes()) {
       SyncResult alone;
-      alone.skipped = true;
+      alone.rounds = 0;
       return alone;
     }
     SyncResult result = p_.gossip->after_update(rate);

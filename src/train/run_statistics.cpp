@@ -49,7 +49,7 @@ RunStatistics::RunStatistics(comm::Communicator& comm, metrics::Sink& sink,
 /// Workers count as ranks.
 int RunStatistics::ranks() const { return options_.workers > 0 ? options_.workers : comm_.size(); }
 
-void RunStatistics::note_step(metrics::StepRecord record, const SyncResult& result) {
+void RunStatistics::note_step(metrics::StepRecord record, const SyncResult& result, bool may_send) {
   const Traffic& traffic = result.traffic;
   record.seconds.encode = traffic.encode_seconds;
   record.seconds.transfer = traffic.transfer_seconds;
@@ -66,9 +66,11 @@ void RunStatistics::note_step(metrics::StepRecord record, const SyncResult& resu
     note_own_step(record);
     return;
   }
-  unflushed_.push_back({record, traffic.encoded_bytes, traffic.encoded_values, result.skipped});
+  unflushed_.push_back(
+      {record, traffic.encoded_bytes, traffic.encoded_values, result.rounds.value_or(1)});
   if (result.mean_sketch) sketches_.push_back(*result.mean_sketch);
-  if (unflushed_.size() >= flush_every_) flush_steps();  // collective: equal counts on all ranks
+  if (may_send && unflushed_.size() >= flush_every_)
+    flush_steps();  // collective: equal counts on all ranks
 }
 
 void RunStatistics::note_own_step(metrics::StepRecord record) {
@@ -168,7 +170,7 @@ void RunStatistics::flush_steps() {
   for (std::size_t i = 0; i < unflushed_.size(); ++i) {
     const auto sums = std::span<const double>(reduction_).subspan(i * kColumns, kColumns);
     metrics::StepRecord& record = unflushed_[i].record;
-    const double dense = unflushed_[i].skipped ? 0 : dense_bytes_of_step();
+    const double dense = unflushed_[i].rounds * dense_bytes_of_step();
     record.loss = sums[0] / static_cast<double>(count);
     record.sent_bytes = static_cast<std::uint64_t>(sums[1]);
     record.received_bytes = static_cast<std::uint64_t>(sums[2]);

@@ -39,7 +39,8 @@ class RunStatistics {
   /// Adds this rank's step; `record` is completed with `result`. With workers its loss is the sum
   /// of theirs. Collective in some steps, the same on all ranks; asynchronous ranks never
   /// communicate here, and step records are those of rank 0.
-  void note_step(metrics::StepRecord record, const SyncResult& result);
+  /// @param may_send false, on all ranks: not now
+  void note_step(metrics::StepRecord record, const SyncResult& result, bool may_send = true);
 
   /// Adds a rank's costs between its last step of an epoch and the epoch's end.
   void note_wait(const SyncResult& result, double seconds);
@@ -66,7 +67,7 @@ class RunStatistics {
   struct LocalStep {
     metrics::StepRecord record;
     std::uint64_t encoded_bytes, encoded_values;
-    bool skipped;  // the same on all ranks
+    unsigned rounds;  // the same on all ranks
   };
   /// Sums over steps and all ranks, except for seconds and variance, which are this rank's.
   struct Totals {

@@ -30,15 +30,15 @@ struct SyncResult {
   std::optional<MeanSketch> mean_sketch = {};
   /// Rank 0: one line about something that changed in this step.
   std::optional<std::string> note = {};
-  /// No synchronization was due in this step, on any rank.
-  bool skipped = false;
+  /// Exchanges that ended in this step, the same on all ranks; 0: none was due; unset: one.
+  std::optional<unsigned> rounds = {};
 
   void add(SyncResult other) {
     traffic += other.traffic;
     if (other.quantization_variance) quantization_variance = other.quantization_variance;
     if (other.mean_sketch) mean_sketch = other.mean_sketch;
     if (other.note) note = std::move(other.note);
-    skipped |= other.skipped;
+    if (other.rounds) rounds = rounds.value_or(0) + *other.rounds;
   }
 };
 
@@ -70,6 +70,12 @@ class Synchronizer {
   /// Bytes sent so far by the calls above, by receiver; empty if ranks average and there are no
   /// edges.
   virtual std::span<const std::uint64_t> sent_bytes_by_peer() const { return {}; }
+
+  /// True if messages are exchanged while the trainer goes on to the next step. Then it must not
+  /// call MPI until settle() or a step after which this is false. The same on all ranks.
+  virtual bool is_under_way() const { return false; }
+  /// Waits until nothing is under way. Between steps. Collective.
+  virtual void settle() {}
 
   // Only for Plan::asynchronous, where ranks have no common step.
 

@@ -92,6 +92,7 @@ void Trainer::run_in_step() {
       const StepOutcome outcome = train_step({.own = done_, .common = done_});
       own_ = ++done_;
       epoch_open_ = plan_.ends_epoch(done_);
+      if (epoch_open_ || plan_.saves_after(done_)) p_.synchronizer.settle();
       if (!check_health_after_step(outcome)) continue;
     }
     if (epoch_open_ && !finish_epoch()) continue;
@@ -246,10 +247,10 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   record.epoch = plan_.epoch_of(step.common) + 1;
   record.learning_rate = static_cast<double>(rate);
   record.seconds.total = total.seconds();
-  statistics_.note_step(record, result);
+  statistics_.note_step(record, result, !p_.synchronizer.is_under_way());
   if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
   if (observed) p_.observer->finish();
-  return {.seconds = record.seconds.total, .met = !result.skipped};
+  return {.seconds = record.seconds.total, .met = result.rounds != 0u};
 }
 
 /// With this rank's own step numbers, because it evaluates its own model.

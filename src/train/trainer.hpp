@@ -188,6 +188,7 @@ class Trainer {
   RunStatistics statistics_;
   Evaluator evaluator_;
   HealthCheck health_check_;
+  double unchecked_seconds_ = 0;  // of the steps since its last one
   Accumulation accumulation_;
   Selection selection_;
   std::optional<WeightAverage> average_;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "core/error.hpp"
 #include "train/trainer.hpp"
@@ -31,8 +32,10 @@ HealthReport Trainer::report(bool with_hash) {
 
 /// Returns false if all ranks have gone back to an earlier step.
 bool Trainer::check_health_after_step(const StepOutcome& outcome) {
+  unchecked_seconds_ += outcome.seconds;
+  if (p_.synchronizer.is_under_way()) return true;  // the communication thread calls MPI
   const HealthReport own = report(health_check_.is_due(outcome.met));
-  return act_on(health_check_.after_step(outcome.seconds, outcome.met, own));
+  return act_on(health_check_.after_step(std::exchange(unchecked_seconds_, 0), outcome.met, own));
 }
 
 bool Trainer::check_health_now() { return act_on(health_check_.now(report(false))); }

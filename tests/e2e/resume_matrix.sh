@@ -108,6 +108,10 @@ algorithms)
   same none-at-all 2 --set synchronization.algorithm=none
   same local-sgd 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=3 \
     --set compressor.name=topk
+  same delayed 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=3 \
+    --set synchronization.delay=3 --set synchronization.outer.momentum=0.5 --set compressor.name=topk
+  same qsr 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=qsr \
+    --set schedule.kind=cosine --set synchronization.delay=auto
   same post-local 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=2 \
     --set synchronization.post_local_epochs=1 --set optimizer.momentum_kind=quasi-global
   topk=(--set compressor.name=topk --set compressor.density=0.1)

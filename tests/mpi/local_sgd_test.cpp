@@ -11,6 +11,7 @@
 
 #include "codec/catalogue.hpp"
 #include "collective/memory.hpp"
+#include "core/flat_buffer.hpp"
 #include "data/partition.hpp"
 #include "support/blobs.hpp"
 #include "support/catch.hpp"
@@ -34,6 +35,8 @@ const optim::SgdOptions kPlain = {
 struct Settings {
   train::LocalSgdPlan plan;
   bool quasi_global = false;  // else Nesterov's, local
+  train::OuterStep outer = {};
+  bool overlap = false;  // of delayed rounds
 };
 
 struct Result {
@@ -87,18 +90,22 @@ Result train_toy(comm::Communicator& comm, const codec::Compressor& compressor,
   const auto memory =
       compressor.properties().needs_feedback ? collective::make_error_feedback(kValues) : nullptr;
   train::GradientAveragingOptions options;
-  options.overlap = !local_sgd;
+  options.overlap = local_sgd ? settings.overlap : true;
+  const FlatBuffer under_way(kValues);
+  const std::span<float> difference =
+      local_sgd && settings.plan.delays() ? under_way.span() : node.replica.gradient();
   auto synchronizer =
       train::make_gradient_averaging(comm, *collective, memory.get(), std::move(buckets),
-                                     node.replica.layout(), node.replica.gradient(), options);
+                                     node.replica.layout(), difference, options);
   if (local_sgd) {
     synchronizer = train::make_local_sgd({.comm = comm,
                                           .mean = std::move(synchronizer),
                                           .direction = node.direction.get(),
                                           .parameters = node.replica.parameters(),
                                           .gradient = node.replica.gradient(),
+                                          .difference = difference,
                                           .layout = node.replica.layout()},
-                                         settings.plan);
+                                         settings.plan, settings.outer);
   }
   train::Plan plan;
   plan.batch_size = kBatch;
@@ -156,6 +163,64 @@ std::vector<float> simulate(int ranks, const Settings& settings) {
     rates = 0;
   }
   return start;
+}
+
+/// Local SGD with late averages for all ranks in one process, in double.
+std::vector<float> simulate_late(int ranks, const Settings& settings) {
+  const test::Blobs blobs;
+  std::vector<std::unique_ptr<Node>> nodes;
+  for (int r = 0; r < ranks; ++r)
+    nodes.push_back(std::make_unique<Node>(blobs, r, ranks, settings));
+  const auto schedule = falling_rate();
+  using Model = std::vector<double>;
+  const auto first = nodes[0]->replica.parameters();
+  Model common(first.begin(), first.end()), momentum(kValues), mean(kValues);
+  std::vector<Model> sent(nodes.size(), Model(kValues));
+  const auto measure = [&] {
+    mean.assign(kValues, 0);
+    for (std::size_t r = 0; r < nodes.size(); ++r)
+      for (std::size_t i = 0; i < kValues; ++i) {
+        sent[r][i] = common[i] - static_cast<double>(nodes[r]->replica.parameters()[i]);
+        mean[i] += sent[r][i] / ranks;
+      }
+  };
+  const auto apply = [&](bool keeps_progress) {
+    const double mu = static_cast<double>(settings.outer.momentum);
+    for (std::size_t i = 0; i < kValues; ++i) {
+      momentum[i] = mu * momentum[i] + mean[i];
+      const double direction = settings.outer.nesterov ? mean[i] + mu * momentum[i] : momentum[i];
+      const double moved = static_cast<double>(settings.outer.learning_rate) * direction;
+      common[i] -= moved;
+      for (std::size_t r = 0; r < nodes.size(); ++r) {
+        float& value = nodes[r]->replica.parameters()[i];
+        value = static_cast<float>(keeps_progress ? static_cast<double>(value) + sent[r][i] - moved
+                                                  : common[i]);
+      }
+    }
+  };
+  const StepId every = settings.plan.local_steps, total = settings.plan.total_steps;
+  const StepId delay = settings.plan.delay.value_or(every);
+  StepId due = 0;  // 0: nothing is under way
+  for (StepId done = 1; done <= total; ++done) {
+    for (const auto& node : nodes) {
+      (void)node->replica.forward_backward(node->loader.next(), [](std::size_t) {});
+      node->optimizer->step(node->replica.parameters(), node->replica.gradient(),
+                            schedule->rate(done - 1));
+    }
+    if (due != 0 && (done == due || done == total)) {
+      apply(true);
+      due = 0;
+    }
+    if (done % every != 0 && done != total) continue;
+    measure();
+    if (delay == 0 || done == total) {
+      apply(false);
+    } else {
+      due = done + delay;
+    }
+  }
+  const auto last = nodes[0]->replica.parameters();
+  return {last.begin(), last.end()};
 }
 
 double largest_difference(std::span<const float> a, std::span<const float> b) {
@@ -248,6 +313,106 @@ TEST_CASE("compressed differences of models learn, equal on all ranks", "[local_
   }
 }
 
+TEST_CASE("late averages and outer steps follow a simulation of all ranks", "[local_sgd]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto none = codec::make_compressor("none");
+  using Delay = std::optional<StepId>;
+  for (const Delay delay : {Delay(0), Delay(1), Delay(3), Delay(4), Delay()}) {
+    for (const train::OuterStep outer :
+         {train::OuterStep{}, train::OuterStep{.learning_rate = 0.7f, .momentum = 0.5f},
+          train::OuterStep{.learning_rate = 0.7f, .momentum = 0.9f, .nesterov = true}}) {
+      for (const bool overlap : {false, true}) {
+        const Settings settings{.plan = {.local_steps = 4, .total_steps = 18, .delay = delay},
+                                .outer = outer,
+                                .overlap = overlap};
+        CAPTURE(delay.value_or(99), outer.momentum, overlap);
+        const Result result = train_toy(comm, *none, settings);
+        CHECK(largest_difference(result.parameters, simulate_late(comm.size(), settings)) < 4e-6);
+        CHECK(result.summary.replicas_identical.value());
+      }
+    }
+  }
+}
+
+TEST_CASE("a late average has the same bits with and without overlap", "[local_sgd]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto sparse = codec::make_compressor("topk", {.density = 0.1});
+  const auto coarse = codec::make_compressor("qsgd-v", {.bits = 4, .bucket_size = 512});
+  for (const codec::Compressor* compressor : {sparse.get(), coarse.get()}) {
+    Settings settings{.plan = {.local_steps = 3, .total_steps = 31, .delay = StepId{2}}};
+    const Result waiting = train_toy(comm, *compressor, settings);
+    settings.overlap = true;
+    const Result overlapped = train_toy(comm, *compressor, settings);
+    CHECK(waiting.parameters == overlapped.parameters);
+    CHECK(waiting.summary.sent_bytes == overlapped.summary.sent_bytes);
+  }
+}
+
+TEST_CASE("late averages of one rank alone change nothing", "[local_sgd]") {
+  comm::Communicator comm(test::session(), 30);
+  if (comm.size() != 1) return;
+  const auto none = codec::make_compressor("none");
+  const Settings alone{.plan = {.local_steps = 18, .total_steps = 18}};
+  const Settings late{.plan = {.local_steps = 4, .total_steps = 18, .delay = StepId{3}}};
+  CHECK(largest_difference(train_toy(comm, *none, late).parameters,
+                           train_toy(comm, *none, alone).parameters) < 1e-6);
+}
+
+TEST_CASE("each late average counts as dense in the step that applies it", "[local_sgd]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto none = codec::make_compressor("none");
+  const train::LocalSgdPlan plan{.local_steps = 4, .total_steps = 18, .delay = StepId{3}};
+  const Result result = train_toy(comm, *none, {.plan = plan, .overlap = true});
+  const auto others = static_cast<std::uint64_t>(comm.size()) - 1;
+  if (comm.rank() != 0) return;
+  for (const metrics::StepRecord& record : result.log.steps) {
+    // Sent after steps 4, 8, 12 and 16; the last of them comes with that of the last step.
+    const std::uint64_t rounds = record.step == 18                         ? 2
+                                 : record.step % 4 == 3 && record.step > 4 ? 1
+                                                                           : 0;
+    CAPTURE(record.step);
+    CHECK(record.dense_bytes == rounds * 8 * kValues * others);
+    CHECK((record.sent_bytes > 0) == (rounds > 0 && others > 0));
+  }
+}
+
+TEST_CASE("rounds of the quadratic rule grow as the learning rate falls", "[local_sgd]") {
+  const auto schedule = [](optim::ScheduleOptions::Kind kind, double warmup) {
+    return optim::make_schedule({.kind = kind,
+                                 .learning_rate = 0.8,
+                                 .milestones = {1, 2},
+                                 .factor = 0.5,
+                                 .warmup_epochs = warmup,
+                                 .steps_per_epoch = 10,
+                                 .total_steps = 30});
+  };
+  const train::QuadraticRule rule{.least = 2, .most = 5, .alpha = 0.8};
+  using Ends = std::vector<StepId>;
+  // Rates 0.8, 0.4 and 0.2: (0.8 / rate)^2 is 1, 4 and 16, so rounds have 2, 4 and 5 steps.
+  const auto falling = schedule(optim::ScheduleOptions::Kind::step, 0);
+  CHECK(train::quadratic_round_ends(rule, *falling, 30, 0, 0) ==
+        Ends{1, 3, 5, 7, 9, 13, 17, 21, 26, 29});
+  // A warm-up has the rounds of the rate after it.
+  const auto warm = schedule(optim::ScheduleOptions::Kind::step, 0.8);
+  CHECK(train::quadratic_round_ends(rule, *warm, 12, 0, 8) == Ends{1, 3, 5, 7, 9, 11});
+  // With another position in the data: step 0 is position 10.
+  CHECK(train::quadratic_round_ends(rule, *falling, 10, 10, 0) == Ends{3, 7, 9});
+  const auto cosine = schedule(optim::ScheduleOptions::Kind::cosine, 0);
+  train::LocalSgdPlan plan{.total_steps = 30};
+  plan.ends = train::quadratic_round_ends(rule, *cosine, 30, 0, 0);
+  StepId count = 0, before = 0;
+  for (StepId step = 0; step < 30; ++step) {
+    CHECK(plan.averages_before(step) == count);
+    if (!plan.averages_after(step)) continue;
+    ++count;
+    const double wanted = std::pow(0.8 / static_cast<double>(cosine->rate(before)), 2);
+    CHECK(step + 1 - before ==
+          std::min<StepId>(30 - before, static_cast<StepId>(std::clamp(wanted, 2.0, 5.0))));
+    before = step + 1;
+  }
+  CHECK(before == 30);
+}
+
 TEST_CASE("a model that is no longer finite is named with its rank and step", "[local_sgd]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_compressor("none");
@@ -262,6 +427,7 @@ TEST_CASE("a model that is no longer finite is named with its rank and step", "[
                                               replica.layout(), replica.gradient(), options),
        .parameters = replica.parameters(),
        .gradient = replica.gradient(),
+       .difference = replica.gradient(),
        .layout = replica.layout()},
       {.local_steps = 1, .total_steps = 2});
   synchronizer->begin(0, 0);

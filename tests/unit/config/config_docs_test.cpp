@@ -52,6 +52,14 @@ std::vector<std::string> companions(const std::string& key) {
   const std::string algorithm = "synchronization.algorithm=";
   if (key == "synchronization.local_steps") return {algorithm + "local-sgd"};
   if (key.starts_with("synchronization.laq_")) return {algorithm + "laq", "optimizer.momentum=0"};
+  if (key.starts_with("synchronization.local_steps_"))
+    return {algorithm + "local-sgd", "synchronization.local_steps=qsr",
+            "synchronization.local_steps_most=1000000000000"};
+  if (key == "synchronization.delay")
+    return {algorithm + "local-sgd", "synchronization.local_steps=1000000000000"};
+  if (key == "synchronization.outer.nesterov")
+    return {algorithm + "local-sgd", "synchronization.outer.momentum=0.9"};
+  if (key.starts_with("synchronization.outer.")) return {algorithm + "local-sgd"};
   if (key == "synchronization.post_local_epochs")
     return {algorithm + "local-sgd", "synchronization.local_steps=2"};
   if (key == "synchronization.ef21_momentum")

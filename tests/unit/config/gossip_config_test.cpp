@@ -32,6 +32,31 @@ TEST_CASE("keys of gossip that would have no effect are refused", "[config]") {
   refuse({algorithm("d-psgd"), "synchronization.adaptive_step=true"},
          s + "adaptive_step .*choco-sgd");
   refuse({algorithm("ad-psgd"), "synchronization.local_steps=4"}, s + "local_steps .*local-sgd");
+  refuse({algorithm("choco-sgd"), "synchronization.local_steps=qsr"},
+         s + "local_steps .*choco-sgd.*qsr.*local-sgd alone");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=fast"},
+         s + "local_steps .*\"qsr\" or an integer.*fast");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=4",
+          "synchronization.local_steps_base=4"},
+         s + "local_steps_base.*only with.*qsr.*found 4");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=qsr",
+          "synchronization.local_steps_base=8", "synchronization.local_steps_most=4"},
+         s + "local_steps_most.*at least local_steps_base, which is 8, found 4");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=4", "synchronization.delay=5"},
+         s + "delay of at most.*which are 4, found 5.*auto");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=qsr", "synchronization.delay=3"},
+         s + "delay of at most.*which are 2, found 3.*auto");
+  refuse({"synchronization.delay=1"}, s + "delay 1 only with.*local-sgd.*allreduce");
+  refuse({"synchronization.outer.momentum=0.5"},
+         s + "outer.momentum 0.5 only with.*local-sgd.*allreduce");
+  refuse({algorithm("local-sgd"), "synchronization.outer.nesterov=true"},
+         s + "outer.momentum above 0 with .*nesterov");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=4", "synchronization.delay=auto",
+          "optimizer.momentum_kind=quasi-global"},
+         "momentum_kind \"local\" with synchronization.delay");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=4",
+          "synchronization.outer.momentum=0.5", "synchronization.post_local_epochs=1"},
+         s + "post_local_epochs 0 with synchronization.outer");
   refuse({algorithm("d2"), kPlain, "synchronization.local_steps=4"}, s + "local_steps .*d2");
   refuse({"synchronization.post_local_epochs=4"}, s + "post_local_epochs .*local-sgd");
   refuse({algorithm("local-sgd"), "synchronization.post_local_epochs=4"},

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/local_sgd_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.hpp"
+
+namespace eqt::train {
+
+bool LocalSgdPlan::averages_after(StepId step) const {
+  if (step + 1 == total_steps) return true;
+  if (!ends.empty()) return std::ranges::binary_search(ends, step);
+  return step < dense_steps || (step + 1 - dense_steps) % local_steps == 0;
+}
+
+StepId LocalSgdPlan::averages_before(StepId step) const {
+  if (!ends.empty())
+    return static_cast<StepId>(std::ranges::lower_bound(ends, step) - ends.begin());
+  return step <= dense_steps ? step : dense_steps + (step - dense_steps) / local_steps;
+}
+
+std::vector<StepId> quadratic_round_ends(const QuadraticRule& rule, const optim::Schedule& schedule,
+                                         StepId total_steps, std::int64_t shift,
+                                         StepId warmup_steps) {
+  constexpr std::size_t kMostRounds = 10'000'000;
+  constexpr double kRounding = 1e-6;  // rates are float32: a whole number must not become the one
+                                      // below
+  std::vector<StepId> ends;
+  StepId begin = static_cast<StepId>(std::max<std::int64_t>(0, -shift));
+  while (begin < total_steps) {
+    const auto position = static_cast<StepId>(static_cast<std::int64_t>(begin) + shift);
+    const auto rate = static_cast<double>(schedule.rate(std::max(position, warmup_steps)));
+    const double wanted =
+        rate > 0 ? std::pow(rule.alpha / rate, 2) : static_cast<double>(rule.most);
+    const double steps =
+        std::clamp(std::floor(wanted * (1 + kRounding)), static_cast<double>(rule.least),
+                   static_cast<double>(std::max(rule.least, rule.most)));
+    begin += static_cast<StepId>(steps);
+    ends.push_back(std::min(begin, total_steps) - 1);
+    if (ends.size() > kMostRounds)
+      fail(Kind::usage,
+           "synchronization.local_steps \"qsr\": expected at most {} rounds, found more in {} "
+           "steps; raise synchronization.local_steps_base or train fewer steps",
+           kMostRounds, total_steps);
+  }
+  return ends;
+}
+
+}  // namespace eqt::train

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps in which local SGD averages, and those in which late averages are applied.
+
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/layout.hpp"
+#include "optim/schedule.hpp"
+
+namespace eqt::train {
+
+/// A round ends with a step after which ranks send how far their models have moved.
+struct LocalSgdPlan {
+  StepId local_steps = 1;  // H: steps per round; the run's last step ends a round, too
+  /// Post-local SGD (T. Lin et al., ICLR 2020, arXiv:1808.07217): averages in each of this many
+  /// first steps, and in every H-th afterwards.
+  StepId dense_steps = 0;
+  StepId total_steps = 1;
+  /// D: steps between the end of a round and the step after which its mean is applied. 0: at once;
+  /// empty: with the end of the next round, which is H steps later.
+  std::optional<StepId> delay = 0;
+  /// The steps that end rounds of different lengths, in order, except the run's last step. Not
+  /// empty: local_steps and dense_steps are not read.
+  std::vector<StepId> ends = {};
+
+  bool averages_after(StepId step) const;
+  /// Averages before `step`.
+  StepId averages_before(StepId step) const;
+  bool delays() const noexcept { return delay != StepId{0}; }
+  /// Whether the mean of the round that ended with `sent` is applied after `step`.
+  bool merges_after(StepId step, StepId sent) const {
+    if (step + 1 == total_steps) return true;
+    return delay ? step == sent + *delay : averages_after(step);
+  }
+};
+
+/// The quadratic synchronization rule (X. Gu et al., ICLR 2024, arXiv:2310.14423).
+struct QuadraticRule {
+  StepId least = 2;     // H_base
+  StepId most = 1000;   // greatest H, for rates near 0
+  double alpha = 0.05;  // H = max(least, (alpha / learning rate)^2)
+};
+
+/// The ends of its rounds, for LocalSgdPlan::ends: a round that begins with step s has max(least,
+/// floor((alpha / rate)^2)) steps, at the rate of step s. While the rate rises in a warm-up, the
+/// rate after it counts, because the rule is for falling rates.
+/// @param position of a step in the schedule: step + shift; steps before position 0 have no rounds
+/// @param warmup_steps positions before this one are in the warm-up
+/// @throws Error{usage} for a run of more than 10^7 rounds
+std::vector<StepId> quadratic_round_ends(const QuadraticRule& rule, const optim::Schedule& schedule,
+                                         StepId total_steps, std::int64_t shift,
+                                         StepId warmup_steps);
+
+}  // namespace eqt::train
