@@ -148,27 +148,33 @@ class LocalSgd final : public Synchronizer {
   /// With another number of ranks nothing is under way: the next difference, from the same average,
   /// has this one in it.
   void visit_under_way(StateVisitor& visitor) {
-    Traffic& traffic = received_.traffic;
-    std::array<std::uint64_t, 8> numbers = {
-        sent_ ? 1u : 0u,        sent_.value_or(0),
-        traffic.sent_bytes,     traffic.received_bytes,
-        traffic.messages,       traffic.encoded_bytes,
-        traffic.encoded_values, received_.quantization_variance ? 1u : 0u};
+    const Traffic& traffic = received_.traffic;
+    std::array<std::uint64_t, 5> counts = {traffic.sent_bytes, traffic.received_bytes,
+                                           traffic.messages, traffic.encoded_bytes,
+                                           traffic.encoded_values};
+    std::array<std::uint64_t, 4> states = {sent_ ? 1u : 0u, sent_.value_or(0),
+                                           received_.quantization_variance ? 1u : 0u,
+                                           received_.mean_sketch ? 1u : 0u};
     double variance = received_.quantization_variance.value_or(0);
+    MeanSketch sketch = received_.mean_sketch.value_or(MeanSketch{});
     visitor.values("own difference", own_.span(), Across::fresh);
     visitor.values("mean difference", p_.difference, Across::fresh);
-    visitor.numbers("under way", numbers, Across::fresh);
+    visitor.numbers("under way", states, Across::fresh);
+    visitor.numbers("traffic under way", counts, Across::fresh);
     visitor.real("variance under way", variance, Across::fresh);
+    visitor.doubles("sketch of own values", sketch.exact, Across::fresh);
+    visitor.doubles("sketch of the mean", sketch.applied, Across::fresh);
     if (!visitor.restores()) return;
     sent_.reset();
-    if (numbers[0] != 0) sent_ = numbers[1];
+    if (states[0] != 0) sent_ = states[1];
     mean_received_ = sent_.has_value();
-    received_ = {.traffic = {.sent_bytes = numbers[2],
-                             .received_bytes = numbers[3],
-                             .messages = numbers[4],
-                             .encoded_bytes = numbers[5],
-                             .encoded_values = numbers[6]}};
-    if (numbers[7] != 0) received_.quantization_variance = variance;
+    received_ = {.traffic = {.sent_bytes = counts[0],
+                             .received_bytes = counts[1],
+                             .messages = counts[2],
+                             .encoded_bytes = counts[3],
+                             .encoded_values = counts[4]}};
+    if (states[2] != 0) received_.quantization_variance = variance;
+    if (states[3] != 0) received_.mean_sketch = sketch;
   }
 
   const LocalSgdParts p_;
