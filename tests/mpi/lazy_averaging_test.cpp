@@ -41,10 +41,10 @@ std::vector<float> normal(std::size_t count, std::uint32_t rank, StepId step = 0
 /// A rank's samples; the larger the rank, the larger they are, and so is its loss's smoothness.
 struct Shard {
   explicit Shard(Rank rank) : Shard(rank, kFeatures, 0.2 * std::pow(1.4, rank)) {}
-  Shard(Rank rank, std::size_t features, double scale)
-      : features(features),
-        scale(scale),
-        inputs(normal(kSamples * features, static_cast<std::uint32_t>(rank))) {}
+  Shard(Rank rank, std::size_t values, double factor)
+      : features(values),
+        scale(factor),
+        inputs(normal(kSamples * values, static_cast<std::uint32_t>(rank))) {}
 
   double label(std::size_t sample) const {
     const float* const x = inputs.data() + sample * features;
