@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <variant>
 #include <vector>
@@ -44,6 +45,24 @@ constexpr const char* kBf16Storage =
 constexpr const char* kNoBf16 =
     "this processor or LibTorch has no fast bf16 products: this network computes in float32, as "
     "without model.precision bf16";
+
+/// What settings of local SGD's rounds do that a reader may not expect.
+std::vector<std::string> notes_on_rounds(const config::RunConfig& config) {
+  constexpr std::uint64_t kLongRound = 16;
+  const auto& s = config.synchronization;
+  const bool quadratic = !s.local_steps.count;
+  std::vector<std::string> notes;
+  if (s.outer.momentum != 0 && s.local_steps.count.value_or(s.local_steps_base) < kLongRound)
+    notes.push_back(fmt::format(
+        "synchronization.outer.momentum multiplies what a round moves the model by {:.3g} in the "
+        "long run, and is meant for rounds of {} steps and more",
+        s.outer.learning_rate / (1 - s.outer.momentum), kLongRound));
+  if (quadratic && config.schedule.kind == optim::ScheduleOptions::Kind::constant)
+    notes.emplace_back(
+        "synchronization.local_steps \"qsr\" with a constant learning rate: all rounds have the "
+        "same number of steps; take schedule.kind cosine, step or linear");
+  return notes;
+}
 
 /// [seconds per step]
 double slowest_rank(const config::PerRank& emulate_compute) {
@@ -108,6 +127,7 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
     notes.push_back(run.sync.gossip->note);
   if (synchronization.algorithm->lazy && sees_part_of_shard(job.config, run, job.comm.size()))
     notes.push_back(note_on_minibatches(job.config));
+  std::ranges::move(notes_on_rounds(job.config), std::back_inserter(notes));
   if (simulates) notes.push_back(note_on_simulation(job.config, run));
   if (run.messages.choice) notes.push_back(run.messages.choice->note);
   if (job.comm.size() == 1 && comm::launched_size() == 0 && !simulates &&

@@ -34,4 +34,11 @@ expect_code 0 "a large consensus step"
 note=$(grep '"type":"note"' "$RUN/metrics.jsonl" || true)
 [[ $note =~ consensus_step\ 1\ may\ not\ contract\ with\ topk.*auto.*take\ (0\.[0-9]+) ]] ||
   wrong "a large consensus step: no warning in \"$note\""
+
+# Rounds that do less than their keys promise: warnings, and the run continues.
+train 2 rounds "${SMALL[@]}" --set=$S.algorithm=local-sgd --set=$S.local_steps=qsr --set=$S.outer.momentum=0.9
+expect_code 0 "short rounds with outer momentum"
+for text in 'outer.momentum multiplies .* by 10 .*rounds of 16' 'qsr.* with a constant learning rate'; do
+  grep '"type":"note"' "$RUN/metrics.jsonl" | grep -q "$text" || wrong "short rounds: no note that matches \"$text\""
+done
 finish

@@ -16,6 +16,14 @@ for compressor in none elastiquant; do
   expect_equal "$with" "$(summary parameter_hash)" "$compressor: parameters"
   expect_equal true "$(summary replicas_identical)" "$compressor: replicas"
 done
+late=(--set synchronization.algorithm=local-sgd --set synchronization.local_steps=2 --set synchronization.delay=1
+  --set compressor.name=topk)
+train 2 late "${late[@]}"
+expect_code 0 "late averages with threads"
+with=$(summary parameter_hash)
+LD_PRELOAD=$EQT_MPI_WITHOUT_THREADS train 2 late-without "${late[@]}"
+expect_code 0 "late averages without threads"
+expect_equal "$with" "$(summary parameter_hash)" "late averages: parameters"
 LD_PRELOAD=$EQT_MPI_WITHOUT_THREADS train 2 pairs --set synchronization.algorithm=ad-psgd
 expect_failure 6 'ad-psgd.*communication thread.*d-psgd' "averaging in pairs without threads"
 finish
