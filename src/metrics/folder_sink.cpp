@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics.jsonl and summary.json.
+// metrics.jsonl, decisions.jsonl and summary.json.
 
 #include <unistd.h>
 
@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "core/error.hpp"
+#include "metrics/decisions.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/record_json.hpp"
 #include "metrics/sink.hpp"
@@ -27,18 +29,21 @@ std::string text_of(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-/// Makes `folder` ready for a new run and returns the path of its records.
+void remove_old(const fs::path& path) {
+  // Not by fs::remove(), which also removes folders.
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+    fail(Kind::output, "cannot remove {} of an earlier run: {}; choose another folder with --out",
+         path.string(), std::generic_category().message(errno));
+}
+
+/// Makes `folder` ready for a run and returns the path of its records.
 std::string prepare(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
     fail(Kind::output, "cannot make the run folder {}: {}; choose another with --out",
          folder.string(), error.message());
-  // A summary marks a complete run, so an old one must be removed now. Not by fs::remove(), which
-  // also removes folders.
-  if (::unlink((folder / kSummary).c_str()) != 0 && errno != ENOENT)
-    fail(Kind::output, "cannot remove {} of an earlier run: {}; choose another folder with --out",
-         (folder / kSummary).string(), std::generic_category().message(errno));
+  remove_old(folder / kSummary);  // it marks a complete run
   return (folder / kRecords).string();
 }
 
@@ -69,10 +74,17 @@ class FolderSink : public Sink {
  public:
   FolderSink(const std::string& folder, bool step_records, std::optional<StepId> goes_on_after)
       : summary_path_((fs::path(folder) / kSummary).string()),
+        decisions_path_((fs::path(folder) / kDecisions).string()),
         step_records_(step_records),
         has_run_(goes_on_after && cut_records(prepare(folder), *goes_on_after)),
         records_(prepare(folder),
-                 goes_on_after ? OutputFile::Begin::at_end : OutputFile::Begin::empty) {}
+                 goes_on_after ? OutputFile::Begin::at_end : OutputFile::Begin::empty) {
+    if (!goes_on_after) {
+      remove_old(decisions_path_);
+    } else if (fs::exists(decisions_path_)) {
+      cut_records(decisions_path_, *goes_on_after);
+    }
+  }
 
   void write(const RunRecord& record) override {
     emulated_ = record.emulated;
@@ -83,6 +95,11 @@ class FolderSink : public Sink {
     if (step_records_) append(json_of(record));
   }
   void write(const NoteRecord& record) override { append(json_of(record)); }
+  void write(const DecisionRecord& record) override {
+    if (!decisions_) decisions_.emplace(decisions_path_, OutputFile::Begin::at_end);
+    decisions_->write(text_of(marked(json_of(record)), -1));
+    decisions_->require_in_place();
+  }
   void write(const EpochRecord& record) override { append(json_of(record)); }
   void write(const Summary& summary) override {
     records_.require_in_place();
@@ -103,11 +120,12 @@ class FolderSink : public Sink {
     records_.require_in_place();
   }
 
-  std::string summary_path_;
+  std::string summary_path_, decisions_path_;
   bool step_records_;
   bool has_run_;  // the run's record is in the file that is continued
   bool emulated_ = false, simulated_ = false;
   OutputFile records_;
+  std::optional<OutputFile> decisions_;  // nothing until the first one
 };
 
 }  // namespace

@@ -166,6 +166,14 @@ Json json_of(const StepRecord& r) {
 
 Json json_of(const NoteRecord& r) { return {{"type", "note"}, {"step", r.step}, {"text", r.text}}; }
 
+Json json_of(const DecisionRecord& r) {
+  return {{"type", "decision"},
+          {"step", r.step},
+          {"kind", r.kind},
+          {"values", r.values},
+          {"why", r.why}};
+}
+
 Json json_of(const EpochRecord& r) {
   Json epoch = {
       {"type", "epoch"},

@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 Json json_of(const RunRecord& record);
 Json json_of(const StepRecord& record);
 Json json_of(const NoteRecord& record);
+Json json_of(const DecisionRecord& record);
 Json json_of(const EpochRecord& record);
 Json json_of(const Summary& summary);
 

@@ -125,6 +125,14 @@ struct NoteRecord {
   std::optional<StepId> back_to = {};  // the run went back to this step: later records are void
 };
 
+/// What a controller decided by measured times; a line of decisions.jsonl.
+struct DecisionRecord {
+  StepId step = 0;             // completed steps
+  std::string kind;            // "batches": samples per batch, by rank
+  std::vector<double> values;  // what was decided
+  std::string why;             // one sentence
+};
+
 /// The progress of an evaluation, for the console.
 struct EvaluationProgress {
   std::uint64_t epoch = 0;              // from 1
