@@ -239,6 +239,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
        .divergence = run.divergence.get(),
        .observer = observer.get(),
        .workers = run.data.simulation == nullptr ? nullptr : run.data.simulation->workers.get(),
+       .balancer = run.balancer.get(),
        .best_weights = job.path + "/" + kBestWeights},
       run.plan);
   metrics::Summary summary = trainer.run();

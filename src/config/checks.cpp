@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "codec/catalogue.hpp"
+#include "config/batch_checks.hpp"
 #include "config/build_topology.hpp"
 #include "config/feedback_checks.hpp"
 #include "config/gossip_checks.hpp"
@@ -316,6 +317,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_weighted(config, properties, origin);
   check_arrays(config, origin);
   check_emulation(config, properties, origin);
+  check_batches(config, properties, origin);
   check_selection(config, origin);
   check_groups(config, properties, origin);
   check_schedule(config, origin);

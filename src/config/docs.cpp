@@ -123,6 +123,13 @@ void add_type(const Field& field, OrderedJson& schema) {
       schema["items"] = number;
       schema["minItems"] = 1;
       break;
+    case FieldType::batch_sizes:
+      schema["type"] = {"null", "string", "array"};
+      schema["pattern"] = fmt::format("^{}$", kAuto);  // of a string alone
+      schema["items"] = number;
+      schema["items"]["type"] = "integer";
+      schema["minItems"] = 1;
+      break;
     case FieldType::text_list:
       schema["type"] = "array";
       schema["items"] = {{"type", "string"}, {"minLength", 1}};
@@ -171,6 +178,8 @@ std::string type_word(const Field& field) {
       return "number, list of numbers or null";
     case FieldType::class_weights:
       return "\"balanced\", list of numbers or null";
+    case FieldType::batch_sizes:
+      return "\"auto\", list of integers or null";
     case FieldType::text_list:
       return "list of strings";
     case FieldType::parameter_groups:

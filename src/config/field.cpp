@@ -74,6 +74,12 @@ bool is_number_list(const Json& value) {
          std::all_of(value.begin(), value.end(), [](const Json& item) { return item.is_number(); });
 }
 
+bool is_integer_list(const Json& value) {
+  return value.is_array() && std::ranges::all_of(value, [](const Json& item) {
+           return item.is_number_integer();
+         });
+}
+
 bool is_text_list(const Json& value) {
   return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& item) {
            return item.is_string() && obeys(TextRule::path, item.get_ref<const std::string&>());
@@ -119,6 +125,8 @@ bool right_type(const KeyFacts& field, const Json& value) {
       return value.is_null() || value.is_number() || (is_number_list(value) && !value.empty());
     case FieldType::class_weights:
       return value.is_null() || value == kBalanced || (is_number_list(value) && !value.empty());
+    case FieldType::batch_sizes:
+      return value.is_null() || value == kAuto || (is_integer_list(value) && !value.empty());
     case FieldType::text_list:
       return is_text_list(value);
     case FieldType::parameter_groups:
@@ -159,6 +167,11 @@ struct ToJson {
   Json operator()(const ClassWeights* member) const {
     if (std::holds_alternative<WeightRule>(*member)) return Json(kBalanced);
     if (const auto* list = std::get_if<std::vector<double>>(member)) return Json(*list);
+    return Json(nullptr);
+  }
+  Json operator()(const BatchSizes* member) const {
+    if (std::holds_alternative<BatchRule>(*member)) return Json(kAuto);
+    if (const auto* list = std::get_if<std::vector<std::uint64_t>>(member)) return Json(*list);
     return Json(nullptr);
   }
   Json operator()(const ParameterGroups* member) const {
@@ -206,6 +219,11 @@ struct FromJson {
     if (value.is_string()) *member = WeightRule::balanced;
     if (value.is_array()) *member = value.get<std::vector<double>>();
   }
+  void operator()(BatchSizes* member) const {
+    *member = {};
+    if (value.is_string()) *member = BatchRule::by_speed;
+    if (value.is_array()) *member = value.get<std::vector<std::uint64_t>>();
+  }
   void operator()(ParameterGroups* member) const {
     member->clear();
     for (const Json& item : value) {
@@ -235,6 +253,7 @@ FieldType type_of(const Member& member) {
     FieldType operator()(StepsOrAuto*) const { return FieldType::integer_or_auto; }
     FieldType operator()(PerRank*) const { return FieldType::per_rank; }
     FieldType operator()(ClassWeights*) const { return FieldType::class_weights; }
+    FieldType operator()(BatchSizes*) const { return FieldType::batch_sizes; }
     FieldType operator()(std::vector<std::string>*) const { return FieldType::text_list; }
     FieldType operator()(ParameterGroups*) const { return FieldType::parameter_groups; }
     FieldType operator()(const NamedMember&) const { return FieldType::text; }
@@ -276,6 +295,9 @@ std::string expectation(const KeyFacts& field) {
     case FieldType::class_weights:
       return fmt::format("null, \"{}\" or {}", kBalanced,
                          with_range(field, "a list of one number per class, each"));
+    case FieldType::batch_sizes:
+      return fmt::format("null, \"{}\" or {}", kAuto,
+                         with_range(field, "a list of one integer per rank, each"));
     case FieldType::text_list:
       return "a list of strings";
     case FieldType::parameter_groups:

@@ -33,6 +33,7 @@ enum class FieldType {
   integer_or_auto,
   per_rank,
   class_weights,
+  batch_sizes,
   text_list,
   parameter_groups
 };
@@ -72,7 +73,7 @@ struct NamedMember {
 using Member =
     std::variant<std::string*, bool*, int*, std::uint64_t*, double*, std::vector<double>*,
                  std::optional<double>*, StepsOrQsr*, StepsOrAuto*, PerRank*, ClassWeights*,
-                 std::vector<std::string>*, ParameterGroups*, NamedMember>;
+                 BatchSizes*, std::vector<std::string>*, ParameterGroups*, NamedMember>;
 
 namespace detail {
 

@@ -37,6 +37,10 @@ using PerRank = std::variant<std::monostate, double, std::vector<double>>;
 enum class WeightRule { balanced };
 using ClassWeights = std::variant<std::monostate, WeightRule, std::vector<double>>;
 
+/// Nothing, a list with a whole number for each rank, or a rule that finds them.
+enum class BatchRule { by_speed };
+using BatchSizes = std::variant<std::monostate, BatchRule, std::vector<std::uint64_t>>;
+
 /// Parameters that the optimizer treats in a way of their own.
 struct ParameterGroup {
   std::vector<std::string> names;      // patterns, see core/pattern.hpp

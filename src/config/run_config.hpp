@@ -105,6 +105,10 @@ struct RunConfig {
     std::uint64_t epochs = 1;
     std::uint64_t steps = 0;           // 0 = by epochs
     std::size_t batch_size = 64;       // per rank
+    BatchSizes batch_sizes;            // by rank; nothing: batch_size each
+    std::size_t batch_least = 8;       // auto [samples]
+    std::uint64_t balance_every = 50;  // auto [steps]
+    std::string replay;                // decisions.jsonl of another run; "" = decide
     std::size_t accumulate = 1;        // batches per step
     std::uint64_t evaluate_every = 1;  // [epochs], 0 = only at the end
     PerRank emulate_compute;           // [seconds per step]; nothing = the network is run
@@ -115,7 +119,11 @@ struct RunConfig {
     double mixup = 0;                  // alpha; 0 = off
     bool paranoid = false;
 
-    /// Of a rank.
+    bool has_batches_by_rank() const {
+      return !std::holds_alternative<std::monostate>(batch_sizes);
+    }
+    bool balances() const { return std::holds_alternative<BatchRule>(batch_sizes); }
+    /// Of a rank, if all have the same.
     std::size_t samples_per_step() const { return batch_size * accumulate; }
     bool is_emulated() const { return !std::holds_alternative<std::monostate>(emulate_compute); }
 

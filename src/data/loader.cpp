@@ -25,6 +25,15 @@ namespace {
 
 using Order = std::shared_ptr<const std::vector<std::size_t>>;
 
+void require_possible(const BatchLoader::Options& options) {
+  EQT_CHECK(options.first_batch < options.batches_per_epoch, "batch {} of {}", options.first_batch,
+            options.batches_per_epoch);
+  if (!options.share) return;
+  EQT_CHECK(options.share->begin < options.share->end && options.share->end <= options.batch_size,
+            "samples {} to {} of batches of {}", options.share->begin, options.share->end,
+            options.batch_size);
+}
+
 /// What a producer has to prepare.
 struct Task {
   std::size_t number = 0;
@@ -125,8 +134,10 @@ bool BatchLoader::State::claim(Task& task) {
 void BatchLoader::State::fill(const Task& task) {
   std::optional<AugmentKey> augment;
   if (options.augment) augment = AugmentKey{options.seed, task.epoch};
-  const auto indices =
-      std::span(*task.order).subspan(task.batch * options.batch_size, options.batch_size);
+  const Range share = options.share.value_or(Range{0, options.batch_size});
+  const auto indices = std::span(*task.order)
+                           .subspan(task.batch * options.batch_size, options.batch_size)
+                           .subspan(share.begin, share.end - share.begin);
   const std::size_t slot = task.number % slots.size();
   dataset.read(indices, augment, slots[slot]);
   {
@@ -158,8 +169,7 @@ BatchLoader::BatchLoader(const Dataset& dataset, const Partition& partition,
                          const Options& options) {
   EQT_CHECK(options.batches_per_epoch >= 1, "an epoch needs at least one batch");
   EQT_CHECK(options.threads >= 1, "{} threads", options.threads);
-  EQT_CHECK(options.first_batch < options.batches_per_epoch, "first batch {} of {}",
-            options.first_batch, options.batches_per_epoch);
+  require_possible(options);
   if (options.batch_size == 0 ||
       options.batch_size > partition.size() / options.batches_per_epoch) {
     fail(Kind::usage,
@@ -175,9 +185,21 @@ BatchLoader::~BatchLoader() = default;
 
 void BatchLoader::seek(std::uint64_t epoch, std::size_t batch) {
   Options options = state_->options;
-  EQT_CHECK(batch < options.batches_per_epoch, "batch {} of {}", batch, options.batches_per_epoch);
   options.first_epoch = epoch;
   options.first_batch = batch;
+  restart(options);
+}
+
+void BatchLoader::seek(std::uint64_t epoch, std::size_t batch, Range share) {
+  Options options = state_->options;
+  options.first_epoch = epoch;
+  options.first_batch = batch;
+  options.share = share;
+  restart(options);
+}
+
+void BatchLoader::restart(const Options& options) {
+  require_possible(options);
   const Dataset& dataset = state_->dataset;
   const Partition& partition = state_->partition;
   state_.reset();  // its thread ends before another reads

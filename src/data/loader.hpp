@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "data/dataset.hpp"
 #include "data/partition.hpp"
@@ -25,6 +26,9 @@ class BatchLoader {
     std::uint64_t first_epoch = 0;
     std::size_t first_batch = 0;  // of first_epoch; to continue within an epoch
     int threads = 1;              // that prepare batches, each one batch at a time
+    /// The part of each batch's samples that is read; nothing: all. Ranks that visit the same
+    /// samples divide every batch in this way.
+    std::optional<Range> share = {};
   };
   /// Batches in memory at most, with one thread: the one in use and those ahead of it. Each further
   /// thread adds one.
@@ -44,8 +48,12 @@ class BatchLoader {
   /// The next batch is number `batch` of `epoch`.
   /// @pre batch < batches_per_epoch
   void seek(std::uint64_t epoch, std::size_t batch);
+  /// The same, and from then on this part of each batch is read.
+  /// @pre share.begin < share.end <= batch_size
+  void seek(std::uint64_t epoch, std::size_t batch, Range share);
 
  private:
+  void restart(const Options& options);
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -181,6 +181,18 @@ std::string evaluation_bar_text(const EvaluationProgress& p, std::uint64_t epoch
       columns);
 }
 
+/// Of the first ranks; all are in the records.
+static std::string batches_text(const BatchesRecord& r) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t rank = 0; rank < std::min(kShown, r.batch_sizes.size()); ++rank)
+    text += fmt::format("{}rank {}: batch {}, {} samples/s, idle {:.0f} %", rank == 0 ? "  " : "; ",
+                        rank, r.batch_sizes[rank], rate(r.samples_per_second[rank]),
+                        100 * r.idle_share[rank]);
+  if (r.batch_sizes.size() > kShown) text += "; ...";
+  return text;
+}
+
 std::string epoch_text(const EpochRecord& r, std::uint64_t epochs, int ranks) {
   std::string text = fmt::format("epoch {} done", of_total(r.epoch, epochs));
   const Out out(text);
@@ -197,6 +209,7 @@ std::string epoch_text(const EpochRecord& r, std::uint64_t epochs, int ranks) {
   if (r.total_sent_bytes > 0)
     fmt::format_to(out, "  sent {}", bytes_text(per_rank(r.total_sent_bytes, ranks)));
   if (r.compression_ratio > 0) fmt::format_to(out, "  ratio {:.2f}", r.compression_ratio);
+  if (!r.batches.empty()) text += batches_text(r.batches);
   return text;
 }
 

@@ -48,6 +48,12 @@ Json json_of(const PartitionRecord& r) {
   return partition;
 }
 
+Json numbers(const std::vector<double>& values) {
+  Json all = Json::array();
+  for (const double value : values) all.push_back(number(value));
+  return all;
+}
+
 /// Null if the list is empty.
 template <typename T>
 Json list(const std::vector<T>& values) {
@@ -193,6 +199,11 @@ Json json_of(const EpochRecord& r) {
   add(r.metrics, epoch);
   add(r.replicas, epoch);
   add_nodes(r.metrics, r.replicas, epoch);
+  if (!r.batches.empty()) {
+    epoch["batch_sizes"] = r.batches.batch_sizes;
+    epoch["rank_samples_per_second"] = numbers(r.batches.samples_per_second);
+    epoch["rank_idle_share"] = numbers(r.batches.idle_share);
+  }
   return epoch;
 }
 

@@ -116,6 +116,7 @@ struct StepRecord {
   std::uint64_t dense_bytes = 0;     // what fp32 would have sent, ring formula; 0 = unknown
   // Since the first step of the run, including earlier starts; not part of the JSON.
   std::uint64_t total_sent_bytes = 0, total_dense_bytes = 0;
+  std::uint64_t samples = 0;  // of rank 0, if ranks have batches of their own; not part of the JSON
 };
 
 /// A text about a step.
@@ -193,6 +194,15 @@ struct EdgeRecord {
   bool operator==(const EdgeRecord&) const = default;
 };
 
+/// How ranks with batches of their own shared an epoch; all by rank.
+struct BatchesRecord {
+  std::vector<std::uint64_t> batch_sizes;  // in the last step [samples]
+  std::vector<double> samples_per_second;  // while the rank computed
+  std::vector<double> idle_share;          // of the steps' time: waiting for messages of others
+
+  bool empty() const { return batch_sizes.empty(); }
+};
+
 struct EpochRecord {
   std::uint64_t epoch = 0;              // completed epochs
   StepId step = 0;                      // completed steps
@@ -212,6 +222,7 @@ struct EpochRecord {
   std::optional<double> mean_quantization_variance;
   std::optional<bool> replicas_identical;  // empty: they need not be
   ReplicasRecord replicas;
+  BatchesRecord batches{};  // empty: all ranks have the same
 };
 
 struct Summary {

@@ -106,11 +106,12 @@ class EmulatedReplica final : public Replica {
   std::span<float> gradient() override { return network_->gradient(); }
   std::span<float> buffers() override { return {}; }
 
-  double forward_backward(const data::Batch&, const SliceReady& on_ready) override {
+  double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override {
     const auto start = Clock::now();
+    const double step_seconds = seconds_of(batch.size());
     draw_gradient();
     for (std::size_t i = ready_.size(); i-- > 0;) {
-      const std::chrono::duration<double> moment(ready_[i] * options_.step_seconds);
+      const std::chrono::duration<double> moment(ready_[i] * step_seconds);
       std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(moment));
       if (on_ready) on_ready(i);
     }
@@ -134,6 +135,12 @@ class EmulatedReplica final : public Replica {
   }
 
  private:
+  double seconds_of(std::size_t samples) const {
+    if (options_.batch_size == 0 || samples == 0) return options_.step_seconds;
+    return options_.step_seconds * static_cast<double>(samples) /
+           static_cast<double>(options_.batch_size);
+  }
+
   void draw_gradient() {
     const RandomStream random(make_key(
         options_.seed, step_, static_cast<std::uint32_t>(options_.rank), RandomPurpose::emulation));

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -13,14 +14,15 @@
 namespace eqt::model {
 
 struct EmulationOptions {
-  double step_seconds = 0;  // forward and backward of one step
+  double step_seconds = 0;  // forward and backward of a step with a batch of `batch_size`
+  std::size_t batch_size = 0;  // [samples]; 0: a step takes that long with any batch
   int image_side = 32;      // [pixels] of the images that the network would see
   std::uint64_t seed = 1;   // of the gradients
   Rank rank = 0;            // ranks draw independently
 };
 
 /// A replica with `network`'s layout, parameters and gradient that never runs it: forward_backward
-/// ignores its batch, sleeps `step_seconds` and leaves a drawn gradient, a pure function of (seed,
+/// looks only at the size of its batch, sleeps in proportion to it and leaves a drawn gradient, a pure function of (seed,
 /// calls so far, rank, slice, index). A third of the time passes before the first slice is ready;
 /// the rest is divided by multiply_adds(). The loss is NaN, since there is none; there are no
 /// buffers; evaluating, saving and loading are bugs.

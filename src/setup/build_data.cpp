@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "data/length_buckets.hpp"
 #include "data/wrapped_sets.hpp"
+#include "setup/build_batches.hpp"
 #include "setup/build_partition.hpp"
 #include "setup/look_at_data.hpp"
 
@@ -18,12 +19,11 @@ namespace {
 
 /// Batches of a set of texts have texts of about the same length.
 std::unique_ptr<data::Partition> in_buckets(const config::RunConfig& config,
-                                            const data::Dataset& set,
+                                            const data::Dataset& set, std::size_t batch_size,
                                             std::unique_ptr<data::Partition> partition) {
   const bool differ = set.size() > 0 && set.length(0) > 0;
   if (!differ || !config.data.bucket_by_length) return partition;
-  return std::make_unique<data::LengthBuckets>(std::move(partition), set, config.train.batch_size,
-                                               config.seed);
+  return std::make_unique<data::LengthBuckets>(std::move(partition), set, batch_size, config.seed);
 }
 
 using Partitions = std::vector<std::unique_ptr<data::Partition>>;
@@ -33,22 +33,67 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& counts) {
 }
 
 /// @param partitions of all workers, or of this rank
+/// @param batch_size samples that a batch takes of a partition
+/// @param shares the parts of these that are read, by partition; empty: all
 void build_batches(const config::RunConfig& config, int simulate, Partitions partitions,
+                   std::size_t batch_size, const std::vector<data::Range>& shares,
                    DataParts& parts) {
-  const data::BatchLoader::Options options = {
-      .batch_size = config.train.batch_size,
-      .batches_per_epoch = parts.steps_per_epoch * config.train.accumulate,
-      .augment = config.data.augment,
-      .seed = config.seed,
-      .threads = config.data.loader_threads};
-  for (std::unique_ptr<data::Partition>& partition : partitions)
-    partition = in_buckets(config, *parts.sets.train, std::move(partition));
+  std::vector<data::BatchLoader::Options> options;
+  for (std::size_t i = 0; i < partitions.size(); ++i) {
+    options.push_back({.batch_size = batch_size,
+                       .batches_per_epoch = parts.steps_per_epoch * config.train.accumulate,
+                       .augment = config.data.augment,
+                       .seed = config.seed,
+                       .threads = config.data.loader_threads});
+    if (!shares.empty()) options.back().share = shares[i];
+    partitions[i] =
+        in_buckets(config, *parts.sets.train, batch_size, std::move(partitions[i]));
+  }
   if (simulate > 0) {
     parts.simulation = make_simulation(std::move(partitions), *parts.sets.train, options);
     return;
   }
   parts.partition = std::move(partitions.front());
-  parts.batches = std::make_unique<data::BatchLoader>(*parts.sets.train, *parts.partition, options);
+  parts.batches =
+      std::make_unique<data::BatchLoader>(*parts.sets.train, *parts.partition, options.front());
+}
+
+void count_samples(const std::vector<int>& labels, DataParts& parts) {
+  const int classes = parts.sets.train->classes();
+  parts.train_samples = parts.sets.train->size();
+  parts.test_samples = parts.sets.test->size();
+  parts.class_counts.resize(static_cast<std::size_t>(classes));
+  if (classes > 0)
+    for (const int label : labels) ++parts.class_counts.at(static_cast<std::size_t>(label));
+}
+
+/// All ranks share one set, and each batch of all ranks is dealt to them: step t has the samples
+/// [t B, (t + 1) B) of the epoch's permutation, of which each rank takes its batch.
+void deal(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
+          DataParts& parts) {
+  const int ranks = simulate > 0 ? simulate : comm.size();
+  const std::vector<std::size_t> batches = first_batches(config, ranks);
+  const std::size_t together = samples_of_all_ranks(config, ranks);
+  const std::size_t samples = parts.sets.train->size();
+  if (together * config.train.accumulate > samples)
+    fail(Kind::usage,
+         "train.batch_sizes times train.accumulate: expected at most the {} training samples for "
+         "all ranks together, found {} for {} ranks; take smaller batches",
+         samples, together * config.train.accumulate, ranks);
+  parts.partition_record.kind = config.data.partition.kind->name;
+  parts.partition_record.reshuffle = true;
+  parts.partition_record.leftover_samples = samples % (together * config.train.accumulate);
+  parts.steps_per_epoch = samples / (together * config.train.accumulate);
+  count_samples(data::labels_of(*parts.sets.train), parts);
+  Partitions partitions;
+  std::vector<data::Range> shares;
+  const Rank first = simulate > 0 ? 0 : comm.rank();
+  for (Rank rank = first; rank < first + std::max(1, simulate); ++rank) {
+    partitions.push_back(std::make_unique<data::ReshuffledPartition>(samples, 0, 1, config.seed));
+    shares.push_back(share_of(batches, rank));
+  }
+  if (simulate > 0) parts.loss_weights = batch_weights(batches);
+  build_batches(config, simulate, std::move(partitions), together, shares, parts);
 }
 
 /// All ranks share one set.
@@ -61,16 +106,12 @@ void divide(const config::RunConfig& config, const comm::Communicator& comm, int
   parts.partition_record = describe_partition(config.data.partition, plan, labels, classes);
   parts.shards_fingerprint = plan.fingerprint();
   parts.steps_per_epoch = plan.smallest_shard() / config.train.samples_per_step();
-  parts.train_samples = parts.sets.train->size();
-  parts.test_samples = parts.sets.test->size();
-  parts.class_counts.resize(static_cast<std::size_t>(classes));
-  if (classes > 0)
-    for (const int label : labels) ++parts.class_counts.at(static_cast<std::size_t>(label));
+  count_samples(labels, parts);
   Partitions partitions;
   const Rank first = simulate > 0 ? 0 : comm.rank();
   for (Rank rank = first; rank < first + std::max(1, simulate); ++rank)
     partitions.push_back(make_partition(config, plan, labels.size(), rank));
-  build_batches(config, simulate, std::move(partitions), parts);
+  build_batches(config, simulate, std::move(partitions), config.train.batch_size, {}, parts);
 }
 
 /// One set of the sets that workers have.
@@ -125,7 +166,7 @@ void take_own(const config::RunConfig& config, const comm::Communicator& comm, i
   }
   if (simulate == 0)
     parts.loss_weights = {parts.loss_weights.at(static_cast<std::size_t>(comm.rank()))};
-  build_batches(config, simulate, std::move(partitions), parts);
+  build_batches(config, simulate, std::move(partitions), config.train.batch_size, {}, parts);
 }
 
 }  // namespace
@@ -152,7 +193,11 @@ DataParts build_data(const config::RunConfig& config, const comm::Communicator& 
   parts.local = std::move(local);
   if (!parts.local) {
     parts.sets = std::move(own.front());
-    divide(config, comm, simulate, parts);
+    if (config.train.has_batches_by_rank()) {
+      deal(config, comm, simulate, parts);
+    } else {
+      divide(config, comm, simulate, parts);
+    }
     return parts;
   }
   if (simulate > 0) {

@@ -105,6 +105,7 @@ ModelParts build_emulated_model(const config::RunConfig& config, const comm::Com
   const model::ModelOptions options = published_network(config);
   parts.replica = model::make_emulated_replica(model::make_idle_replica(options),
                                                {.step_seconds = seconds,
+                                                .batch_size = config.train.batch_size,
                                                 .image_side = model::images_of(options).height,
                                                 .seed = config.seed,
                                                 .rank = comm.rank()});

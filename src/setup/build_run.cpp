@@ -41,14 +41,15 @@ StepId steps_of(const config::RunConfig& config, StepId steps_per_epoch) {
 }
 
 /// What the trainer is told of this config.
-train::Plan make_train_plan(const config::RunConfig& config, StepId steps_per_epoch,
+train::Plan make_train_plan(const config::RunConfig& config, int ranks, StepId steps_per_epoch,
                             const std::optional<SavedPosition>& from) {
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   train::Plan plan;
   plan.emulated = config.train.is_emulated();
   plan.steps_per_epoch = steps_per_epoch;
   plan.total_steps = steps_of(config, steps_per_epoch);
-  plan.batch_size = config.train.samples_per_step();
+  plan.batch_size =
+      static_cast<double>(samples_of_all_ranks(config, ranks) * config.train.accumulate) / ranks;
   plan.accumulate = config.train.accumulate;
   plan.clip_norm = config.optimizer.clip_norm;
   plan.early_stopping = config.train.early_stopping;
@@ -200,11 +201,14 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
   comm.agree_after([&] {
     require_thread(config, communication_thread);
     build_data_and_model(config, comm, simulate, std::move(opened), *run);
-    run->plan = make_train_plan(config, run->data.steps_per_epoch, from);
+    run->plan = make_train_plan(config, simulate > 0 ? simulate : comm.size(),
+                                run->data.steps_per_epoch, from);
+    run->balancer = simulate > 0 ? nullptr : build_balancer(config, comm);
     run->update.schedule = build_schedule(config, run->plan);
     run->plan.fault = fault;
     run->plan.measures = run->model.measures;
     run->plan.loss_weights = run->data.loss_weights;
+    if (config.train.has_batches_by_rank()) run->plan.buffer_weights = run->data.loss_weights;
     run->plan.own_test_set =
         run->data.local && simulate == 0 && config.data.partition.test == data::LocalTest::own;
   });
@@ -265,7 +269,7 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
     record.plugins.push_back({plugin.name, plugin.path, plugin.hash});
   record.config_json = config::resolved_json(settled_config(config, run));
   record.images_per_step =
-      config.train.samples_per_step() * static_cast<std::uint64_t>(record.ranks);
+      samples_of_all_ranks(config, record.ranks) * config.train.accumulate;
   if (const auto use = run.model.replica->int8_use(config.train.batch_size))
     record.int8 = {.kernels = std::string(use->kernels),
                    .arena_bytes = use->arena_bytes,

@@ -13,6 +13,7 @@
 #include "metrics/records.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "setup/build_batches.hpp"
 #include "setup/build_data.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
@@ -34,6 +35,7 @@ struct Run {
   MessageParts messages;
   std::unique_ptr<train::Divergence> divergence;
   SyncParts sync;
+  std::unique_ptr<train::BatchBalancer> balancer;  // null: batches of one size
   UpdateParts update;
   train::Plan plan;
 

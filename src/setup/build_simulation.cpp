@@ -40,6 +40,10 @@ void require_simulable(const config::RunConfig& config, int workers,
     fail(Kind::usage,
          "--simulate: expected train.emulate_compute null, for ranks that only wait take no "
          "turns, found a time; leave one of the two out");
+  if (config.train.balances())
+    fail(Kind::usage,
+         "--simulate: expected train.batch_sizes null or a list, for ranks of one process have one "
+         "speed, found \"auto\"; give a list, or start the ranks by mpirun");
   if (config.train.ema > 0)
     fail(Kind::usage,
          "--simulate: expected train.ema 0, for the running statistics of ranks that take turns "
@@ -55,11 +59,12 @@ void require_simulable(const config::RunConfig& config, int workers,
 
 std::unique_ptr<Simulation> make_simulation(
     std::vector<std::unique_ptr<data::Partition>> partitions, const data::Dataset& set,
-    const data::BatchLoader::Options& options) {
+    const std::vector<data::BatchLoader::Options>& options) {
   auto simulation = std::make_unique<Simulation>();
   simulation->partitions = std::move(partitions);
-  for (const auto& partition : simulation->partitions)
-    simulation->batches.push_back(std::make_unique<data::BatchLoader>(set, *partition, options));
+  for (std::size_t w = 0; w < simulation->partitions.size(); ++w)
+    simulation->batches.push_back(
+        std::make_unique<data::BatchLoader>(set, *simulation->partitions[w], options[w]));
   return simulation;
 }
 

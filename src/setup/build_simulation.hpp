@@ -39,9 +39,10 @@ void require_simulable(const config::RunConfig& config, int workers,
                        const comm::Communicator& comm);
 
 /// The workers' loaders over what each visits. Keeps a reference to the set.
+/// @param options by worker
 std::unique_ptr<Simulation> make_simulation(
     std::vector<std::unique_ptr<data::Partition>> partitions, const data::Dataset& set,
-    const data::BatchLoader::Options& options);
+    const std::vector<data::BatchLoader::Options>& options);
 
 /// All workers begin with what the replica has. Keeps a reference.
 void build_workers(model::Replica& replica, Simulation& simulation);

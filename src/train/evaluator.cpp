@@ -101,9 +101,11 @@ void Evaluator::assess_equal(Assessment& result) {
 }
 
 void Evaluator::average_for_good(std::span<float> buffers) {
-  if (workers_ != nullptr) return workers_->average_buffers();
+  if (workers_ != nullptr) return workers_->average_buffers(buffer_weights_);
   if (own_buffers_.span().empty()) own_buffers_ = FlatBuffer(buffers.size());
   std::ranges::copy(buffers, own_buffers_.span().begin());
+  if (!buffer_weights_.empty() && buffer_weights_.front() != 1)
+    for (float& value : buffers) value *= static_cast<float>(buffer_weights_.front());
   average(comm_, buffers);
 }
 

@@ -77,6 +77,9 @@ class Evaluator {
 
   /// Each rank's test set is its own, and all of it is the rank's share.
   void use_own_test_set() { own_test_set_ = true; }
+  /// Equal replicas: the weights of running statistics in their mean over ranks, because batches
+  /// differ; they sum to the number of ranks. @param weights by worker, or of this rank alone
+  void weigh_buffers(std::vector<double> weights) { buffer_weights_ = std::move(weights); }
   /// @param samples from 1 to kTestBatch
   void use_test_batch(std::size_t samples) { test_batch_ = samples; }
 
@@ -118,6 +121,7 @@ class Evaluator {
   const Replicas replicas_;
   Workers* const workers_;
   const std::size_t sums_;
+  std::vector<double> buffer_weights_;  // empty: 1
   bool own_test_set_ = false;
   std::size_t test_batch_ = kTestBatch;
   FlatBuffer mean_, mean_buffers_;  // of all ranks; made when first needed

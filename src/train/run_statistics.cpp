@@ -57,6 +57,8 @@ void RunStatistics::note_step(metrics::StepRecord record, const SyncResult& resu
   record.sent_bytes = traffic.sent_bytes;
   record.received_bytes = traffic.received_bytes;
   epoch_.seconds += record.seconds;
+  batch_ = record.samples;
+  epoch_samples_ += static_cast<double>(record.samples);
   if (result.quantization_variance) {
     epoch_.variance += *result.quantization_variance;
     epoch_.variance_count += 1;
@@ -292,11 +294,13 @@ void RunStatistics::close_epoch(std::uint64_t epoch, StepId done, const Assessme
   record.quantization_variance = mean_variance(epoch_);
   record.mean_quantization_variance = epoch_.error_of_means();
   record.replicas_identical = assessment.replicas_identical;
+  if (options_.own_batches) record.batches = batches_of_ranks();
   if (comm_.rank() == 0) sink_.write(record);
 
   slowest_ += record.seconds;
   run_ += epoch_;
   epoch_ = {};
+  epoch_samples_ = 0;
 }
 
 metrics::Summary RunStatistics::summary() {
@@ -353,8 +357,28 @@ std::optional<double> RunStatistics::mean_variance(const Totals& totals) {
   return {};
 }
 
+/// What each rank did in the epoch. Collective.
+metrics::BatchesRecord RunStatistics::batches_of_ranks() {
+  const metrics::PhaseSeconds& s = epoch_.seconds;
+  constexpr std::size_t kColumns = 3;
+  const auto size = static_cast<std::size_t>(comm_.size());
+  std::vector<double> table(kColumns * size);
+  const auto own = std::span(table).subspan(kColumns * static_cast<std::size_t>(comm_.rank()));
+  own[0] = static_cast<double>(batch_);
+  own[1] = epoch_samples_ / (s.data + s.compute + s.update);
+  own[2] = s.transfer / s.total;
+  comm_.allreduce_sum(table);
+  metrics::BatchesRecord record;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    record.batch_sizes.push_back(static_cast<std::uint64_t>(table[kColumns * rank]));
+    record.samples_per_second.push_back(table[kColumns * rank + 1]);
+    record.idle_share.push_back(table[kColumns * rank + 2]);
+  }
+  return record;
+}
+
 double RunStatistics::images_per_second(StepId steps, double seconds) const {
-  return static_cast<double>(steps * options_.batch_size) / seconds;
+  return static_cast<double>(steps) * options_.batch_size / seconds;
 }
 
 }  // namespace eqt::train

@@ -23,11 +23,12 @@ namespace eqt::train {
 inline constexpr std::string_view kAccuracy = "accuracy";
 
 struct RunStatisticsOptions {
-  std::size_t batch_size = 64;  // per rank
+  double batch_size = 64;       // samples per rank and step, in the mean over ranks
   std::size_t values = 0;       // of the gradient
   int workers = 0;              // simulated by this process; 0: none
   bool synchronizes = true;     // ranks exchange the gradient in every step that skips nothing
   bool asynchronous = false;    // ranks take different numbers of steps
+  bool own_batches = false;     // ranks have batches of their own: StepRecord::samples is set
   model::Measures measures{};   // how good the network is
 };
 
@@ -108,6 +109,7 @@ class RunStatistics {
   void choose_flush_interval(double step_seconds);
   void count_other_bytes(metrics::Summary& summary);
   metrics::PhaseSeconds slowest(const metrics::PhaseSeconds& seconds);
+  metrics::BatchesRecord batches_of_ranks();
   std::optional<double> mean_variance(const Totals& totals);
   double images_per_second(StepId steps, double seconds) const;
 
@@ -123,6 +125,9 @@ class RunStatistics {
                                   // continues
   Totals own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not yet added
   metrics::PhaseSeconds slowest_;  // summed over epochs
+  // With own_batches: this rank's samples, in the last step and in the epoch.
+  std::uint64_t batch_ = 0;
+  double epoch_samples_ = 0;
   std::uint64_t epochs_ = 0;
   double train_loss_ = 0;                           // of the last epoch
   std::optional<double> accuracy_, best_accuracy_;  // of tasks that have one

@@ -88,6 +88,7 @@ void RunStatistics::visit_state(StateVisitor& visitor) {
   if (visitor.restores() && sent_so_far == 0)
     sent_before_start_ = epoch_.sent_bytes + run_.sent_bytes;
   visit_seconds(visitor, Across::same, slowest_);
+  if (options_.own_batches) visitor.real("samples of the epoch", epoch_samples_, Across::own);
   visit_results(visitor);
 }
 

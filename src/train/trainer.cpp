@@ -32,6 +32,7 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
                    .workers = parts.workers == nullptr ? 0 : parts.workers->count(),
                    .synchronizes = plan.synchronizes,
                    .asynchronous = plan.asynchronous,
+                   .own_batches = parts.balancer != nullptr,
                    .measures = plan.measures}),
       evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan), parts.workers,
                  plan.measures.sums()),
@@ -41,13 +42,14 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
       selection_({.early_stopping = plan.early_stopping, .keeps_best = plan.keeps_best}) {
   if (plan.ema > 0) average_.emplace(plan.ema);
   accumulation_.set_weight(plan.loss_weight(0));
+  evaluator_.weigh_buffers(plan.buffer_weights);
   if (parts.divergence != nullptr && parts.divergence->recovers())
     accumulation_.on_divergence([this](const Error& error) {
       p_.divergence->found(fmt::format("rank {}: {}", p_.comm.rank(), error.what()));
     });
   if (plan.own_test_set) evaluator_.use_own_test_set();
   evaluator_.use_test_batch(test_batch_of(
-      *plan.measures.task, plan.batch_size / std::max<std::size_t>(1, plan.accumulate)));
+      *plan.measures.task, static_cast<std::size_t>(plan.batch_size) / plan.accumulate));
   if (parts.comm.rank() == 0) {
     evaluator_.on_progress([this](std::size_t done, std::size_t samples) {
       p_.sink.write(metrics::EvaluationProgress{plan_.epoch_of(done_ - 1) + 1, done, samples});
@@ -134,6 +136,7 @@ void Trainer::begin() {
   p_.comm.heartbeat("the state to begin with");
   if (!plan_.resumes) {
     share_initial_state();
+    if (p_.balancer != nullptr) take_batches(0, 0);
     if (average_) average_->start(p_.replica);
     if (may_go_back) p_.checkpointer->save_and_wait(0);
     return;
@@ -148,11 +151,38 @@ void Trainer::begin() {
 void Trainer::go_to(StepId done) {
   done_ = done;
   own_ = plan_.asynchronous ? p_.synchronizer.own_steps() : done;
-  const StepId position = plan_.position(own_);
+  seek(own_);
+}
+
+/// The next batch is the one after this rank's `own` steps.
+void Trainer::seek(StepId own) {
+  const StepId position = plan_.position(own);
   const std::uint64_t epoch = position / plan_.steps_per_epoch;
   const auto batch = static_cast<std::size_t>(position % plan_.steps_per_epoch) * plan_.accumulate;
   if (p_.workers != nullptr) p_.workers->seek(epoch, batch);
+  if (p_.balancer != nullptr) return take_batches(epoch, batch);
   if (p_.batches != nullptr) p_.batches->seek(epoch, batch);
+}
+
+/// The next batch is number `batch` of `epoch`, of which this rank reads what is its own now.
+void Trainer::take_batches(std::uint64_t epoch, std::size_t batch) {
+  const double weight = p_.balancer->weight();
+  accumulation_.set_weight(plan_.loss_weight(0) * weight);
+  evaluator_.weigh_buffers({weight});
+  no_batch_.targets.shape = {static_cast<std::int64_t>(p_.balancer->own())};
+  if (p_.batches != nullptr) p_.batches->seek(epoch, batch, p_.balancer->share());
+}
+
+/// After a step: ranks whose computing ends at different times may get other batches.
+void Trainer::balance(const metrics::StepRecord& record) {
+  const StepId done = record.step;
+  p_.balancer->note_step(record.seconds.data + record.seconds.compute + record.seconds.update);
+  if (done == plan_.total_steps) return;
+  p_.comm.heartbeat("batches by speed", true);
+  const auto decision = p_.balancer->decide(done);
+  if (!decision) return;
+  if (p_.comm.rank() == 0) p_.sink.write(*decision);
+  seek(done);
 }
 
 void Trainer::save_if_due() {
@@ -207,6 +237,7 @@ void Trainer::visit_state(StateVisitor& visitor) {
   p_.optimizer.visit_state(visitor, models);
   visitor.leave();
   visit_in(visitor, "synchronizer", p_.synchronizer);
+  if (p_.balancer != nullptr) visit_in(visitor, "batches", *p_.balancer);
 }
 
 void Trainer::share_initial_state() {
@@ -247,9 +278,11 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   record.epoch = plan_.epoch_of(step.common) + 1;
   record.learning_rate = static_cast<double>(rate);
   record.seconds.total = total.seconds();
+  if (p_.balancer != nullptr) record.samples = p_.balancer->own() * plan_.accumulate;
   statistics_.note_step(record, result, !p_.synchronizer.is_under_way());
   if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
   if (observed) p_.observer->finish();
+  if (p_.balancer != nullptr) balance(record);
   return {.seconds = record.seconds.total, .met = result.rounds != 0u};
 }
 

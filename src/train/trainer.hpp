@@ -20,6 +20,7 @@
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "train/accumulation.hpp"
+#include "train/batch_balancer.hpp"
 #include "train/checkpointer.hpp"
 #include "train/divergence.hpp"
 #include "train/evaluator.hpp"
@@ -50,16 +51,18 @@ struct Parts {
   // Simulated ranks of this process, each with its own batches; then there is one real rank, and
   // `batches` is null. Null: no simulation.
   Workers* workers = nullptr;
+  BatchBalancer* balancer = nullptr;  // null: all ranks have batches of the same size
   std::string best_weights = {};  // the file of the best evaluation's weights, of rank 0
 };
 
 struct Plan {
   StepId total_steps = 1;
   StepId steps_per_epoch = 1;
-  std::size_t batch_size = 64;  // samples per rank and step
+  double batch_size = 64;       // samples per rank and step, in the mean over ranks
   std::size_t accumulate = 1;   // batches per step
   // Of losses, by worker, or of this rank alone; empty: 1.
   std::vector<double> loss_weights = {};
+  std::vector<double> buffer_weights = {};  // of running statistics in their mean, likewise
   bool own_test_set = false;         // each rank has one of its own, of which none has a part
   double clip_norm = 0;              // of the gradient that is applied; 0 = none
   std::uint64_t early_stopping = 0;  // it ends after so many epochs without a better one; 0 = never
@@ -150,6 +153,7 @@ class Trainer {
   void begin();
   void share_initial_state();
   void go_to(StepId done);
+  void seek(StepId own);
   void save_if_due();
   void run_in_step();
   void run_asynchronously();
@@ -160,6 +164,8 @@ class Trainer {
                         metrics::StepRecord& record);
   bool compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record);
   void clip_gradient();
+  void take_batches(std::uint64_t epoch, std::size_t batch);
+  void balance(const metrics::StepRecord& record);
   StepId completed(const StepNumbers& step);
   bool finish_epoch();
   void run_final_rounds();

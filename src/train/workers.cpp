@@ -80,16 +80,24 @@ void Workers::seek(std::uint64_t epoch, std::size_t batch) {
   for (data::BatchLoader* const batches : batches_) batches->seek(epoch, batch);
 }
 
-void Workers::average_buffers() {
+void Workers::average_buffers(std::span<const double> weights) {
   const auto buffers = replica_.buffers();
   before_.resize(own_.size());
   for (Rank w = 0; w < count(); ++w) {
     select(w);
     before_[static_cast<std::size_t>(w)].assign(buffers.begin(), buffers.end());
   }
-  std::vector<float> mean = before_.front();
+  // Scaled first and then added, as ranks do it: no fused multiply-add.
+  const auto weighted = [&](std::size_t w) {
+    std::vector<float> values = before_[w];
+    if (!weights.empty() && weights[w] != 1)
+      for (float& value : values) value *= static_cast<float>(weights[w]);
+    return values;
+  };
+  std::vector<float> mean = weighted(0);
   for (std::size_t w = 1; w < before_.size(); ++w) {
-    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += before_[w][i];
+    const std::vector<float> values = weighted(w);
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += values[i];
   }
   for (float& value : mean) value /= static_cast<float>(count());
   for (Rank w = count(); w-- > 0;) {

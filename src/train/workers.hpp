@@ -32,8 +32,9 @@ class Workers {
   void seek(std::uint64_t epoch, std::size_t batch);
 
   /// Every worker's buffers become the mean of all, added in the order of workers.
+  /// @param weights by worker, they sum to their number; empty: 1
   /// @pre worker 0 uses the replica
-  void average_buffers();
+  void average_buffers(std::span<const double> weights = {});
   /// Undoes the last average_buffers().
   void restore_buffers();
 
