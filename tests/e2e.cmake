@@ -4,7 +4,7 @@
 # These train networks of their own, compare with LibTorch or look for it. What a program without it does in their
 # place is in without_torch.sh, which runs where both are built.
 set(need_torch after_training arrays ddp_hook debian_packages divergence doctor emulated export_model fine_tuning
-    gossip_failures int8 local_data memory own_network progress signals simulate tasks text weights chaos)
+    gossip_failures int8 local_data memory own_network progress signals simulate tasks text weights chaos batches)
 
 function(eqt_e2e_test script timeout)  # further arguments are the script's
   if(NOT EQT_TORCH AND script IN_LIST need_torch)
@@ -28,6 +28,7 @@ eqt_e2e_test(reproducible 120)
 eqt_e2e_test(ranks 90)
 eqt_e2e_test(collectives 120)
 eqt_e2e_test(emulated 120)
+eqt_e2e_test(batches 240)
 eqt_e2e_test(simulate 120)
 eqt_e2e_test(partition 120)
 eqt_e2e_test(decentralised_records 120)

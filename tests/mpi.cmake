@@ -9,6 +9,7 @@ eqt_mpi_test(collective RANKS 1 2 3 4 LINK eqt_collective SOURCES mpi/collective
 eqt_mpi_test(engine RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/engine_test.cpp)
 eqt_mpi_test(ef21 RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/ef21_test.cpp)
 eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)
+eqt_mpi_test(batch_balancer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/batch_balancer_test.cpp)
 eqt_mpi_test(local_sgd RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/local_sgd_test.cpp)
 eqt_mpi_test(lazy_averaging RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/lazy_averaging_test.cpp)
 eqt_mpi_test(gossip_adaptation RANKS 2 3 4 LINK eqt_train
@@ -30,7 +31,7 @@ eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/memory_test.cpp unit/pipeline/plan_test.cpp unit/collective/message_test.cpp
   unit/collective/cost_test.cpp unit/collective/ef21_test.cpp)
 eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
-  unit/train/fault_test.cpp unit/train/selection_test.cpp unit/train/weight_average_test.cpp
+  unit/train/batch_allocation_test.cpp unit/train/fault_test.cpp unit/train/selection_test.cpp unit/train/weight_average_test.cpp
   unit/train/workers_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)

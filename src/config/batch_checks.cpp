@@ -11,10 +11,11 @@ void check_batches(const RunConfig& config, const codec::Properties& compressor,
                    const std::string& origin) {
   const RunConfig::Train& train = config.train;
   if (!train.balances() && !train.replay.empty())
-    fail(Kind::usage,
-         "{}: expected train.batch_sizes \"auto\" with train.replay, which repeats decisions, found "
-         "a run that decides nothing; leave train.replay out",
-         origin);
+    fail(
+        Kind::usage,
+        "{}: expected train.batch_sizes \"auto\" with train.replay, which repeats decisions, found "
+        "a run that decides nothing; leave train.replay out",
+        origin);
   if (!train.has_batches_by_rank()) return;
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (!algorithm.averages_gradients || algorithm.lazy)
@@ -23,15 +24,17 @@ void check_batches(const RunConfig& config, const codec::Properties& compressor,
          "gradients are weighted by batch, found \"{}\"; set one of the two to its default",
          origin, algorithm.name);
   if (compressor.votes)
-    fail(Kind::usage,
-         "{}: expected a compressor that keeps the size of a gradient with train.batch_sizes, found "
-         "\"{}\", whose votes have no weight; take another compressor, such as ef-signsgd",
-         origin, config.compressor.name->name);
+    fail(
+        Kind::usage,
+        "{}: expected a compressor that keeps the size of a gradient with train.batch_sizes, found "
+        "\"{}\", whose votes have no weight; take another compressor, such as ef-signsgd",
+        origin, config.compressor.name->name);
   const RunConfig::Data::Partition& partition = config.data.partition;
   if (!train.is_emulated() && !partition.reshuffle)
     fail(Kind::usage,
          "{}: expected data.partition.kind \"iid\" with data.partition.reshuffle true for "
-         "train.batch_sizes, which deals one permutation an epoch to all ranks, found kind \"{}\"{}; "
+         "train.batch_sizes, which deals one permutation an epoch to all ranks, found kind "
+         "\"{}\"{}; "
          "leave one of them out",
          origin, partition.kind->name, partition.kind->reshuffles ? " without reshuffling" : "");
 }

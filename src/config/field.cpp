@@ -75,9 +75,8 @@ bool is_number_list(const Json& value) {
 }
 
 bool is_integer_list(const Json& value) {
-  return value.is_array() && std::ranges::all_of(value, [](const Json& item) {
-           return item.is_number_integer();
-         });
+  return value.is_array() &&
+         std::ranges::all_of(value, [](const Json& item) { return item.is_number_integer(); });
 }
 
 bool is_text_list(const Json& value) {

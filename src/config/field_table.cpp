@@ -232,9 +232,10 @@ std::vector<Field> train_fields() {
       EQT_FIELD(train.batch_sizes, may_change_with_ranks)
           .from(1, 65536)
           .in("samples")
-          .says("allreduce: samples per batch of each rank, for ranks of different speed; \"auto\" = "
-                "found by measuring, so that all ranks end at the same time, with train.batch_size "
-                "as their mean; null = train.batch_size each"),
+          .says(
+              "allreduce: samples per batch of each rank, for ranks of different speed; \"auto\" = "
+              "found by measuring, so that all ranks end at the same time, with train.batch_size "
+              "as their mean; null = train.batch_size each"),
       EQT_FIELD(train.batch_least, must_stay)
           .from(1, 65536)
           .in("samples")
@@ -246,8 +247,9 @@ std::vector<Field> train_fields() {
       EQT_FIELD(train.replay, may_change)
           .text_is(TextRule::path)
           .or_null()
-          .says("a run's decisions.jsonl: what it decided by measured times is decided again in the "
-                "same steps, so that both end with the same parameters; null = decide"),
+          .says(
+              "a run's decisions.jsonl: what it decided by measured times is decided again in the "
+              "same steps, so that both end with the same parameters; null = decide"),
       EQT_FIELD(train.accumulate, may_change)
           .from(1, 65536)
           .in("batches")

@@ -14,11 +14,11 @@
 namespace eqt::model {
 
 struct EmulationOptions {
-  double step_seconds = 0;  // forward and backward of a step with a batch of `batch_size`
+  double step_seconds = 0;     // forward and backward of a step with a batch of `batch_size`
   std::size_t batch_size = 0;  // [samples]; 0: a step takes that long with any batch
-  int image_side = 32;      // [pixels] of the images that the network would see
-  std::uint64_t seed = 1;   // of the gradients
-  Rank rank = 0;            // ranks draw independently
+  int image_side = 32;         // [pixels] of the images that the network would see
+  std::uint64_t seed = 1;      // of the gradients
+  Rank rank = 0;               // ranks draw independently
 };
 
 /// A replica with `network`'s layout, parameters and gradient that never runs it: forward_backward

@@ -53,9 +53,10 @@ std::vector<double> batch_weights(const std::vector<std::size_t>& batches) {
 std::unique_ptr<train::BatchBalancer> build_balancer(const config::RunConfig& config,
                                                      comm::Communicator& comm) {
   if (!config.train.has_batches_by_rank()) return nullptr;
-  train::BalanceOptions options = {.batches = first_batches(config, comm.size()),
-                                   .least = config.train.batch_least,
-                                   .every = config.train.balances() ? config.train.balance_every : 0};
+  train::BalanceOptions options = {
+      .batches = first_batches(config, comm.size()),
+      .least = config.train.batch_least,
+      .every = config.train.balances() ? config.train.balance_every : 0};
   if (!config.train.replay.empty())
     options.replay.emplace(metrics::read_decisions(config.train.replay, train::kBatchDecisions));
   return std::make_unique<train::BatchBalancer>(comm, std::move(options));

@@ -46,8 +46,7 @@ void build_batches(const config::RunConfig& config, int simulate, Partitions par
                        .seed = config.seed,
                        .threads = config.data.loader_threads});
     if (!shares.empty()) options.back().share = shares[i];
-    partitions[i] =
-        in_buckets(config, *parts.sets.train, batch_size, std::move(partitions[i]));
+    partitions[i] = in_buckets(config, *parts.sets.train, batch_size, std::move(partitions[i]));
   }
   if (simulate > 0) {
     parts.simulation = make_simulation(std::move(partitions), *parts.sets.train, options);

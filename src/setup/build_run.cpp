@@ -268,8 +268,7 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
   for (const codec::LoadedPlugin& plugin : codec::loaded_plugins())
     record.plugins.push_back({plugin.name, plugin.path, plugin.hash});
   record.config_json = config::resolved_json(settled_config(config, run));
-  record.images_per_step =
-      samples_of_all_ranks(config, record.ranks) * config.train.accumulate;
+  record.images_per_step = samples_of_all_ranks(config, record.ranks) * config.train.accumulate;
   if (const auto use = run.model.replica->int8_use(config.train.batch_size))
     record.int8 = {.kernels = std::string(use->kernels),
                    .arena_bytes = use->arena_bytes,

@@ -43,8 +43,8 @@ BatchBalancer::BatchBalancer(comm::Communicator& comm, BalanceOptions options)
 }
 
 data::Range BatchBalancer::share() const {
-  const auto begin = std::accumulate(batches_.begin(), batches_.begin() + comm_.rank(),
-                                     std::size_t{0});
+  const auto begin =
+      std::accumulate(batches_.begin(), batches_.begin() + comm_.rank(), std::size_t{0});
   return {begin, begin + own()};
 }
 
@@ -73,8 +73,8 @@ std::vector<RankSpeed> BatchBalancer::speeds() const {
 std::vector<std::size_t> BatchBalancer::find_better() const {
   std::vector<BatchLimits> limits;
   for (const std::size_t batch : batches_)
-    limits.push_back({.least = std::min(batch, std::max(options_.least, (batch + 1) / 2)),
-                      .most = 2 * batch});
+    limits.push_back(
+        {.least = std::min(batch, std::max(options_.least, (batch + 1) / 2)), .most = 2 * batch});
   const std::vector<RankSpeed> all = speeds();
   std::vector<std::size_t> better = allocate_batches(all, limits, total_);
   const double now = slowest_rank_seconds(all, batches_);
@@ -156,8 +156,8 @@ void BatchBalancer::visit_state(StateVisitor& visitor) {
   for (std::size_t rank = 0; rank < estimates_.size(); ++rank) {
     std::vector<Measurement> known;
     for (std::size_t i = 0; i < std::min<std::size_t>(counts[rank], kWindows); ++i)
-      known.push_back({.samples = samples[rank * kWindows + i],
-                       .seconds = seconds[rank * kWindows + i]});
+      known.push_back(
+          {.samples = samples[rank * kWindows + i], .seconds = seconds[rank * kWindows + i]});
     estimates_[rank].restore(known);
   }
 }

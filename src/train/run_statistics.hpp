@@ -23,13 +23,13 @@ namespace eqt::train {
 inline constexpr std::string_view kAccuracy = "accuracy";
 
 struct RunStatisticsOptions {
-  double batch_size = 64;       // samples per rank and step, in the mean over ranks
-  std::size_t values = 0;       // of the gradient
-  int workers = 0;              // simulated by this process; 0: none
-  bool synchronizes = true;     // ranks exchange the gradient in every step that skips nothing
-  bool asynchronous = false;    // ranks take different numbers of steps
-  bool own_batches = false;     // ranks have batches of their own: StepRecord::samples is set
-  model::Measures measures{};   // how good the network is
+  double batch_size = 64;      // samples per rank and step, in the mean over ranks
+  std::size_t values = 0;      // of the gradient
+  int workers = 0;             // simulated by this process; 0: none
+  bool synchronizes = true;    // ranks exchange the gradient in every step that skips nothing
+  bool asynchronous = false;   // ranks take different numbers of steps
+  bool own_batches = false;    // ranks have batches of their own: StepRecord::samples is set
+  model::Measures measures{};  // how good the network is
 };
 
 /// Each rank has one. Collective calls sum over ranks, and rank 0's sink gets the records.

@@ -177,7 +177,6 @@ void Trainer::take_batches(std::uint64_t epoch, std::size_t batch) {
 void Trainer::balance(const metrics::StepRecord& record) {
   const StepId done = record.step;
   p_.balancer->note_step(record.seconds.data + record.seconds.compute + record.seconds.update);
-  if (done == plan_.total_steps) return;
   p_.comm.heartbeat("batches by speed", true);
   const auto decision = p_.balancer->decide(done);
   if (!decision) return;

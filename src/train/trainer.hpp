@@ -52,14 +52,14 @@ struct Parts {
   // `batches` is null. Null: no simulation.
   Workers* workers = nullptr;
   BatchBalancer* balancer = nullptr;  // null: all ranks have batches of the same size
-  std::string best_weights = {};  // the file of the best evaluation's weights, of rank 0
+  std::string best_weights = {};      // the file of the best evaluation's weights, of rank 0
 };
 
 struct Plan {
   StepId total_steps = 1;
   StepId steps_per_epoch = 1;
-  double batch_size = 64;       // samples per rank and step, in the mean over ranks
-  std::size_t accumulate = 1;   // batches per step
+  double batch_size = 64;      // samples per rank and step, in the mean over ranks
+  std::size_t accumulate = 1;  // batches per step
   // Of losses, by worker, or of this rank alone; empty: 1.
   std::vector<double> loss_weights = {};
   std::vector<double> buffer_weights = {};  // of running statistics in their mean, likewise

@@ -55,6 +55,26 @@ class StateSource : public StateVisitor {
   void leave() override {}
 };
 
+/// Copies the numbers of one part, which has no float values, to another.
+template <typename Part>
+void copy_numbers(Part& from, Part& to) {
+  struct Target final : StateSource {
+    explicit Target(const StateSpans& state) : saved(state) {}
+    void doubles(std::string_view, std::span<double> values, Across) override {
+      for (double& value : values) value = saved.reals.at(real++);
+    }
+    void numbers(std::string_view, std::span<std::uint64_t> values, Across) override {
+      for (std::uint64_t& value : values) value = saved.counts.at(count++);
+    }
+    const StateSpans& saved;
+    std::size_t real = 0, count = 0;
+  };
+  StateSpans saved;
+  from.visit_state(saved);
+  Target target(saved);
+  to.visit_state(target);
+}
+
 /// All float values of a part, in the order of its visit.
 template <typename Part, typename... Arguments>
 std::vector<std::span<float>> spans_of(Part& part, Arguments... arguments) {

@@ -202,3 +202,35 @@ TEST_CASE("batches that do not fit into the shard are refused", "[loader]") {
     }
   }
 }
+
+TEST_CASE("shares of a batch are its samples, each once, whatever their sizes", "[loader]") {
+  const IndexDataset dataset;
+  const ReshuffledPartition partition(dataset.size(), 0, 1, 3);
+  constexpr std::size_t kTogether = 90, kBatches = 11;
+  const std::vector<Range> first = {{0, 40}, {40, 48}, {48, 90}};
+  const std::vector<Range> later = {{0, 10}, {10, 50}, {50, 90}};
+  std::vector<std::unique_ptr<BatchLoader>> loaders;
+  for (const Range& share : first)
+    loaders.push_back(
+        std::make_unique<BatchLoader>(dataset, partition,
+                                      BatchLoader::Options{.batch_size = kTogether,
+                                                           .batches_per_epoch = kBatches,
+                                                           .augment = false,
+                                                           .share = share}));
+  const auto order = partition.order(0);
+  std::set<float> visited;
+  for (std::size_t batch = 0; batch < kBatches; ++batch) {
+    if (batch == 4)
+      for (std::size_t rank = 0; rank < loaders.size(); ++rank)
+        loaders[rank]->seek(0, batch, later[rank]);
+    const auto& shares = batch < 4 ? first : later;
+    for (std::size_t rank = 0; rank < loaders.size(); ++rank) {
+      const Batch& part = loaders[rank]->next();
+      REQUIRE(part.size() == shares[rank].end - shares[rank].begin);
+      require_samples(part, order, batch * kTogether + shares[rank].begin);
+      for (std::size_t i = 0; i < part.size(); ++i)
+        REQUIRE(visited.insert(test::images_in(part)[3 * i]).second);
+    }
+  }
+  CHECK(visited.size() == kTogether * kBatches);
+}
