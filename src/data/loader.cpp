@@ -114,9 +114,9 @@ bool BatchLoader::State::claim(Task& task) {
   if (!wait_for_slot()) return false;
   task.number = claimed;
   if (!order || order_epoch != epoch) {
-    order = std::make_shared<const std::vector<std::size_t>>(partition.order(epoch));
-    order_epoch = epoch;
     const std::size_t used = options.batches_per_epoch * options.batch_size;
+    order = std::make_shared<const std::vector<std::size_t>>(partition.order_for(epoch, used));
+    order_epoch = epoch;
     EQT_CHECK(order->size() >= used, "{} samples in epoch {}, {} needed", order->size(), epoch,
               used);
   }
@@ -190,11 +190,12 @@ void BatchLoader::seek(std::uint64_t epoch, std::size_t batch) {
   restart(options);
 }
 
-void BatchLoader::seek(std::uint64_t epoch, std::size_t batch, Range share) {
+void BatchLoader::seek(std::uint64_t epoch, std::size_t batch, const Deal& deal) {
   Options options = state_->options;
   options.first_epoch = epoch;
   options.first_batch = batch;
-  options.share = share;
+  options.batch_size = deal.batch_size;
+  options.share = deal.share;
   restart(options);
 }
 

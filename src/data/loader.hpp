@@ -24,11 +24,17 @@ class BatchLoader {
     bool augment = true;
     std::uint64_t seed = 1;
     std::uint64_t first_epoch = 0;
-    std::size_t first_batch = 0;  // of first_epoch; to continue within an epoch
-    int threads = 1;              // that prepare batches, each one batch at a time
-    /// The part of each batch's samples that is read; nothing: all. Ranks that visit the same
-    /// samples divide every batch in this way.
-    std::optional<Range> share = {};
+    std::size_t first_batch = 0;      // of first_epoch; to continue within an epoch
+    int threads = 1;                  // that prepare batches, each one batch at a time
+    std::optional<Range> share = {};  // see Deal; nothing: all
+  };
+  /// The samples of a batch.
+  struct Deal {
+    std::size_t batch_size = 1;  // that it takes of the order of an epoch
+    Range share;  // the part of these that is read: ranks that visit the same samples divide each
+                  // batch
+
+    bool operator==(const Deal&) const = default;
   };
   /// Batches in memory at most, with one thread: the one in use and those ahead of it. Each further
   /// thread adds one.
@@ -48,9 +54,9 @@ class BatchLoader {
   /// The next batch is number `batch` of `epoch`.
   /// @pre batch < batches_per_epoch
   void seek(std::uint64_t epoch, std::size_t batch);
-  /// The same, and from then on this part of each batch is read.
+  /// The same, and from then on these are the samples of a batch.
   /// @pre share.begin < share.end <= batch_size
-  void seek(std::uint64_t epoch, std::size_t batch, Range share);
+  void seek(std::uint64_t epoch, std::size_t batch, const Deal& deal);
 
  private:
   void restart(const Options& options);

@@ -57,17 +57,17 @@ EndlessPartition::EndlessPartition(std::size_t first, std::size_t end, std::size
   EQT_CHECK(first < end && length >= 1, "samples {} to {}, {} an epoch", first, end, length);
 }
 
-std::vector<std::size_t> EndlessPartition::order(std::uint64_t epoch) const {
+std::vector<std::size_t> EndlessPartition::order_for(std::uint64_t epoch,
+                                                     std::size_t length) const {
   std::vector<std::size_t> order;
-  order.reserve(length_);
-  std::uint64_t permutation = epoch * length_ / samples_;
-  std::size_t place = static_cast<std::size_t>(epoch * length_ % samples_);
-  for (; order.size() < length_; ++permutation, place = 0) {
+  order.reserve(length);
+  std::uint64_t permutation = epoch * length / samples_;
+  std::size_t place = static_cast<std::size_t>(epoch * length % samples_);
+  for (; order.size() < length; ++permutation, place = 0) {
     const auto all = random_permutation(
         make_key(seed_, permutation, static_cast<std::uint32_t>(rank_), RandomPurpose::shuffle),
         samples_);
-    for (; place < samples_ && order.size() < length_; ++place)
-      order.push_back(first_ + all[place]);
+    for (; place < samples_ && order.size() < length; ++place) order.push_back(first_ + all[place]);
   }
   return order;
 }

@@ -17,6 +17,10 @@ class Partition {
   virtual std::size_t size() const = 0;  // [samples]
   /// The shard's sample indices in the order of `epoch`.
   virtual std::vector<std::size_t> order(std::uint64_t epoch) const = 0;
+  /// The same for epochs of which `samples` are visited, where that decides what an epoch is.
+  virtual std::vector<std::size_t> order_for(std::uint64_t epoch, std::size_t /*samples*/) const {
+    return order(epoch);
+  }
 };
 
 /// A fixed shard of a PartitionPlan, which every epoch shuffles again.
@@ -61,7 +65,9 @@ class ReshuffledPartition : public Partition {
 /// All samples of a rank's own, as often as the epochs ask for them: epoch e visits the places
 /// [e length, (e + 1) length) of an endless row of permutations, which are pure functions of (seed,
 /// rank, number of the permutation). So a rank visits each of its samples equally often, but for
-/// one time, whether epochs are shorter or longer than its set.
+/// one time, whether epochs are shorter or longer than its set. If the length of an epoch changes
+/// during a run, it goes on at the place where it would be if epochs had always been that long: a
+/// sample may then be visited once more or less for each change.
 class EndlessPartition : public Partition {
  public:
   /// @param first, end the rank's samples, at least one
@@ -69,7 +75,10 @@ class EndlessPartition : public Partition {
   EndlessPartition(std::size_t first, std::size_t end, std::size_t length, int rank,
                    std::uint64_t seed);
   std::size_t size() const override { return length_; }
-  std::vector<std::size_t> order(std::uint64_t epoch) const override;
+  std::vector<std::size_t> order(std::uint64_t epoch) const override {
+    return order_for(epoch, length_);
+  }
+  std::vector<std::size_t> order_for(std::uint64_t epoch, std::size_t samples) const override;
 
  private:
   std::size_t first_, samples_, length_;
@@ -82,6 +91,8 @@ class EndlessPartition : public Partition {
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
+
+  bool operator==(const Range&) const = default;
 };
 Range even_share(std::size_t count, int rank, int ranks);
 

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "metrics/decisions.hpp"
+#include "setup/look_at_data.hpp"
 
 namespace eqt::setup {
 

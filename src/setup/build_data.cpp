@@ -33,20 +33,22 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& counts) {
 }
 
 /// @param partitions of all workers, or of this rank
-/// @param batch_size samples that a batch takes of a partition
-/// @param shares the parts of these that are read, by partition; empty: all
+/// @param deals the samples of a batch, by partition; empty: train.batch_size
 void build_batches(const config::RunConfig& config, int simulate, Partitions partitions,
-                   std::size_t batch_size, const std::vector<data::Range>& shares,
-                   DataParts& parts) {
+                   const std::vector<data::BatchLoader::Deal>& deals, DataParts& parts) {
   std::vector<data::BatchLoader::Options> options;
   for (std::size_t i = 0; i < partitions.size(); ++i) {
-    options.push_back({.batch_size = batch_size,
+    options.push_back({.batch_size = config.train.batch_size,
                        .batches_per_epoch = parts.steps_per_epoch * config.train.accumulate,
                        .augment = config.data.augment,
                        .seed = config.seed,
                        .threads = config.data.loader_threads});
-    if (!shares.empty()) options.back().share = shares[i];
-    partitions[i] = in_buckets(config, *parts.sets.train, batch_size, std::move(partitions[i]));
+    if (!deals.empty()) {
+      options.back().batch_size = deals[i].batch_size;
+      options.back().share = deals[i].share;
+    }
+    partitions[i] = in_buckets(config, *parts.sets.train, options.back().batch_size,
+                               std::move(partitions[i]));
   }
   if (simulate > 0) {
     parts.simulation = make_simulation(std::move(partitions), *parts.sets.train, options);
@@ -85,14 +87,14 @@ void deal(const config::RunConfig& config, const comm::Communicator& comm, int s
   parts.steps_per_epoch = samples / (together * config.train.accumulate);
   count_samples(data::labels_of(*parts.sets.train), parts);
   Partitions partitions;
-  std::vector<data::Range> shares;
+  std::vector<data::BatchLoader::Deal> deals;
   const Rank first = simulate > 0 ? 0 : comm.rank();
   for (Rank rank = first; rank < first + std::max(1, simulate); ++rank) {
     partitions.push_back(std::make_unique<data::ReshuffledPartition>(samples, 0, 1, config.seed));
-    shares.push_back(share_of(batches, rank));
+    deals.push_back({.batch_size = together, .share = share_of(batches, rank)});
   }
   if (simulate > 0) parts.loss_weights = batch_weights(batches);
-  build_batches(config, simulate, std::move(partitions), together, shares, parts);
+  build_batches(config, simulate, std::move(partitions), deals, parts);
 }
 
 /// All ranks share one set.
@@ -110,7 +112,7 @@ void divide(const config::RunConfig& config, const comm::Communicator& comm, int
   const Rank first = simulate > 0 ? 0 : comm.rank();
   for (Rank rank = first; rank < first + std::max(1, simulate); ++rank)
     partitions.push_back(make_partition(config, plan, labels.size(), rank));
-  build_batches(config, simulate, std::move(partitions), config.train.batch_size, {}, parts);
+  build_batches(config, simulate, std::move(partitions), {}, parts);
 }
 
 /// One set of the sets that workers have.
@@ -141,6 +143,15 @@ data::DatasetPair join(const std::vector<data::DatasetPair>& own, data::LocalTes
           .columns = own.front().columns};
 }
 
+/// Buckets of texts are as long as the batches, which may change.
+void require_fixed_length(const config::RunConfig& config, const data::Dataset& set) {
+  if (!config.data.bucket_by_length || set.size() == 0 || set.length(0) == 0) return;
+  fail(Kind::usage,
+       "train.batch_sizes: expected data.bucket_by_length false for texts with "
+       "data.partition.kind \"{}\", found true; set it to false",
+       config.data.partition.kind->name);
+}
+
 /// Every rank has a set of its own.
 void take_own(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
               DataParts& parts) {
@@ -153,19 +164,30 @@ void take_own(const config::RunConfig& config, const comm::Communicator& comm, i
   for (const auto& counts : all.class_histogram)
     for (std::size_t c = 0; c < counts.size(); ++c) parts.class_counts[c] += counts[c];
   parts.loss_weights = loss_weights(config, all);
-  const std::size_t length = parts.steps_per_epoch * config.train.samples_per_step();
+  std::vector<std::size_t> batches(all.train_samples.size(), config.train.batch_size);
+  if (config.train.has_batches_by_rank()) {
+    require_fixed_length(config, *parts.sets.train);
+    batches = first_batches(config, static_cast<int>(batches.size()));
+    // Otherwise ranks are weighted by their batches, processes by their balancers.
+    if (simulate > 0 && config.data.partition.epoch != data::LocalEpoch::weighted)
+      parts.loss_weights = batch_weights(batches);
+  }
   Partitions partitions;
+  std::vector<data::BatchLoader::Deal> deals;
   std::size_t begin = 0;
   const Rank first = simulate > 0 ? 0 : comm.rank();
   for (Rank rank = first; rank < first + std::max(1, simulate); ++rank) {
     const std::size_t end = begin + all.train_samples.at(static_cast<std::size_t>(rank));
+    const std::size_t batch = batches.at(static_cast<std::size_t>(rank));
+    const std::size_t length = parts.steps_per_epoch * batch * config.train.accumulate;
     partitions.push_back(
         std::make_unique<data::EndlessPartition>(begin, end, length, rank, config.seed));
+    deals.push_back({.batch_size = batch, .share = {0, batch}});
     begin = end;
   }
   if (simulate == 0)
     parts.loss_weights = {parts.loss_weights.at(static_cast<std::size_t>(comm.rank()))};
-  build_batches(config, simulate, std::move(partitions), config.train.batch_size, {}, parts);
+  build_batches(config, simulate, std::move(partitions), deals, parts);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "data/wrapped_sets.hpp"
+#include "setup/build_batches.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -234,6 +235,19 @@ void share_test_set(comm::Communicator& comm, data::DatasetPair& pair) {
   });
 }
 
+/// The steps of an epoch in which ranks have the batches with which the run begins.
+std::uint64_t steps_by_rank(const config::RunConfig& config,
+                            const std::vector<std::uint64_t>& sizes) {
+  const std::vector<std::size_t> batches = first_batches(config, static_cast<int>(sizes.size()));
+  std::vector<std::uint64_t> steps;
+  for (std::size_t rank = 0; rank < sizes.size(); ++rank)
+    steps.push_back(sizes[rank] / (batches[rank] * config.train.accumulate));
+  const data::LocalEpoch epoch = config.data.partition.epoch;
+  if (epoch == data::LocalEpoch::smallest) return std::ranges::min(steps);
+  if (epoch == data::LocalEpoch::largest) return std::ranges::max(steps);
+  return std::accumulate(steps.begin(), steps.end(), std::uint64_t{0}) / steps.size();
+}
+
 }  // namespace
 
 LocalData agree_on_local_data(const config::RunConfig& config, comm::Communicator& comm,
@@ -270,7 +284,9 @@ std::uint64_t local_steps_per_epoch(const config::RunConfig& config, const Local
   std::uint64_t samples = all / sizes.size();
   if (epoch == data::LocalEpoch::smallest) samples = std::ranges::min(sizes);
   if (epoch == data::LocalEpoch::largest) samples = std::ranges::max(sizes);
-  const std::uint64_t steps = samples / config.train.samples_per_step();
+  const std::uint64_t steps = config.train.has_batches_by_rank()
+                                  ? steps_by_rank(config, sizes)
+                                  : samples / config.train.samples_per_step();
   if (steps > 0) return steps;
   fail(Kind::usage,
        "train.batch_size times train.accumulate: expected at most {} (the samples of an epoch with "

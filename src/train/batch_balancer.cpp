@@ -42,13 +42,15 @@ BatchBalancer::BatchBalancer(comm::Communicator& comm, BalanceOptions options)
             comm.size());
 }
 
-data::Range BatchBalancer::share() const {
+data::BatchLoader::Deal BatchBalancer::deal() const {
+  if (options_.own_samples) return {.batch_size = own(), .share = {0, own()}};
   const auto begin =
       std::accumulate(batches_.begin(), batches_.begin() + comm_.rank(), std::size_t{0});
-  return {begin, begin + own()};
+  return {.batch_size = total_, .share = {begin, begin + own()}};
 }
 
 double BatchBalancer::weight() const {
+  if (!options_.weighs) return 1;
   return static_cast<double>(batches_.size() * own()) / static_cast<double>(total_);
 }
 

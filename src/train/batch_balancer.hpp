@@ -10,7 +10,7 @@
 
 #include "comm/communicator.hpp"
 #include "core/saved_state.hpp"
-#include "data/partition.hpp"
+#include "data/loader.hpp"
 #include "metrics/decisions.hpp"
 #include "metrics/records.hpp"
 #include "train/batch_allocation.hpp"
@@ -24,6 +24,8 @@ struct BalanceOptions {
   std::vector<std::size_t> batches;  // by rank, to begin with
   std::size_t least = 8;             // samples of a batch
   StepId every = 50;                 // steps between decisions; 0: the batches stay
+  bool own_samples = false;          // each rank has a data set of its own
+  bool weighs = true;                // false: something else gives ranks their weights
   /// Decisions of another run, which are repeated; nothing is measured then.
   std::optional<metrics::Replay> replay = {};
 };
@@ -32,7 +34,9 @@ struct BalanceOptions {
 /// learning via worker-adaptive batch sizing", 2018, arXiv:1806.02508, LB-BSP). A rank's mean
 /// gradient over its b_i samples is multiplied by n b_i / B before it is compressed, so the mean
 /// over ranks is the mean over the B samples, whatever the batches. B never changes, and so the
-/// learning rate does not need to.
+/// learning rate does not need to. Where ranks have data sets of their own, the samples of fast
+/// ranks count more, since they are visited more often: the mean is one over samples, not over
+/// ranks.
 ///
 /// Every `every` steps (in the beginning sooner, since the first batches know nothing) ranks tell
 /// each other the median of their computing seconds. New batches are taken if the slowest rank is
@@ -46,9 +50,10 @@ class BatchBalancer {
 
   const std::vector<std::size_t>& batches() const noexcept { return batches_; }
   std::size_t own() const { return batches_.at(static_cast<std::size_t>(comm_.rank())); }
-  /// This rank's samples among those of a batch of all ranks.
-  data::Range share() const;
-  /// Of this rank's gradient and loss; those of all ranks sum to their number.
+  /// This rank's samples: among those of a batch of all ranks, or of its own.
+  data::BatchLoader::Deal deal() const;
+  /// Of this rank's gradient and loss, unless something else gives it one; those of all ranks sum
+  /// to their number.
   double weight() const;
 
   /// Notes the seconds in which this rank computed its part of a step, without waiting for others.

@@ -170,7 +170,7 @@ void Trainer::take_batches(std::uint64_t epoch, std::size_t batch) {
   accumulation_.set_weight(plan_.loss_weight(0) * weight);
   evaluator_.weigh_buffers({weight});
   no_batch_.targets.shape = {static_cast<std::int64_t>(p_.balancer->own())};
-  if (p_.batches != nullptr) p_.batches->seek(epoch, batch, p_.balancer->share());
+  if (p_.batches != nullptr) p_.batches->seek(epoch, batch, p_.balancer->deal());
 }
 
 /// After a step: ranks whose computing ends at different times may get other batches.

@@ -118,6 +118,32 @@ assert abs(told[0] - loss.item()) < 1e-5, (told, loss)
 PY
 done
 
+# Batches by rank: the samples count 4 : 12, or 32 : 96 whatever the batches.
+sized=(--set "data.path=$WORK/same/{rank}" --set train.steps=1 --set compressor.name=none --set 'train.batch_sizes=[4, 12]'
+  --set optimizer.momentum=0 --set optimizer.weight_decay=0 --set optimizer.learning_rate=1)
+for weights in smallest:4:12 weighted:32:96; do
+  train 2 "sized.${weights%%:*}" "${sized[@]}" --set "data.partition.epoch=${weights%%:*}"
+  expect_code 0 "batches by rank, ${weights%%:*}"
+  /usr/bin/python3 - "$WORK" "$weights" <<'PY' || wrong "batches by rank, ${weights%%:*}: samples count otherwise"
+import sys, numpy, torch
+work, weights = sys.argv[1:]
+run, a, b = weights.split(":")
+net = torch.jit.load(work + "/net.pt")
+x = torch.from_numpy(numpy.stack([numpy.load(f"{work}/same/{r}/x_train.npy")[0] for r in (0, 1)])).float()
+losses = torch.nn.functional.cross_entropy(net(x), torch.tensor([0, 4]), reduction="none")
+((int(a) * losses[0] + int(b) * losses[1]) / (int(a) + int(b))).backward()
+found = torch.load(f"{work}/sized.{run}/model.pt")
+for name, p in net.named_parameters():
+    assert torch.allclose(found[name], p - p.grad, atol=1e-6), name
+PY
+done
+train 4 sized --set 'train.batch_sizes=[9, 5, 8, 4]'
+expect_code 0 "batches by rank"
+expect_equal 48 "$(summary steps)" "batches by rank: epochs of the rank with the fewest batches"
+whole=$(summary parameter_hash)
+train 1 sized-alone --simulate 4 --set 'train.batch_sizes=[9, 5, 8, 4]'
+expect_equal "$whole" "$(summary parameter_hash)" "batches by rank, simulated: the parameters"
+
 # Every rank opens its own folder alone.
 if command -v strace >/dev/null && strace -o /dev/null true 2>/dev/null; then
   cat >"$WORK/traced.sh" <<'SH'

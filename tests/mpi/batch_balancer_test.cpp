@@ -87,7 +87,8 @@ TEST_CASE("shares follow each other and weights sum to the number of ranks") {
   BalanceOptions options = equal_batches(comm, 10, 0);
   for (std::size_t rank = 0; rank < ranks; ++rank) options.batches[rank] += 3 * rank;
   const BatchBalancer balancer(comm, options);
-  const data::Range share = balancer.share();
+  const auto [together, share] = balancer.deal();
+  CHECK(together == sum_of(options.batches));
   CHECK(share.end - share.begin == balancer.own());
   const auto begins = comm.allgather(share.begin), ends = comm.allgather(share.end);
   CHECK(begins.front() == 0);
@@ -96,6 +97,21 @@ TEST_CASE("shares follow each other and weights sum to the number of ranks") {
   std::vector<double> sum = {balancer.weight()};
   comm.allreduce_sum(sum);
   CHECK(sum[0] == Approx(static_cast<double>(ranks)));
+}
+
+TEST_CASE("ranks with samples of their own take whole batches of them") {
+  comm::Communicator comm(test::session(), 30);
+  BalanceOptions options = equal_batches(comm, 10, 0);
+  options.batches.front() = 4;
+  options.own_samples = true;
+  BatchBalancer balancer(comm, options);
+  const data::BatchLoader::Deal own = {.batch_size = balancer.own(), .share = {0, balancer.own()}};
+  CHECK(balancer.deal() == own);
+  const auto ranks = static_cast<double>(comm.size());
+  CHECK(balancer.weight() == Approx(ranks * static_cast<double>(balancer.own()) /
+                                    static_cast<double>(sum_of(options.batches))));
+  options.weighs = false;
+  CHECK(BatchBalancer(comm, options).weight() == 1);
 }
 
 TEST_CASE("what was decided is repeated, whatever is measured") {

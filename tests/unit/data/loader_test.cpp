@@ -222,7 +222,7 @@ TEST_CASE("shares of a batch are its samples, each once, whatever their sizes", 
   for (std::size_t batch = 0; batch < kBatches; ++batch) {
     if (batch == 4)
       for (std::size_t rank = 0; rank < loaders.size(); ++rank)
-        loaders[rank]->seek(0, batch, later[rank]);
+        loaders[rank]->seek(0, batch, {.batch_size = kTogether, .share = later[rank]});
     const auto& shares = batch < 4 ? first : later;
     for (std::size_t rank = 0; rank < loaders.size(); ++rank) {
       const Batch& part = loaders[rank]->next();
@@ -233,4 +233,25 @@ TEST_CASE("shares of a batch are its samples, each once, whatever their sizes", 
     }
   }
   CHECK(visited.size() == kTogether * kBatches);
+}
+
+TEST_CASE("a rank with samples of its own goes on where its new batch size would be", "[loader]") {
+  const IndexDataset dataset;
+  const EndlessPartition partition(100, 180, 40, 2, 3);
+  BatchLoader loader(dataset, partition, {10, 4, false, 1, 0, 0});
+  const auto row = [&](std::size_t place) {  // of the endless row of permutations
+    return partition.order_for(place / 80, 80).at(place % 80);
+  };
+  for (std::size_t batch = 0; batch < 6; ++batch) {
+    const Batch& read = loader.next();
+    for (std::size_t i = 0; i < read.size(); ++i)
+      REQUIRE(test::images_in(read)[3 * i] == static_cast<float>(row(10 * batch + i)));
+  }
+  loader.seek(1, 2, {.batch_size = 7, .share = {0, 7}});
+  for (std::size_t batch = 6; batch < 20; ++batch) {
+    const Batch& read = loader.next();
+    REQUIRE(read.size() == 7);
+    for (std::size_t i = 0; i < read.size(); ++i)
+      REQUIRE(test::images_in(read)[3 * i] == static_cast<float>(row(7 * batch + i)));
+  }
 }
