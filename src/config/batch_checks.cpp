@@ -30,13 +30,12 @@ void check_batches(const RunConfig& config, const codec::Properties& compressor,
         "\"{}\", whose votes have no weight; take another compressor, such as ef-signsgd",
         origin, config.compressor.name->name);
   const RunConfig::Data::Partition& partition = config.data.partition;
-  if (!train.is_emulated() && !partition.reshuffle)
-    fail(Kind::usage,
-         "{}: expected data.partition.kind \"iid\" with data.partition.reshuffle true for "
-         "train.batch_sizes, which deals one permutation an epoch to all ranks, found kind "
-         "\"{}\"{}; "
-         "leave one of them out",
-         origin, partition.kind->name, partition.kind->reshuffles ? " without reshuffling" : "");
+  if (train.is_emulated() || partition.kind == data::kLocalPartition || partition.reshuffle) return;
+  fail(Kind::usage,
+       "{}: expected data.partition.kind \"iid\" with data.partition.reshuffle true, or \"local\", "
+       "for train.batch_sizes, which deals one permutation an epoch to all ranks, found kind "
+       "\"{}\"{}; leave one of them out",
+       origin, partition.kind->name, partition.kind->reshuffles ? " without reshuffling" : "");
 }
 
 }  // namespace eqt::config

@@ -57,7 +57,9 @@ std::unique_ptr<train::BatchBalancer> build_balancer(const config::RunConfig& co
   train::BalanceOptions options = {
       .batches = first_batches(config, comm.size()),
       .least = config.train.batch_least,
-      .every = config.train.balances() ? config.train.balance_every : 0};
+      .every = config.train.balances() ? config.train.balance_every : 0,
+      .own_samples = has_local_data(config),
+      .weighs = config.data.partition.epoch != data::LocalEpoch::weighted};
   if (!config.train.replay.empty())
     options.replay.emplace(metrics::read_decisions(config.train.replay, train::kBatchDecisions));
   return std::make_unique<train::BatchBalancer>(comm, std::move(options));
