@@ -10,6 +10,8 @@
 #   --rate RATE          what a host may send, and what it may receive, per second: 100mbit,
 #                        2.5gbit, ..., or unlimited [100mbit]
 #   --rate-of RANK=RATE  another rate for that rank's host; may be repeated
+#   --change SECONDS:RATE  from so many seconds after CMD's start on, every host's link has this
+#                        rate; may be repeated, in the order of time; all rates must be numbers
 #   --burst BYTES        what an idle link passes at once, before the rate applies: a number, or
 #                        32k, 1m [4k up to 50 Mb/s, 8k up to 200, 32k up to 1000, 96k above: the
 #                        smallest that reach the rate while both cores compute]
@@ -32,7 +34,8 @@
 # Hosts are called board0, board1, ... and have the addresses 10.77.0.1, 10.77.0.2, ... on eth0.
 # Everything is in separate namespaces, so several laboratories can run at the same time, and the
 # kernel removes all of one when this script ends, even by kill -9. Needs root, or a kernel that
-# lets users make namespaces. Each laboratory has its own /dev/shm.
+# lets users make namespaces. Each laboratory has its own /dev/shm. CMD finds what the links are in
+# EQT_LABORATORY, which equant-train copies into the run's records.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -51,6 +54,7 @@ counters=""
 seconds=""
 only_check=0
 rates_of=()
+changes=()
 mca=()
 
 valid_rate() {
@@ -103,7 +107,7 @@ fi
 arguments=("$@")
 declare -A options=(
   [--ranks]="natural ranks" [--ranks-per-host]="natural per_host" [--rate]="text rate"
-  [--rate-of]="list rates_of" [--burst]="text burst" [--latency]="text latency" [--mca]="passed2 mca"
+  [--rate-of]="list rates_of" [--change]="list changes" [--burst]="text burst" [--latency]="text latency" [--mca]="passed2 mca"
   [--no-mpi]="flag no_mpi" [--once]="flag once" [--cut]="text cut" [--counters]="text counters"
   [--timeout]="natural seconds" [--check]="flag only_check"
 )
@@ -119,6 +123,17 @@ valid_rate --rate "$rate"
 for entry in ${rates_of[@]+"${rates_of[@]}"}; do
   [[ $entry =~ ^(0|[1-9][0-9]*)=(.+)$ ]] || fail 2 "--rate-of needs RANK=RATE, found \"$entry\"."
   valid_rate --rate-of "${BASH_REMATCH[2]}"
+done
+last_change=0
+for entry in ${changes[@]+"${changes[@]}"}; do
+  [[ $entry =~ ^([0-9]{1,6}(\.[0-9]{1,3})?):(.+)$ ]] ||
+    fail 2 "--change needs SECONDS:RATE such as 60:10mbit, found \"$entry\"."
+  valid_rate --change "${BASH_REMATCH[3]}"
+  [[ $entry != *unlimited && "$rate ${rates_of[*]-}" != *unlimited* ]] ||
+    fail 2 "--change needs numbers in --rate, --rate-of and --change, found unlimited."
+  awk -v a="$last_change" -v b="${entry%%:*}" 'BEGIN { exit !(a < b) }' ||
+    fail 2 "--change $entry does not come after $last_change seconds; give changes in the order of time."
+  last_change=${entry%%:*}
 done
 if [[ -n $cut ]]; then
   [[ $cut =~ ^([0-9]+)=([1-9][0-9]*)$ ]] || fail 2 "--cut needs HOST=SECONDS, found \"$cut\"."
@@ -141,6 +156,8 @@ for entry in ${rates_of[@]+"${rates_of[@]}"}; do
 done
 host_bursts=()
 for ((host = 0; host < hosts; host++)); do host_bursts+=("$(burst_for "${host_rates[host]}")"); done
+change_bursts=()
+for entry in ${changes[@]+"${changes[@]}"}; do change_bursts+=("$(burst_for "${entry#*:}")"); done
 
 if [[ $inside -eq 1 ]]; then
   # shellcheck source=scripts/lib/netlab_inside.sh

@@ -80,6 +80,8 @@ eqt_e2e_test(scripts 120)
 eqt_e2e_test(sweep 120)
 eqt_e2e_test(get_imagenet 30)
 eqt_e2e_test(netlab 120)
+eqt_e2e_test(netlab_change 60)
+eqt_e2e_test(link_delay 180)
 eqt_e2e_test(without_threads 120)
 if(EQT_TORCH)
   eqt_e2e_test(without_torch 120)
@@ -94,7 +96,7 @@ endif()
 # Two tests run at the same time, because most of them mainly wait for programs to start. Not those
 # that measure, have deadlines of seconds, or use a name outside their folder.
 foreach(name IN ITEMS learns emulated asynchronous bench bench_collectives auto_collective doctor
-        elastic netlab chaos signals divergence fails_fast collective_failures gossip_failures)
+        elastic netlab netlab_change chaos signals divergence fails_fast collective_failures gossip_failures)
   if(TEST e2e.${name})
     set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 2)
   endif()

@@ -13,7 +13,7 @@ if(NOT TARGET eqt_torch)
 endif()
 
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_networks eqt_hwy
-  SOURCES unit/model/bert_test.cpp unit/model/bf16_test.cpp unit/model/emulated_replica_test.cpp
+  SOURCES unit/model/bert_test.cpp unit/model/bf16_test.cpp unit/model/board_speed_test.cpp unit/model/emulated_replica_test.cpp
           unit/model/export_test.cpp unit/model/float32_beside_torch_test.cpp
           unit/model/frozen_test.cpp unit/model/int8_beside_torch_test.cpp
           unit/model/plain_network_test.cpp unit/model/replica_test.cpp unit/model/weights_test.cpp)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 eqt_mpi_test(comm RANKS 1 2 3 4 SOURCES mpi/comm_test.cpp)
 eqt_mpi_test(damage RANKS 2 3 4 LINK eqt_train SOURCES mpi/damage_test.cpp)
+eqt_mpi_test(link_delay RANKS 1 2 3 4 SOURCES mpi/link_delay_test.cpp)
 eqt_mpi_test(link_probe RANKS 1 2 3 4 SOURCES mpi/link_probe_test.cpp)
 eqt_mpi_test(same_topology RANKS 1 2 3 4
   LINK eqt_setup eqt_networks eqt_topology
@@ -36,7 +37,7 @@ eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES
-  unit/comm/failure_test.cpp unit/comm/host_facts_test.cpp unit/comm/link_schedule_test.cpp unit/comm/local_peers_test.cpp)
+  unit/comm/failure_test.cpp unit/comm/host_facts_test.cpp unit/comm/link_delay_test.cpp unit/comm/link_schedule_test.cpp unit/comm/local_peers_test.cpp)
 # Each case is a process that ends by its deadline, which takes time.
 eqt_test(watchdog_unit LABEL unit LINK eqt_comm SOURCES unit/comm/watchdog_test.cpp)
 

@@ -3,7 +3,7 @@
 # and process namespaces and has set the variables that its options name. This network namespace is
 # the switch; every host has its own network namespace and host name.
 # shellcheck shell=bash
-# shellcheck disable=SC2154  # ranks, per_host, hosts, host_rates, host_bursts, ... come from netlab.sh
+# shellcheck disable=SC2154  # ranks, per_host, hosts, host_rates, host_bursts, change_bursts, ... come from netlab.sh
 
 state=/dev/shm/netlab
 started=()
@@ -37,6 +37,7 @@ limit() {
 
 add_host() {
   local host=$1 rate=$2 burst=$3 net="$state/board$1.net" uts="$state/board$1.uts"
+  local smallest later
   touch "$net" "$uts"
   must "make a host" unshare --net="$net" --uts="$uts" \
     hostname "board$host"
@@ -49,14 +50,37 @@ add_host() {
     ip address add 10.77.0.$((host + 1))/24 dev eth0 && ip link set eth0 up"
   # The kernel hands over batches of packets, up to 64 KiB. If the shaper must cut a batch, each of
   # its packets takes a timer on the cores that should compute, so batches are made to fit into the
-  # bucket.
-  if [[ $burst -gt 0 && $burst -lt 65536 ]]; then
-    must "limit batches of packets" ip link set "port$host" gso_max_size $((burst * 3 / 4))
-    must "limit batches of packets" on "$host" ip link set eth0 gso_max_size $((burst * 3 / 4))
+  # bucket, and into those of later rates.
+  smallest=$burst
+  for later in ${change_bursts[@]+"${change_bursts[@]}"}; do
+    [[ $later -ge $smallest ]] || smallest=$later
+  done
+  if [[ $smallest -gt 0 && $smallest -lt 65536 ]]; then
+    must "limit batches of packets" ip link set "port$host" gso_max_size $((smallest * 3 / 4))
+    must "limit batches of packets" on "$host" ip link set eth0 gso_max_size $((smallest * 3 / 4))
   fi
   limit "$rate" "$burst" on "$host" tc qdisc add dev eth0
   limit "$rate" "$burst" tc qdisc add dev "port$host"
   echo "10.77.0.$((host + 1)) board$host" >>"$state/hosts"
+}
+
+# change_rates SECONDS:RATE BURST: changes every link that long after the start.
+change_rates() {
+  local host
+  sleep "${1%%:*}"
+  for ((host = 0; host < hosts; host++)); do
+    limit "${1#*:}" "$2" on "$host" tc qdisc change dev eth0
+    limit "${1#*:}" "$2" tc qdisc change dev "port$host"
+  done
+}
+
+# laboratory_text: what the links are, in one line.
+laboratory_text() {
+  local text
+  text="hosts=$hosts ranks_per_host=$per_host rates=$(IFS=,; echo "${host_rates[*]}")"
+  text+=" queue=$latency"
+  [[ ${#changes[@]} -eq 0 ]] || text+=" changes=$(IFS=,; echo "${changes[*]}")"
+  echo "$text"
 }
 
 # Makes the host names and the links.
@@ -208,7 +232,7 @@ start_without_mpi() {
 
 # run_laboratory CMD...: never returns. The first rank that fails ends the others.
 run_laboratory() {
-  local code=0 job ended
+  local code=0 job ended change
   build_laboratory
   [[ $only_check -eq 0 ]] || exit 0
   trap 'end_with 143' TERM
@@ -217,7 +241,12 @@ run_laboratory() {
     { sleep "$seconds" && kill -USR1 1; } 3>&- &
   fi
   [[ -z $cut_host ]] || cut_link "$cut_host" "$cut_after" 3>&- &
+  EQT_LABORATORY=$(laboratory_text)
+  export EQT_LABORATORY
   if [[ $no_mpi -eq 1 ]]; then start_without_mpi "$@"; else start_under_mpi "$@"; fi
+  for change in ${changes[@]+"${!changes[@]}"}; do
+    { (change_rates "${changes[change]}" "${change_bursts[change]}") || kill -TERM 1; } 3>&- &
+  done
   while [[ ${#started[@]} -gt 0 && $code -eq 0 ]]; do
     wait -n -p ended "${started[@]}" || code=$?
     for job in "${!started[@]}"; do

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "app/command_line.hpp"
+#include "app/laboratory.hpp"
 #include "app/resume.hpp"
 #include "app/run_folder.hpp"
 #include "comm/communicator.hpp"
@@ -27,6 +28,7 @@ struct Job {
   std::string path;                   // of the run folder
   std::unique_ptr<RunFolder> folder;  // on rank 0
   std::optional<Resume> resume;
+  Laboratory laboratory;
 };
 
 }  // namespace eqt::app

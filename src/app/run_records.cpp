@@ -65,9 +65,13 @@ std::vector<std::string> notes_on_rounds(const config::RunConfig& config) {
 }
 
 /// [seconds per step]
-double slowest_rank(const config::PerRank& emulate_compute) {
-  if (const double* const same = std::get_if<double>(&emulate_compute)) return *same;
-  return std::ranges::max(std::get<std::vector<double>>(emulate_compute));
+double slowest_rank(const config::RunConfig& config, const metrics::Summary& summary) {
+  double slowest = 0;
+  for (Rank rank = 0; rank < summary.ranks; ++rank)
+    slowest = std::max(
+        slowest,
+        model::planned_seconds(setup::emulation_of(config, rank, summary.ranks), summary.steps));
+  return slowest;
 }
 
 /// Notes about an emulated run.
@@ -75,7 +79,8 @@ void note_emulation(const config::RunConfig& config, const metrics::Summary& sum
                     metrics::Sink& sink) {
   sink.write(metrics::NoteRecord{
       .step = summary.steps, .text = "model.pt is not written, because no network was trained"});
-  const double asked = slowest_rank(config.train.emulate_compute);
+  if (config.train.has_batches_by_rank()) return;  // their times change with their batches
+  const double asked = slowest_rank(config, summary) * static_cast<double>(config.train.accumulate);
   const double taken = summary.epoch_seconds.compute / static_cast<double>(summary.steps);
   if (taken <= std::max(asked + kLateSeconds, asked * kLateShare)) return;
   sink.write(metrics::NoteRecord{
@@ -129,6 +134,7 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
     notes.push_back(note_on_minibatches(job.config));
   std::ranges::move(notes_on_rounds(job.config), std::back_inserter(notes));
   if (simulates) notes.push_back(note_on_simulation(job.config, run));
+  if (job.laboratory.link) notes.push_back(note_on_link(job.laboratory));
   if (run.messages.choice) notes.push_back(run.messages.choice->note);
   if (job.comm.size() == 1 && comm::launched_size() == 0 && !simulates &&
       synchronization.algorithm->exchanges())
@@ -165,6 +171,8 @@ void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_byt
     metrics::write_atomically(job.folder->file(kNetworkFile),
                               *setup::published_network(job.config).script);
   metrics::RunRecord record = setup::describe(job.config, run, job.comm);
+  if (job.laboratory.link) record.emulated_link = comm::text_of(*job.laboratory.link);
+  record.laboratory = job.laboratory.shaped;
   record.memory_estimate_bytes = memory_bytes;
   sink.write(record);
   for (const std::string& note : notes_on_start(job, run))

@@ -84,6 +84,7 @@ config::Facts command_facts(const TrainCommand& command) {
     plugins +=
         fmt::format("{}{} (hash {:016x})", plugins.empty() ? "" : ", ", plugin.name, plugin.hash);
   facts.push_back({"--plugin", plugins.empty() ? "not given" : plugins});
+  for (config::Fact& fact : laboratory_facts()) facts.push_back(std::move(fact));
   return facts;
 }
 
@@ -179,6 +180,7 @@ void open_folder(Job& job) {
   if (job.fault) job.fault->run_folder = job.path;
   comm.heartbeat("opening of the run folder");
   comm.agree_after([&] {
+    job.laboratory = read_laboratory(command.simulate > 0, comm);
     if (command.simulate > 0) setup::require_simulable(job.config, command.simulate, comm);
     if (comm.rank() == 0)
       job.folder = std::make_unique<RunFolder>(job.path, results_policy(command));
@@ -275,7 +277,8 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
           .fault = {},
           .path = {},
           .folder = {},
-          .resume = {}};
+          .resume = {},
+          .laboratory = {}};
   comm.set_timeout(job.config.synchronization.timeout_seconds);
   session.set_timeout(job.config.synchronization.timeout_seconds);
   job.fault = fault_from_environment(comm, message_faults);

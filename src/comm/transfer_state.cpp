@@ -166,7 +166,8 @@ void Transfers::State::add_request(const Fragment& fragment) {
 }
 
 bool Transfers::State::progress() {
-  if (requests.empty()) return false;
+  const bool released = !held.empty() && release_held();
+  if (requests.empty()) return released;
   finished.resize(requests.size());
   statuses.resize(requests.size());
   int n = 0;
@@ -175,7 +176,7 @@ bool Transfers::State::progress() {
                                 statuses.data());
   if (code == MPI_ERR_IN_STATUS) fail_finished(n);
   check(code, operation);
-  if (n <= 0) return false;
+  if (n <= 0) return released;
   for (int i = 0; i < n; ++i) {
     const Fragment fragment =
         fragments[static_cast<std::size_t>(finished[static_cast<std::size_t>(i)])];
@@ -258,7 +259,33 @@ void Transfers::State::close(std::uint32_t at, std::size_t checksum_bytes) {
   count.received_checksum_bytes += checksum_bytes;
   require_undamaged(origin(stream), stream.moved, stream.theirs, stream.checksum);
   stream.exchange->incoming[stream.index].bytes = stream.moved;
-  end(at);
+  if (delay) {
+    hold(at);
+  } else {
+    end(at);
+  }
+}
+
+void Transfers::State::hold(std::uint32_t at) {
+  const Exchange& exchange = *streams[at].exchange;
+  const Rank sender = exchange.incoming[streams[at].index].from;
+  const std::uint32_t channel = exchange.route.channel;
+  const std::chrono::duration<double> seconds(
+      seconds_held(*delay, sender, rank, channel, arrived[{channel, sender}]++));
+  const auto now = std::chrono::steady_clock::now();
+  held.push_back({at, now + std::chrono::ceil<std::chrono::steady_clock::duration>(seconds)});
+}
+
+bool Transfers::State::release_held() {
+  const auto now = std::chrono::steady_clock::now();
+  // A channel never has two messages of one sender here, since start() forbids a second exchange.
+  const auto due = std::stable_partition(held.begin(), held.end(),
+                                         [&](const Held& message) { return message.until > now; });
+  if (due == held.end()) return false;
+  for (auto message = due; message != held.end(); ++message) end(message->stream);
+  held.erase(due, held.end());
+  arm();
+  return true;
 }
 
 void Transfers::State::end(std::uint32_t at) {
@@ -323,6 +350,7 @@ void Transfers::State::abandon() noexcept {
   }
   requests.clear();
   fragments.clear();
+  held.clear();
   streams.clear();
   unused.clear();
   open.clear();

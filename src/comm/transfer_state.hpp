@@ -6,7 +6,9 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <chrono>
 #include <deque>
+#include <map>
 #include <vector>
 
 #include "comm/damage.hpp"
@@ -31,6 +33,12 @@ struct Fragment {
   std::uint32_t stream = 0;  // in the table of streams
   bool sending = false;
   bool is_checksum = false;
+};
+
+/// A message that is complete but must not count as received yet.
+struct Held {
+  std::uint32_t stream = 0;  // in the table of streams
+  std::chrono::steady_clock::time_point until;
 };
 
 struct Transfers::State {
@@ -58,6 +66,9 @@ struct Transfers::State {
   std::vector<std::coroutine_handle<>> ready;
   std::size_t next_ready = 0;
   SendHook* hook = nullptr;
+  std::optional<LinkDelay> delay;
+  std::vector<Held> held;
+  std::map<std::pair<std::uint32_t, Rank>, std::uint64_t> arrived;  // messages, by channel, sender
   std::deque<std::vector<std::byte>> replaced;  // by the hook; MPI may still read them
 
   State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks);
@@ -96,6 +107,11 @@ struct Transfers::State {
   /// Called when a message and its checksum have arrived; compares them.
   void close(std::uint32_t at, std::size_t checksum_bytes);
   void end(std::uint32_t at);
+
+  /// Keeps a message that has arrived until its time of `delay`.
+  void hold(std::uint32_t at);
+  /// Ends those whose time has come; true if there are any.
+  bool release_held();
   void finish(Exchange& exchange);
   void remove_finished();
 

@@ -20,6 +20,10 @@ void Transfers::set_fragment_rule(Rank peer, FragmentRule rule, bool within_host
 }
 
 void Transfers::set_send_hook(SendHook* hook) noexcept { state_->hook = hook; }
+void Transfers::set_link_delay(const std::optional<LinkDelay>& delay) {
+  state_->delay = delay;
+  if (delay && delay->rank && *delay->rank != state_->rank) state_->delay.reset();
+}
 void Transfers::set_watchdog(Watchdog& watchdog) { state_->watchdog = &watchdog; }
 void Transfers::start(Exchange& exchange) { state_->start(exchange); }
 bool Transfers::progress() { return state_->progress(); }

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/link_delay.hpp"
 #include "core/layout.hpp"
 
 namespace eqt::comm {
@@ -117,6 +118,12 @@ class Transfers {
 
   /// For tests only. Keeps the pointer; null (the default): messages stay as they are.
   void set_send_hook(SendHook* hook) noexcept;
+
+  /// For experiments: from now on a message that arrives counts as received only after its time of
+  /// `delay`. Other messages continue meanwhile. A message that is there before start() of its
+  /// exchange counts as arrived then, so a receiver that comes late waits longer than behind a real
+  /// link. Empty (the default): no message is held.
+  void set_link_delay(const std::optional<LinkDelay>& delay);
 
   /// Starts sending and receiving.
   /// @pre no unfinished exchange of the same channel has a peer in common with this one

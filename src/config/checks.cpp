@@ -11,6 +11,7 @@
 #include "codec/catalogue.hpp"
 #include "config/batch_checks.hpp"
 #include "config/build_topology.hpp"
+#include "config/emulation_checks.hpp"
 #include "config/feedback_checks.hpp"
 #include "config/gossip_checks.hpp"
 #include "config/keys_read.hpp"
@@ -317,6 +318,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_weighted(config, properties, origin);
   check_arrays(config, origin);
   check_emulation(config, properties, origin);
+  check_board_speed(config, origin);
   check_batches(config, properties, origin);
   check_selection(config, origin);
   check_groups(config, properties, origin);

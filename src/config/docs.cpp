@@ -80,6 +80,16 @@ OrderedJson parameter_group_schema() {
             {"frozen", {{"type", "boolean"}, {"default", false}}}}}};
 }
 
+OrderedJson board_change_schema() {
+  return {{"type", "object"},
+          {"additionalProperties", false},
+          {"required", {"step", "rank", "factor"}},
+          {"properties",
+           {{"step", {{"type", "integer"}, {"minimum", 1}}},
+            {"rank", {{"type", "integer"}, {"minimum", 0}}},
+            {"factor", {{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1000}}}}}};
+}
+
 void add_type(const Field& field, OrderedJson& schema) {
   OrderedJson number = {{"type", "number"}};
   add_range(field, number);
@@ -138,6 +148,10 @@ void add_type(const Field& field, OrderedJson& schema) {
       schema["type"] = "array";
       schema["items"] = parameter_group_schema();
       break;
+    case FieldType::board_changes:
+      schema["type"] = "array";
+      schema["items"] = board_change_schema();
+      break;
   }
 }
 
@@ -183,6 +197,7 @@ std::string type_word(const Field& field) {
     case FieldType::text_list:
       return "list of strings";
     case FieldType::parameter_groups:
+    case FieldType::board_changes:
       return "list of objects";
   }
   return "";

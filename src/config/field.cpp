@@ -102,6 +102,20 @@ bool is_parameter_group(const Json& value) {
   return true;
 }
 
+/// An object with these three members and nothing else.
+bool is_board_change(const Json& value) {
+  if (!value.is_object() || value.size() != 3) return false;
+  const auto whole = [&](const char* name, double min, double max) {
+    return value.contains(name) && value.at(name).is_number_integer() &&
+           value.at(name).get<double>() >= min && value.at(name).get<double>() <= max;
+  };
+  constexpr double kMostRanks = 65536, kMostFactor = 1000;
+  if (!whole("step", 1, kMany) || !whole("rank", 0, kMostRanks) || !value.contains("factor"))
+    return false;
+  const Json& factor = value.at("factor");
+  return factor.is_number() && factor.get<double>() > 0 && factor.get<double>() <= kMostFactor;
+}
+
 bool right_type(const KeyFacts& field, const Json& value) {
   switch (field.type) {
     case FieldType::text:
@@ -130,6 +144,8 @@ bool right_type(const KeyFacts& field, const Json& value) {
       return is_text_list(value);
     case FieldType::parameter_groups:
       return value.is_array() && std::all_of(value.begin(), value.end(), is_parameter_group);
+    case FieldType::board_changes:
+      return value.is_array() && std::all_of(value.begin(), value.end(), is_board_change);
   }
   return false;
 }
@@ -183,6 +199,12 @@ struct ToJson {
            {"frozen", group.frozen}});
     return groups;
   }
+  Json operator()(const BoardChanges* member) const {
+    Json changes = Json::array();
+    for (const BoardChange& change : *member)
+      changes.push_back({{"step", change.step}, {"rank", change.rank}, {"factor", change.factor}});
+    return changes;
+  }
 };
 
 /// Gives a member a value that check_value() passed.
@@ -235,6 +257,13 @@ struct FromJson {
       member->push_back(std::move(group));
     }
   }
+  void operator()(BoardChanges* member) const {
+    member->clear();
+    for (const Json& item : value)
+      member->push_back({.step = item.at("step").get<std::uint64_t>(),
+                         .rank = item.at("rank").get<std::uint64_t>(),
+                         .factor = item.at("factor").get<double>()});
+  }
 };
 
 }  // namespace
@@ -255,6 +284,7 @@ FieldType type_of(const Member& member) {
     FieldType operator()(BatchSizes*) const { return FieldType::batch_sizes; }
     FieldType operator()(std::vector<std::string>*) const { return FieldType::text_list; }
     FieldType operator()(ParameterGroups*) const { return FieldType::parameter_groups; }
+    FieldType operator()(BoardChanges*) const { return FieldType::board_changes; }
     FieldType operator()(const NamedMember&) const { return FieldType::text; }
   };
   return std::visit(Types{}, member);
@@ -302,6 +332,9 @@ std::string expectation(const KeyFacts& field) {
     case FieldType::parameter_groups:
       return "a list of objects like {\"names\": [\"fc.*\"], \"rate_factor\": 10, "
              "\"weight_decay\": 0, \"frozen\": false}, of which names and another one are needed";
+    case FieldType::board_changes:
+      return "a list of objects like {\"step\": 200, \"rank\": 0, \"factor\": 2} with steps from 1 "
+             "on and factors in (0, 1000]";
     case FieldType::text:
       break;
   }

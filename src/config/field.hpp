@@ -35,7 +35,8 @@ enum class FieldType {
   class_weights,
   batch_sizes,
   text_list,
-  parameter_groups
+  parameter_groups,
+  board_changes
 };
 
 /// The word for WeightRule::balanced.
@@ -70,10 +71,10 @@ struct NamedMember {
 };
 
 /// Where a config keeps a value.
-using Member =
-    std::variant<std::string*, bool*, int*, std::uint64_t*, double*, std::vector<double>*,
-                 std::optional<double>*, StepsOrQsr*, StepsOrAuto*, PerRank*, ClassWeights*,
-                 BatchSizes*, std::vector<std::string>*, ParameterGroups*, NamedMember>;
+using Member = std::variant<std::string*, bool*, int*, std::uint64_t*, double*,
+                            std::vector<double>*, std::optional<double>*, StepsOrQsr*, StepsOrAuto*,
+                            PerRank*, ClassWeights*, BatchSizes*, std::vector<std::string>*,
+                            ParameterGroups*, BoardChanges*, NamedMember>;
 
 namespace detail {
 

@@ -285,6 +285,23 @@ std::vector<Field> train_fields() {
           .in("seconds")
           .says("emulated boards: instead of running the network each rank waits this long per "
                 "step (a number, or one per rank) and draws its gradient; null = run the network"),
+      EQT_FIELD(train.emulate_jitter.cv, must_stay)
+          .from(0, 10)
+          .says("standard deviation of the time of a step, relative to its mean, of a lognormal "
+                "distribution (a number, or one per rank); null = 0"),
+      EQT_FIELD(train.emulate_jitter.stall_every, must_stay)
+          .from(0, kMany)
+          .in("steps")
+          .says("mean distance of stalls, which come at random (a number, or one per rank); null "
+                "or 0 = none"),
+      EQT_FIELD(train.emulate_jitter.stall_seconds, must_stay)
+          .from(0, 3600)
+          .in("seconds")
+          .says("length of a stall"),
+      EQT_FIELD(train.emulate_changes, must_stay)
+          .says("emulated boards that change their speed: objects with step, rank and factor; from "
+                "this step on, counted from 1, the rank's emulate_compute is multiplied by factor, "
+                "until its next change"),
   };
 }
 
@@ -527,6 +544,7 @@ const std::vector<Choice>& sections() {
       {"data.partition", "how the training set is divided"},
       {"task", "what is learnt"},
       {"train", "duration, batch size and evaluation"},
+      {"train.emulate_jitter", "steps of emulated boards that do not all take the same time"},
       {"optimizer", "the parameter update"},
       {"schedule", "the learning rate over time"},
       {"synchronization", "what ranks exchange and how"},

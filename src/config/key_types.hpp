@@ -33,6 +33,16 @@ using StepsOrAuto = StepsOr<kAuto>;
 /// Nothing, a number for all ranks, or one for each rank.
 using PerRank = std::variant<std::monostate, double, std::vector<double>>;
 
+/// The compute time of an emulated rank from a step on.
+struct BoardChange {
+  std::uint64_t step = 1;  // counted from 1
+  std::uint64_t rank = 0;
+  double factor = 1;
+
+  bool operator==(const BoardChange&) const = default;
+};
+using BoardChanges = std::vector<BoardChange>;
+
 /// Nothing, a list with a number for each class, or a rule that finds them.
 enum class WeightRule { balanced };
 using ClassWeights = std::variant<std::monostate, WeightRule, std::vector<double>>;

@@ -112,6 +112,14 @@ struct RunConfig {
     std::size_t accumulate = 1;        // batches per step
     std::uint64_t evaluate_every = 1;  // [epochs], 0 = only at the end
     PerRank emulate_compute;           // [seconds per step]; nothing = the network is run
+    struct EmulateJitter {
+      PerRank cv;                // coefficient of variation of a step's time; nothing = 0
+      PerRank stall_every;       // [steps]; nothing = 0 = no stalls
+      double stall_seconds = 0;  // of a stall
+
+      bool operator==(const EmulateJitter&) const = default;
+    } emulate_jitter;
+    BoardChanges emulate_changes;
     OnDivergence on_divergence = OnDivergence::stop;
     double rollback_factor = 0.5;      // of the learning rate
     std::uint64_t early_stopping = 0;  // [epochs] without a better evaluation; 0 = never

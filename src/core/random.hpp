@@ -26,6 +26,8 @@ enum class RandomPurpose : std::uint32_t {
   dropout = 0xF0000006u,         // values that training sets to 0; the block is the layer
   quality = 0xF0000007u,         // values on which a compressor's quality is measured
   length_buckets = 0xF0000008u,  // the order of batches of samples of about the same length
+  link = 0xF0000009u,            // how much later messages of an emulated link arrive
+  board_speed = 0xF000000Au,     // steps of emulated boards that take longer or shorter
 };
 
 struct RandomKey {

@@ -103,6 +103,8 @@ struct RunRecord {
   std::uint64_t memory_estimate_bytes = 0;  // of a rank at its peak, estimated before the start
   std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no samples/s in the progress
   std::optional<Int8Record> int8{};   // none: operands of other types
+  std::string emulated_link{};        // how long messages were held; "" = they were not
+  std::string laboratory{};           // the shaped links of scripts/netlab.sh; "" = outside of it
 };
 
 struct StepRecord {

@@ -108,10 +108,11 @@ class EmulatedReplica final : public Replica {
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override {
     const auto start = Clock::now();
-    const double step_seconds = seconds_of(batch.size());
+    const StepTime time = time_of_call();
+    const double step_seconds = seconds_of(batch.size()) * time.factor;
     draw_gradient();
     for (std::size_t i = ready_.size(); i-- > 0;) {
-      const std::chrono::duration<double> moment(ready_[i] * step_seconds);
+      const std::chrono::duration<double> moment(time.stall_seconds + ready_[i] * step_seconds);
       std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(moment));
       if (on_ready) on_ready(i);
     }
@@ -139,6 +140,14 @@ class EmulatedReplica final : public Replica {
     if (options_.batch_size == 0 || samples == 0) return options_.step_seconds;
     return options_.step_seconds * static_cast<double>(samples) /
            static_cast<double>(options_.batch_size);
+  }
+
+  /// A stall comes before the first batch of a step.
+  StepTime time_of_call() const {
+    StepTime time =
+        step_time(options_.speed, options_.seed, 1 + step_ / options_.batches, options_.rank);
+    if (step_ % options_.batches != 0) time.stall_seconds = 0;
+    return time;
   }
 
   void draw_gradient() {
@@ -230,10 +239,21 @@ std::vector<double> multiply_adds(const Layout& layout, int side) {
   return result;
 }
 
+double planned_seconds(const EmulationOptions& options, StepId steps) {
+  double sum = 0;
+  for (StepId step = 1; step <= steps; ++step) {
+    const StepTime time = step_time(options.speed, options.seed, step, options.rank);
+    sum += options.step_seconds * time.factor +
+           time.stall_seconds / static_cast<double>(options.batches);
+  }
+  return sum / static_cast<double>(std::max<StepId>(1, steps));
+}
+
 std::unique_ptr<Replica> make_emulated_replica(std::unique_ptr<Replica> network,
                                                const EmulationOptions& options) {
-  EQT_CHECK(options.step_seconds >= 0 && options.image_side > 0, "{} s, {} pixels",
-            options.step_seconds, options.image_side);
+  EQT_CHECK(options.step_seconds >= 0 && options.image_side > 0 && options.batches > 0,
+            "{} s, {} pixels, {} batches", options.step_seconds, options.image_side,
+            options.batches);
   return std::make_unique<EmulatedReplica>(std::move(network), options);
 }
 

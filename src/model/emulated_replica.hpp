@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/layout.hpp"
+#include "model/board_speed.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::model {
@@ -19,15 +20,20 @@ struct EmulationOptions {
   int image_side = 32;         // [pixels] of the images that the network would see
   std::uint64_t seed = 1;      // of the gradients
   Rank rank = 0;               // ranks draw independently
+  std::size_t batches = 1;     // calls of forward_backward in a step
+  BoardSpeed speed{};          // what changes the time of a step
 };
 
 /// A replica with `network`'s layout, parameters and gradient that never runs it: forward_backward
-/// looks only at the size of its batch, sleeps in proportion to it and leaves a drawn gradient, a pure function of (seed,
-/// calls so far, rank, slice, index). A third of the time passes before the first slice is ready;
-/// the rest is divided by multiply_adds(). The loss is NaN, since there is none; there are no
-/// buffers; evaluating, saving and loading are bugs.
+/// looks only at the size of its batch, sleeps in proportion to it, changed by `speed`, and leaves
+/// a drawn gradient, a pure function of (seed, calls so far, rank, slice, index). A third of the
+/// time passes before the first slice is ready; the rest is divided by multiply_adds(). The loss is
+/// NaN, since there is none; there are no buffers; evaluating, saving and loading are bugs.
 std::unique_ptr<Replica> make_emulated_replica(std::unique_ptr<Replica> network,
                                                const EmulationOptions& options);
+
+/// The mean time of a call of forward_backward in the first `steps` steps [seconds].
+double planned_seconds(const EmulationOptions& options, StepId steps);
 
 /// Multiply-adds of each slice for one image of `side` pixels: values times output positions, which
 /// follow from torchvision's names in ResNets, VGG and AlexNet. For other names: the number of

@@ -21,17 +21,37 @@
 namespace eqt::setup {
 namespace {
 
-/// This rank's seconds per step.
-double emulated_seconds(const config::PerRank& seconds, const comm::Communicator& comm) {
-  if (const double* const same = std::get_if<double>(&seconds)) return *same;
-  const auto& list = std::get<std::vector<double>>(seconds);
-  if (list.size() != static_cast<std::size_t>(comm.size())) {
+/// The rank's number; 0 if there is none.
+double of_rank(const config::PerRank& value, const char* key, Rank rank, int ranks) {
+  if (std::holds_alternative<std::monostate>(value)) return 0;
+  if (const double* const same = std::get_if<double>(&value)) return *same;
+  const auto& list = std::get<std::vector<double>>(value);
+  if (list.size() != static_cast<std::size_t>(ranks)) {
     fail(Kind::usage,
-         "train.emulate_compute: expected one number, or a list of {}, one per rank, found a list "
-         "of {}; start as many ranks as it has numbers",
-         comm.size(), list.size());
+         "{}: expected one number, or a list of {}, one per rank, found a list of {}; start as "
+         "many ranks as it has numbers",
+         key, ranks, list.size());
   }
-  return list[static_cast<std::size_t>(comm.rank())];
+  return list[static_cast<std::size_t>(rank)];
+}
+
+model::BoardSpeed board_speed(const config::RunConfig::Train& train, Rank rank, int ranks) {
+  const auto& jitter = train.emulate_jitter;
+  model::BoardSpeed speed{
+      .cv = of_rank(jitter.cv, "train.emulate_jitter.cv", rank, ranks),
+      .stall_every = of_rank(jitter.stall_every, "train.emulate_jitter.stall_every", rank, ranks),
+      .stall_seconds = jitter.stall_seconds,
+      .changes = {}};
+  for (const config::BoardChange& change : train.emulate_changes) {
+    if (change.rank >= static_cast<std::uint64_t>(ranks))
+      fail(Kind::usage,
+           "train.emulate_changes: expected ranks from 0 to {}, found {}; start more ranks or "
+           "correct it",
+           ranks - 1, change.rank);
+    if (change.rank == static_cast<std::uint64_t>(rank))
+      speed.changes.push_back({change.step, change.factor});
+  }
+  return speed;
 }
 
 /// A network of the user's own. LibTorch holds it in memory as well.
@@ -97,18 +117,24 @@ model::ModelOptions network_for(const config::RunConfig& config, const LearntDat
   return options;
 }
 
+model::EmulationOptions emulation_of(const config::RunConfig& config, Rank rank, int ranks) {
+  return {
+      .step_seconds = of_rank(config.train.emulate_compute, "train.emulate_compute", rank, ranks),
+      .batch_size = config.train.batch_size,
+      .seed = config.seed,
+      .rank = rank,
+      .batches = config.train.accumulate,
+      .speed = board_speed(config.train, rank, ranks)};
+}
+
 ModelParts build_emulated_model(const config::RunConfig& config, const comm::Communicator& comm) {
-  const double seconds = emulated_seconds(config.train.emulate_compute, comm);
+  model::EmulationOptions emulation = emulation_of(config, comm.rank(), comm.size());
   ModelParts parts;
   parts.threads = threads_for(config, comm);
   model::set_threads(1);
   const model::ModelOptions options = published_network(config);
-  parts.replica = model::make_emulated_replica(model::make_idle_replica(options),
-                                               {.step_seconds = seconds,
-                                                .batch_size = config.train.batch_size,
-                                                .image_side = model::images_of(options).height,
-                                                .seed = config.seed,
-                                                .rank = comm.rank()});
+  emulation.image_side = model::images_of(options).height;
+  parts.replica = model::make_emulated_replica(model::make_idle_replica(options), emulation);
   return parts;
 }
 

@@ -10,6 +10,7 @@
 
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
+#include "model/emulated_replica.hpp"
 #include "model/replica.hpp"
 #include "setup/build_data.hpp"
 
@@ -45,8 +46,12 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
 /// @throws Error{data} if that cannot be read
 model::ModelOptions published_network(const config::RunConfig& config, Rank rank = 0);
 
+/// The board that `rank` of `ranks` emulates.
+/// @throws Error{usage} for a list that is not one number per rank, or a change of no rank
+model::EmulationOptions emulation_of(const config::RunConfig& config, Rank rank, int ranks);
+
 /// A board that is not there: no data set, and the layout of the network as it was published.
-/// @throws Error{usage} for a list of seconds that is not one per rank
+/// @throws Error{usage} as emulation_of()
 ModelParts build_emulated_model(const config::RunConfig& config, const comm::Communicator& comm);
 
 }  // namespace eqt::setup

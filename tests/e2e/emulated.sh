@@ -50,6 +50,15 @@ expect_equal "$first" "$(summary parameter_hash)" "overlap off"
 board other-seed --set train.emulate_compute=0 --set seed=2 --set compressor.name=elastiquant
 expect_different "$first" "$(summary parameter_hash)" "another seed"
 
+# Steps of other lengths: the same gradients.
+board uneven-steps "${pick[@]}" --set 'train.emulate_jitter.cv=[0.5, 0, 0]' \
+  --set 'train.emulate_jitter.stall_every=[0, 0, 2]' --set train.emulate_jitter.stall_seconds=0.02
+expect_equal "$first" "$(summary parameter_hash)" "jitter and stalls"
+board slower "${pick[@]}" --set train.emulate_compute=0.02 \
+  --set 'train.emulate_changes=[{"step": 6, "rank": 1, "factor": 5}]'
+expect_equal "$first" "$(summary parameter_hash)" "a board that becomes slower"
+expect_number "$(summary epoch_seconds.compute)" ">=" 0.6 "5 steps of 0.02 s and 5 of 0.1 s"
+
 # Waiting for a slower board counts as waiting for the network, with and without overlap.
 for collective in dense mpi-allreduce; do
   board "waits-$collective" --set 'train.emulate_compute=[0, 0.05, 0.05]' --set compressor.name=none \
@@ -67,4 +76,10 @@ train 3 short "${emulated[@]}" --set 'train.emulate_compute=[0.1, 0.2]'
 expect_failure 2 'train\.emulate_compute.*3.*2' "a list of two for three ranks"
 train 3 endless --set train.steps=0 --set train.emulate_compute=0.1
 expect_failure 2 'train\.steps' "no number of steps"
+train 3 absent "${emulated[@]}" --set train.emulate_compute=0.1 \
+  --set 'train.emulate_changes=[{"step": 6, "rank": 3, "factor": 5}]'
+expect_failure 2 'train\.emulate_changes.*0 to 2.*3' "a change of a rank that is not there"
+train 3 jitter-of-two "${emulated[@]}" --set train.emulate_compute=0.1 \
+  --set 'train.emulate_jitter.cv=[0.1, 0.2]'
+expect_failure 2 'train\.emulate_jitter\.cv.*3.*2' "jitter of two for three ranks"
 finish

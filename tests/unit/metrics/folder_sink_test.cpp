@@ -127,6 +127,23 @@ TEST_CASE("the run record has the partition", "[metrics]") {
   CHECK(records[2].at("partition") == json{{"kind", "dirichlet"}, {"alpha", 2}});
 }
 
+TEST_CASE("the run record says that messages were held or links shaped, if they were",
+          "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path(), true);
+  RunRecord run = run_record();
+  sink->write(run);
+  run.emulated_link = "latency_ms=50";
+  run.laboratory = "hosts=2 \"x\"";
+  sink->write(run);
+  const auto records = records_in(folder.path());
+  REQUIRE(records.size() == 2);
+  CHECK_FALSE(records[0].contains("emulated_link"));
+  CHECK_FALSE(records[0].contains("laboratory"));
+  CHECK(records[1].at("emulated_link") == "latency_ms=50");
+  CHECK(records[1].at("laboratory") == "hosts=2 \"x\"");
+}
+
 TEST_CASE("the run record has what 8-bit operands use, if there are any", "[metrics]") {
   const TemporaryFolder folder;
   const auto sink = make_folder_sink(folder.path(), true);
