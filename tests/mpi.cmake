@@ -9,6 +9,7 @@ eqt_mpi_test(same_topology RANKS 1 2 3 4
 eqt_mpi_test(collective RANKS 1 2 3 4 LINK eqt_collective SOURCES mpi/collective_test.cpp)
 eqt_mpi_test(engine RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/engine_test.cpp)
 eqt_mpi_test(ef21 RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/ef21_test.cpp)
+eqt_mpi_test(timeline RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/timeline_test.cpp)
 eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)
 eqt_mpi_test(batch_balancer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/batch_balancer_test.cpp)
 eqt_mpi_test(local_sgd RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/local_sgd_test.cpp)

@@ -160,6 +160,9 @@ void add_report_options(CLI::App& app, report::Request& request) {
       ->expected(1)
       ->take_all()
       ->check(CLI::IsMember(report::table_names()));
+  app.add_option("--steps", request.steps,
+                 "Steps of the timeline of ranks, A:B [the last of those recorded]")
+      ->type_name("A:B");
   CLI::Option* json = app.add_flag("--json", request.json, "One JSON document on stdout");
   app.add_option("--format", request.format, "Format of the tables on stdout")
       ->capture_default_str()

@@ -242,6 +242,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
        .observer = observer.get(),
        .workers = run.data.simulation == nullptr ? nullptr : run.data.simulation->workers.get(),
        .balancer = run.balancer.get(),
+       .timeline = run.timeline.get(),
        .best_weights = job.path + "/" + kBestWeights},
       run.plan);
   metrics::Summary summary = trainer.run();

@@ -514,6 +514,12 @@ std::vector<Field> output_fields() {
           .from(0, kMany)
           .in("steps")
           .says("steps between dumps of rank 0's own gradient as a NumPy file; 0 = never"),
+      EQT_FIELD(output.timeline, may_change)
+          .from(0, 1000)
+          .in("steps")
+          .says("timeline.jsonl has what every rank did when in so many last steps of each epoch, "
+                "and "
+                "epoch records have the seconds of every rank; 0 = off"),
   };
 }
 

@@ -222,6 +222,7 @@ struct RunConfig {
     bool step_records = true;
     bool tensorboard = true;
     std::uint64_t dump_gradients = 0;  // steps; 0 = off
+    std::uint64_t timeline = 0;        // steps; 0 = off
 
     bool operator==(const Output&) const = default;
   } output;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// metrics.jsonl, decisions.jsonl and summary.json.
+// metrics.jsonl, decisions.jsonl, timeline.jsonl and summary.json.
 
 #include <unistd.h>
 
@@ -16,6 +16,7 @@
 #include "metrics/output_file.hpp"
 #include "metrics/record_json.hpp"
 #include "metrics/sink.hpp"
+#include "metrics/timeline.hpp"
 
 namespace eqt::metrics {
 namespace {
@@ -75,14 +76,17 @@ class FolderSink : public Sink {
   FolderSink(const std::string& folder, bool step_records, std::optional<StepId> goes_on_after)
       : summary_path_((fs::path(folder) / kSummary).string()),
         decisions_path_((fs::path(folder) / kDecisions).string()),
+        timeline_path_((fs::path(folder) / kTimeline).string()),
         step_records_(step_records),
         has_run_(goes_on_after && cut_records(prepare(folder), *goes_on_after)),
         records_(prepare(folder),
                  goes_on_after ? OutputFile::Begin::at_end : OutputFile::Begin::empty) {
-    if (!goes_on_after) {
-      remove_old(decisions_path_);
-    } else if (fs::exists(decisions_path_)) {
-      cut_records(decisions_path_, *goes_on_after);
+    for (const std::string& path : {decisions_path_, timeline_path_}) {
+      if (!goes_on_after) {
+        remove_old(path);
+      } else if (fs::exists(path)) {
+        cut_records(path, *goes_on_after);
+      }
     }
   }
 
@@ -99,6 +103,11 @@ class FolderSink : public Sink {
     if (!decisions_) decisions_.emplace(decisions_path_, OutputFile::Begin::at_end);
     decisions_->write(text_of(marked(json_of(record)), -1));
     decisions_->require_in_place();
+  }
+  void write(const TimelineRecord& record) override {
+    if (!timeline_) timeline_.emplace(timeline_path_, OutputFile::Begin::at_end);
+    timeline_->write(text_of(json_of(record), -1));
+    timeline_->require_in_place();
   }
   void write(const EpochRecord& record) override { append(json_of(record)); }
   void write(const Summary& summary) override {
@@ -120,12 +129,12 @@ class FolderSink : public Sink {
     records_.require_in_place();
   }
 
-  std::string summary_path_, decisions_path_;
+  std::string summary_path_, decisions_path_, timeline_path_;
   bool step_records_;
   bool has_run_;  // the run's record is in the file that is continued
   bool emulated_ = false, simulated_ = false;
   OutputFile records_;
-  std::optional<OutputFile> decisions_;  // nothing until the first one
+  std::optional<OutputFile> decisions_, timeline_;  // nothing until the first one
 };
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "metrics/timeline.hpp"
+
 namespace eqt::metrics {
 namespace {
 
@@ -20,6 +22,9 @@ constexpr int kSchema = 1;
 Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 
 Json number(const std::optional<double>& x) { return x ? number(*x) : Json(nullptr); }
+
+/// To the microsecond.
+double rounded_seconds(double seconds) { return std::round(1e6 * seconds) / 1e6; }
 
 Json json_of(const PhaseSeconds& s) {
   return {{"data", number(s.data)},     {"compute", number(s.compute)},
@@ -182,6 +187,15 @@ Json json_of(const DecisionRecord& r) {
           {"why", r.why}};
 }
 
+Json json_of(const TimelineRecord& r) {
+  Json spans = Json::array();
+  for (const TimelineSpan& span : r.spans)
+    spans.push_back(
+        Json::array({std::ranges::find(activities(), span.activity, &ActivityRow::value)->name,
+                     rounded_seconds(span.begin), rounded_seconds(span.end)}));
+  return {{"type", "timeline"}, {"step", r.step}, {"rank", r.rank}, {"spans", spans}};
+}
+
 Json json_of(const EpochRecord& r) {
   Json epoch = {
       {"type", "epoch"},
@@ -198,6 +212,11 @@ Json json_of(const EpochRecord& r) {
       {"quantization_variance", number(r.quantization_variance)},
       {"mean_quantization_variance", number(r.mean_quantization_variance)},
       {"replicas_identical", r.replicas_identical ? Json(*r.replicas_identical) : Json(nullptr)}};
+  if (!r.rank_seconds.empty()) {
+    Json ranks = Json::array();
+    for (const PhaseSeconds& seconds : r.rank_seconds) ranks.push_back(json_of(seconds));
+    epoch["rank_seconds"] = ranks;
+  }
   add(r.metrics, epoch);
   add(r.replicas, epoch);
   add_nodes(r.metrics, r.replicas, epoch);

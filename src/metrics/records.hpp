@@ -136,6 +136,29 @@ struct DecisionRecord {
   std::string why;             // one sentence
 };
 
+/// What a rank does in a span of time. The last two happen beside its own work, on a communication
+/// thread, or while it waits.
+enum class Activity {
+  data,      // waits for the loader
+  compute,   // forward and backward
+  wait,      // for messages, before it can go on
+  update,    // optimizer
+  messages,  // encodes, sends and decodes
+  transfer   // waits for messages
+};
+
+struct TimelineSpan {
+  Activity activity = Activity::compute;
+  double begin = 0, end = 0;  // [seconds] since rank 0's start
+};
+
+/// What a rank did in a step; a line of timeline.jsonl.
+struct TimelineRecord {
+  StepId step = 0;  // completed steps after it
+  Rank rank = 0;
+  std::vector<TimelineSpan> spans;
+};
+
 /// The progress of an evaluation, for the console.
 struct EvaluationProgress {
   std::uint64_t epoch = 0;              // from 1
@@ -214,8 +237,9 @@ struct EpochRecord {
   std::vector<MetricRecord> metrics{};  // of the task, the main one first; test_accuracy among them
   double images_per_second = 0;         // all ranks, training only
   PhaseSeconds seconds;                 // summed over the epoch, maximum over ranks
-  std::uint64_t sent_bytes = 0;         // of all ranks
-  std::uint64_t total_sent_bytes = 0;   // since the first step of the run; not part of the JSON
+  std::vector<PhaseSeconds> rank_seconds{};  // summed over the epoch, by rank; empty: not recorded
+  std::uint64_t sent_bytes = 0;              // of all ranks
+  std::uint64_t total_sent_bytes = 0;  // since the first step of the run; not part of the JSON
   double compression_ratio = 0;
   double bits_per_value = 0;
   // |decoded - exact|^2 / |exact|^2 of what a rank encoded of its own values.

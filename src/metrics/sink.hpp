@@ -23,6 +23,7 @@ class Sink {
   virtual void write(const StepRecord&) {}
   virtual void write(const NoteRecord&) {}
   virtual void write(const DecisionRecord&) {}
+  virtual void write(const TimelineRecord&) {}
   virtual void write(const EpochRecord&) {}
   virtual void write(const EvaluationProgress&) {}
   virtual void write(const HistogramRecord&) {}
@@ -33,9 +34,10 @@ class Sink {
 enum class ProgressStyle { automatic, bar, lines, off };  // automatic: bar on a terminal
 std::span<const Named<ProgressStyle>> names_of(ProgressStyle);
 
-/// metrics.jsonl, one flushed line per record, decisions.jsonl, if there are decisions, and
-/// summary.json, which is written under a temporary name and renamed. Step records only if
-/// requested. Makes the folder, and removes an earlier run's files of these names. Numbers that are not finite become null.
+/// metrics.jsonl, one flushed line per record, decisions.jsonl and timeline.jsonl, if there are
+/// records for them, and summary.json, which is written under a temporary name and renamed. Step
+/// records only if requested. Makes the folder, and removes an earlier run's files of these names.
+/// Numbers that are not finite become null.
 /// @param goes_on_after the step from which the run continues: records up to it stay, including the
 ///        run's record; later and incomplete ones are removed
 /// @throws Error{output}

@@ -75,8 +75,7 @@ double number_or_nan(Figure figure) {
   return figure.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
-metrics::PhaseSeconds seconds_of(const Members& record) {
-  const Members seconds = record.inside("seconds");
+metrics::PhaseSeconds phases_of(const Members& seconds) {
   metrics::PhaseSeconds phases;
   phases.data = number_or_nan(seconds.figure("data"));
   phases.compute = number_or_nan(seconds.figure("compute"));
@@ -86,6 +85,20 @@ metrics::PhaseSeconds seconds_of(const Members& record) {
   phases.update = number_or_nan(seconds.figure("update"));
   phases.total = number_or_nan(seconds.figure("total"));
   return phases;
+}
+
+metrics::PhaseSeconds seconds_of(const Members& record) {
+  return phases_of(record.inside("seconds"));
+}
+
+std::vector<metrics::PhaseSeconds> rank_seconds_of(const Members& record, const Run& run) {
+  const auto found = record.object().find("rank_seconds");
+  if (found == record.object().end() || found->is_null()) return {};
+  if (!found->is_array() || found->size() != static_cast<std::size_t>(run.ranks))
+    record.fail_member("rank_seconds", "a list of seconds for each rank");
+  std::vector<metrics::PhaseSeconds> all;
+  for (const Json& seconds : *found) all.push_back(phases_of(Members(seconds, record.place())));
+  return all;
 }
 
 Epoch epoch_of(const Members& record, const Run& run) {
@@ -105,6 +118,7 @@ Epoch epoch_of(const Members& record, const Run& run) {
   epoch.node_accuracy_min = record.figure("node_test_accuracy_min");
   epoch.consensus_distance = record.figure("consensus_distance");
   epoch.seconds = seconds_of(record);
+  epoch.rank_seconds = rank_seconds_of(record, run);
   epoch.sent_bytes = record.count("sent_bytes");
   return epoch;
 }
@@ -174,6 +188,8 @@ void read_run_record(const Members& record, const std::string& place, Run& run) 
   run.total_steps = record.count("total_steps");
   run.memory_estimate_bytes = record.count("memory_estimate_bytes");
   run.emulated = record.flag("emulated");
+  run.emulated_link = record.text("emulated_link");
+  run.laboratory = record.text("laboratory");
   run.simulated = record.flag("simulated");
   if (record.object().contains("int8")) {
     const Members int8 = record.inside("int8");
@@ -288,6 +304,18 @@ void read_recipe(const fs::path& folder, Run& run) {
     run.settings["link.rate"] = visible(scheme["link"].get<std::string>());
 }
 
+/// Runs on different links are not compared as if they were seeds.
+void note_link(Run& run) {
+  if (!run.emulated_link.empty()) {
+    run.settings["link.delay"] = run.emulated_link;
+    run.remarks.push_back(fmt::format(
+        "messages were held (EQT_LINK={}): seconds are no measurement of the real network",
+        run.emulated_link));
+  }
+  if (!run.laboratory.empty() && !run.settings.contains("link.rate"))
+    run.settings["link.shaped"] = run.laboratory;
+}
+
 }  // namespace
 
 std::string Run::setting(const std::string& key, const std::string& otherwise) const {
@@ -301,6 +329,7 @@ Run read_run(const std::string& folder) {
   const fs::path path(folder);
   Run run;
   run.folder = visible(folder);
+  run.path = folder;
   const std::string config = read_document(path / "config.json");
   if (!config.empty()) {
     const Json json = parse_document(config, visible((path / "config.json").string()));
@@ -312,6 +341,7 @@ Run read_run(const std::string& folder) {
   const std::string epochs = run.setting("train.epochs", "0");
   run.planned_epochs = std::strtoull(epochs.c_str(), nullptr, 10);
   read_recipe(path, run);
+  note_link(run);
   run.settings["ranks"] = fmt::format("{}", run.ranks);
   run.settings["simulated"] = run.simulated ? "simulated" : "by MPI";
   const std::string place = visible((path / "summary.json").string());

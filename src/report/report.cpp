@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -19,6 +20,7 @@
 #include "report/read_run.hpp"
 #include "report/report_json.hpp"
 #include "report/text.hpp"
+#include "report/timeline.hpp"
 
 namespace eqt::report {
 namespace {
@@ -73,6 +75,8 @@ Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
   page.results = {comparison_table(groups)};
   const Table significance = significance_table(groups);
   if (!significance.rows.empty()) page.results.push_back(significance);
+  if (Table waiting = waiting_table(runs); !waiting.rows.empty())
+    page.results.push_back(std::move(waiting));
   page.results.push_back(details_table(groups));
   page.published = published;
   page.background = {conditions_table(runs)};
@@ -108,11 +112,11 @@ std::string answer_of(const Page& page, const fs::path& out, std::size_t plots,
                             format.remark, visible(out.string()), plots);
 }
 
-std::string write_report(Page page, const std::vector<Group>& groups, const Request& request) {
+std::string write_report(Page page, const std::vector<Group>& groups, Drawings drawings,
+                         const Request& request) {
   const fs::path out = prepare_folder(request);
   for (const auto* tables : {&page.results, &page.published, &page.background})
     for (const Table& table : *tables) write_table(out, table);
-  const Drawings drawings = drawings_of(groups);
   Drawn drawn = draw_all(drawings.all, out.string());
   page.warnings.insert(page.warnings.end(), drawn.failed.begin(), drawn.failed.end());
   page.pictures = std::move(drawn.pictures);
@@ -134,6 +138,8 @@ std::vector<std::string> answer_formats() {
 }
 
 std::string make_report(const Request& request) {
+  std::optional<StepRange> steps;
+  if (!request.steps.empty()) steps = parse_steps(request.steps);
   std::vector<std::string> warnings;
   const std::vector<Run> runs = read_runs(request.folders, warnings);
   check_one_data_set(runs);
@@ -141,7 +147,9 @@ std::string make_report(const Request& request) {
   for (const std::string& warning : warnings_of(groups)) warnings.push_back(warning);
   const std::vector<Table> published = published_tables(request.tables, groups);
   const Page page = page_of(groups, runs, warnings, published);
-  return write_report(page, groups, request);
+  Drawings drawings = drawings_of(groups);
+  draw_timelines(runs, steps, drawings);
+  return write_report(page, groups, std::move(drawings), request);
 }
 
 }  // namespace eqt::report

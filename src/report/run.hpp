@@ -23,7 +23,8 @@ struct Epoch {
   Figure node_accuracy_mean, node_accuracy_min, consensus_distance;
   std::map<std::string, Figure> metrics;  // of the task, by name, without accuracy and loss
   metrics::PhaseSeconds seconds;          // summed over the epoch, maximum over ranks
-  std::uint64_t sent_bytes = 0;           // of all ranks
+  std::vector<metrics::PhaseSeconds> rank_seconds;  // by rank; empty: not recorded
+  std::uint64_t sent_bytes = 0;                     // of all ranks
 };
 
 /// The outcome of a run, from its summary, or so far, from its epochs.
@@ -43,6 +44,7 @@ struct Outcome {
 /// All texts have passed through visible(), see text.hpp.
 struct Run {
   std::string folder;  // as found
+  std::string path;    // the same, not visible(): for files only
   std::string name, version, host, torch, simd;
   std::string model, dataset, compressor, collective, algorithm;
   std::string seed;
@@ -55,8 +57,10 @@ struct Run {
   std::uint64_t memory_estimate_bytes = 0;  // of a rank, before the start
   std::optional<metrics::Int8Record> int8;
   bool finished = false;
-  bool emulated = false;   // ranks waited instead of computing
-  bool simulated = false;  // one process computed for all ranks
+  bool emulated = false;      // ranks waited instead of computing
+  bool simulated = false;     // one process computed for all ranks
+  std::string emulated_link;  // how long messages were held; "" = they were not
+  std::string laboratory;     // the shaped links that it ran on
   // The resolved config, as dotted keys and JSON values, and settings outside the config ("ranks").
   std::map<std::string, std::string> settings;
   std::vector<std::vector<std::uint64_t>> class_histogram;  // (ranks, classes) [samples]

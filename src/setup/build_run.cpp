@@ -217,6 +217,8 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
   comm.heartbeat("building of the synchronization");
   run->messages = build_messages(config, run->model.replica->layout(), run->model.threads,
                                  run->data.simulation != nullptr, comm);
+  if (config.output.timeline > 0)
+    run->timeline = std::make_unique<train::Timeline>(config.output.timeline);
   const SyncBase base = {.comm = comm,
                          .messages = run->messages,
                          .replica = *run->model.replica,
@@ -224,7 +226,8 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
                          .plan = run->plan,
                          .schedule = *run->update.schedule,
                          .simulation = run->data.simulation.get(),
-                         .communication_thread = communication_thread};
+                         .communication_thread = communication_thread,
+                         .timeline = run->timeline.get()};
   if (config.synchronization.algorithm->mixes) {
     run->sync = build_gossip_averaging(config, base);
     comm.agree_after([&] { run->update.optimizer = build_optimizer(config, *run); });

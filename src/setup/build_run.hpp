@@ -34,6 +34,7 @@ struct Run {
   DataParts data;
   MessageParts messages;
   std::unique_ptr<train::Divergence> divergence;
+  std::unique_ptr<train::Timeline> timeline;  // null: nothing is noted
   SyncParts sync;
   std::unique_ptr<train::BatchBalancer> balancer;  // null: batches of one size
   UpdateParts update;

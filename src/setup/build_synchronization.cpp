@@ -77,6 +77,7 @@ train::GradientAveragingOptions averaging_options(const config::RunConfig& confi
   options.adaptation = parts.adaptation.get();
   options.fault = base.plan.fault;
   options.divergence = &base.divergence;
+  options.timeline = base.timeline;
   options.lossy = !base.messages.compressor->properties().lossless;
   if (base.messages.compressor->properties().forgets_sent) {
     options.density = [density = config.compressor.density,
@@ -188,6 +189,7 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
        .lossy = !compressor.properties().lossless,
        .density = {},
        .fault = fault_in_round(config, base.plan),
+       .timeline = base.timeline,
        .adaptation = parts.adaptation.get()});
   if (!periodic) return parts;
   parts.synchronizer = train::make_periodic_gossip({.gossip = std::move(parts.synchronizer),

@@ -42,6 +42,7 @@ struct SyncBase {
   const optim::Schedule& schedule;
   Simulation* simulation = nullptr;   // null: every rank is a process
   bool communication_thread = false;  // whether MPI admits one
+  train::Timeline* timeline = nullptr;
 };
 
 /// Before anything is built.

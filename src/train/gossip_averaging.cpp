@@ -21,8 +21,9 @@ using pipeline::FusionBucket;
 class MixWork final : public pipeline::Work {
  public:
   /// @param buckets their number in the plan
-  MixWork(gossip::Mixer& mixer, Rank rank, std::size_t buckets, const std::optional<Fault>& fault)
-      : mixer_(mixer), rank_(rank), fault_(fault), errors_(buckets) {}
+  MixWork(gossip::Mixer& mixer, Rank rank, std::size_t buckets, const std::optional<Fault>& fault,
+          Timeline* timeline)
+      : spans(timeline), mixer_(mixer), rank_(rank), fault_(fault), errors_(buckets) {}
 
   /// @param background the job that this is part of, so that only waits of its owner count; null:
   /// all waits count
@@ -51,6 +52,7 @@ class MixWork final : public pipeline::Work {
     errors_.at(bucket.index) = result.message;
   }
   void waited(double seconds) override {
+    spans.waited(seconds);
     traffic.transfer_seconds += background_ != nullptr ? background_->exposed(seconds) : seconds;
   }
 
@@ -66,6 +68,7 @@ class MixWork final : public pipeline::Work {
   }
 
   Traffic traffic;
+  MessageSpans spans;
 
  private:
   struct Mix {
@@ -90,12 +93,13 @@ class GossipAveraging final : public Synchronizer {
         options_(options),
         edges_(parts.comm),
         engine_(parts.comm, parts.plan),
-        work_(parts.mixer, parts.comm.rank(), parts.plan.size(), options.fault) {
+        work_(parts.mixer, parts.comm.rank(), parts.plan.size(), options.fault, options.timeline) {
     const std::size_t count = p_.parameters.size();
     if (p_.direction != nullptr && !p_.direction->mixed().empty()) {
       EQT_CHECK(p_.direction_mixer != nullptr && !options.combine_first,
                 "{} mixes a buffer of its own", p_.direction->name());
-      direction_work_.emplace(*p_.direction_mixer, p_.comm.rank(), parts.plan.size(), std::nullopt);
+      direction_work_.emplace(*p_.direction_mixer, p_.comm.rank(), parts.plan.size(), std::nullopt,
+                              options.timeline);
     }
     if (p_.direction != nullptr || options.combine_first) before_ = FlatBuffer(count);
     if (!options.combine_first) return;
@@ -194,10 +198,16 @@ class GossipAveraging final : public Synchronizer {
     if (options_.density) context_.density = options_.density(epoch);
   }
 
+  void run(MixWork& work) {
+    work.spans.begin();
+    engine_.run(work);
+    work.spans.end();
+  }
+
   /// @param background the job that this is part of, or null
   void mix(std::span<float> values, BackgroundThread* background) {
     work_.prepare(context_, values, background);
-    engine_.run(work_);
+    run(work_);
   }
 
   void mix_parameters() {
@@ -220,7 +230,7 @@ class GossipAveraging final : public Synchronizer {
     second.measure = false;
     second.observer = nullptr;
     direction_work_->prepare(second, p_.direction->mixed(), nullptr);
-    engine_.run(*direction_work_);
+    run(*direction_work_);
   }
 
   /// Adds the update, which was computed from the model at the beginning of the step, to the mixed

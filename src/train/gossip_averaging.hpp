@@ -18,6 +18,7 @@
 #include "pipeline/plan.hpp"
 #include "train/fault.hpp"
 #include "train/synchronizer.hpp"
+#include "train/timeline.hpp"
 
 namespace eqt::train {
 
@@ -35,6 +36,7 @@ struct GossipAveragingOptions {
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
   std::optional<Fault> fault = {};  // happens when its bucket's mix begins
+  Timeline* timeline = nullptr;     // null: nothing is noted
   /// Adapts the compressor to the encoded values; null: no adaptation. Collective in the few steps
   /// that adapt.
   collective::Adaptation* adaptation = nullptr;

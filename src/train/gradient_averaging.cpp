@@ -47,7 +47,8 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
               .memory = memory,
               .adaptation = options.adaptation,
               .divergence = options.divergence}),
-        engine_(comm, plan_) {
+        engine_(comm, plan_),
+        spans_(options.timeline) {
     map_slices_to_buckets();
     if (options_.overlap) {
       background_.emplace([this] { run_engine(); }, [this] { give_up(); });
@@ -117,7 +118,9 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
 
   void run_engine() {
     prepare(context_, gradient_);
+    spans_.begin();
     engine_.run(*this);
+    spans_.end();
   }
 
   void give_up() {
@@ -136,8 +139,10 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   }
 
   void wait_ready(const FusionBucket& bucket) override {
+    const double begin = spans_.now();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stop_ || pending_[bucket.index] == 0; });
+    spans_.idled(begin);
     if (stop_) fail(Kind::bug, "the synchronization was given up because of another error");
   }
 
@@ -161,6 +166,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   }
 
   void waited(double seconds) override {
+    spans_.waited(seconds);
     traffic_.transfer_seconds += background_ ? background_->exposed(seconds) : seconds;
   }
 
@@ -189,6 +195,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   collective::MeanContext context_;
   OwnGradient own_;
   pipeline::Engine engine_;
+  MessageSpans spans_;
   Traffic traffic_;
   comm::ByteCount bytes_before_;
 

@@ -18,6 +18,7 @@
 #include "train/divergence.hpp"
 #include "train/fault.hpp"
 #include "train/synchronizer.hpp"
+#include "train/timeline.hpp"
 
 namespace eqt::train {
 
@@ -33,6 +34,7 @@ struct GradientAveragingOptions {
   collective::Adaptation* adaptation = nullptr;
   std::optional<Fault> fault = {};   // happens when its bucket's mean begins
   Divergence* divergence = nullptr;  // gets gradients that are not finite; null: they are errors
+  Timeline* timeline = nullptr;      // null: nothing is noted
 };
 
 /// Keeps references to all arguments. `memory` may be null.

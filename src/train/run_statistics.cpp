@@ -286,6 +286,7 @@ void RunStatistics::close_epoch(std::uint64_t epoch, StepId done, const Assessme
     record.test_loss = assessment.model->loss();
   }
   record.seconds = slowest(epoch_.seconds);
+  if (options_.by_rank) record.rank_seconds = of_ranks(epoch_.seconds);
   record.images_per_second = images_per_second(epoch_.steps, record.seconds.total);
   record.sent_bytes = static_cast<std::uint64_t>(epoch_.sent_bytes);
   record.total_sent_bytes = static_cast<std::uint64_t>(run_.sent_bytes + epoch_.sent_bytes);

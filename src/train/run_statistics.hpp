@@ -28,6 +28,7 @@ struct RunStatisticsOptions {
   int workers = 0;             // simulated by this process; 0: none
   bool synchronizes = true;    // ranks exchange the gradient in every step that skips nothing
   bool asynchronous = false;   // ranks take different numbers of steps
+  bool by_rank = false;        // epoch records have the seconds of every rank
   bool own_batches = false;    // ranks have batches of their own: StepRecord::samples is set
   model::Measures measures{};  // how good the network is
 };
@@ -109,6 +110,7 @@ class RunStatistics {
   void choose_flush_interval(double step_seconds);
   void count_other_bytes(metrics::Summary& summary);
   metrics::PhaseSeconds slowest(const metrics::PhaseSeconds& seconds);
+  std::vector<metrics::PhaseSeconds> of_ranks(const metrics::PhaseSeconds& seconds);
   metrics::BatchesRecord batches_of_ranks();
   std::optional<double> mean_variance(const Totals& totals);
   double images_per_second(StepId steps, double seconds) const;

@@ -134,6 +134,21 @@ void RunStatistics::visit_metrics(StateVisitor& visitor) {
   visit_nodes(visitor, "test metric of ranks", replicas_.node_test_metric);
 }
 
+/// The same on every rank.
+std::vector<metrics::PhaseSeconds> RunStatistics::of_ranks(const metrics::PhaseSeconds& s) {
+  const std::array<double, 7> mine = in_order(s);
+  std::vector<double> table(mine.size() * static_cast<std::size_t>(comm_.size()));
+  std::ranges::copy(mine, table.begin() + std::ssize(mine) * comm_.rank());
+  comm_.allreduce_sum(table);
+  std::vector<metrics::PhaseSeconds> all;
+  for (auto row = table.begin(); row != table.end(); row += std::ssize(mine)) {
+    std::array<double, 7> seconds{};
+    std::copy_n(row, seconds.size(), seconds.begin());
+    all.push_back(from_order(seconds));
+  }
+  return all;
+}
+
 metrics::PhaseSeconds RunStatistics::slowest(const metrics::PhaseSeconds& s) {
   std::array<double, 7> all = in_order(s);
   comm_.allreduce_max(all);

@@ -32,6 +32,7 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
                    .workers = parts.workers == nullptr ? 0 : parts.workers->count(),
                    .synchronizes = plan.synchronizes,
                    .asynchronous = plan.asynchronous,
+                   .by_rank = parts.timeline != nullptr && parts.workers == nullptr,
                    .own_batches = parts.balancer != nullptr,
                    .measures = plan.measures}),
       evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan), parts.workers,
@@ -124,7 +125,10 @@ void Trainer::train_until_pause() {
   } while (done_ < end && !p_.comm.knows_of_stop());
   p_.comm.end_heartbeat();
   const Stopwatch wait;
-  const SyncResult rest = p_.synchronizer.end_epoch();
+  const SyncResult rest = [&] {
+    const NotedSpan span(p_.timeline, metrics::Activity::wait);
+    return p_.synchronizer.end_epoch();
+  }();
   done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
   statistics_.note_wait(rest, wait.seconds());
   if (rest.note) p_.sink.write(metrics::NoteRecord{.step = done_, .text = *rest.note});
@@ -134,6 +138,7 @@ void Trainer::begin() {
   const bool may_go_back = p_.divergence != nullptr && p_.divergence->recovers();
   EQT_CHECK(!may_go_back || p_.checkpointer != nullptr, "a rollback without checkpoints");
   p_.comm.heartbeat("the state to begin with");
+  begin_timeline();
   if (!plan_.resumes) {
     share_initial_state();
     if (p_.balancer != nullptr) take_batches(0, 0);
@@ -253,23 +258,33 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   comm::Communicator& comm = p_.comm;
   comm.set_step(step.own);
   comm.heartbeat("loading of a batch");
+  if (p_.timeline != nullptr) p_.timeline->begin_step(step.own + 1);
   inject_fault(Fault::Phase::step, step.own);
 
   const bool observed = p_.workers == nullptr ? compute_gradient(step, total, record)
                                               : compute_worker_gradients(step, record);
   comm.heartbeat("synchronization", true);
-  SyncResult result = p_.synchronizer.finish();
+  SyncResult result = [&] {
+    const NotedSpan wait(p_.timeline, metrics::Activity::wait);
+    return p_.synchronizer.finish();
+  }();
 
   const Stopwatch update;
   comm.heartbeat("update");
   const auto rate =
       static_cast<float>(rate_factor_ * p_.schedule.rate(plan_.position(step.common)));
-  clip_gradient();
-  p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
-  if (p_.divergence != nullptr && p_.divergence->recovers()) require_finite_model(step.own);
+  {
+    const NotedSpan span(p_.timeline, metrics::Activity::update);
+    clip_gradient();
+    p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
+    if (p_.divergence != nullptr && p_.divergence->recovers()) require_finite_model(step.own);
+  }
   record.seconds.update = update.seconds();
   comm.heartbeat("synchronization", true);
-  result.add(p_.synchronizer.after_update(rate));
+  {
+    const NotedSpan wait(p_.timeline, metrics::Activity::wait);
+    result.add(p_.synchronizer.after_update(rate));
+  }
   if (average_) average_->update(p_.replica, step.own);
   comm.heartbeat("records of a step", true);
 
@@ -296,11 +311,15 @@ ObservedStep Trainer::observed_step(const StepNumbers& step) const {
 bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
                                metrics::StepRecord& record) {
   comm::Communicator& comm = p_.comm;
+  std::optional<NotedSpan> computing;  // of an earlier batch of the step
   const auto next_batch = [&]() -> const data::Batch& {
+    computing.reset();
     const Stopwatch wait;
+    const NotedSpan span(p_.timeline, metrics::Activity::data);
     const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
     record.seconds.data += wait.seconds();
     comm.heartbeat("forward and backward pass");
+    computing.emplace(p_.timeline, metrics::Activity::compute);
     return batch;
   };
   const double sum = accumulation_.run_first(next_batch);
@@ -311,8 +330,13 @@ bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
   const Stopwatch compute;
   comm.end_heartbeat();  // asynchronous ranks may wait for a partner here, which has its own
                          // deadline
-  p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
+  computing.reset();
+  {
+    const NotedSpan waiting(p_.timeline, metrics::Activity::wait);
+    p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
+  }
   comm.heartbeat("forward and backward pass");
+  computing.emplace(p_.timeline, metrics::Activity::compute);
   record.loss = accumulation_.run_last(sum, batch, [&](std::size_t slice) {
     if (observed) p_.observer->slice_ready(slice);
     p_.synchronizer.slice_ready(slice);
@@ -393,6 +417,7 @@ bool Trainer::finish_epoch() {
   if (plan_.replicas_equal) compare_replicas();
   p_.comm.heartbeat("records of an epoch", true);
   statistics_.close_epoch(plan_.epoch_of(done_ - 1) + 1, done_, assessment);
+  write_timeline();
   p_.comm.end_heartbeat();
   epoch_open_ = false;
   return true;

@@ -30,6 +30,7 @@
 #include "train/run_statistics.hpp"
 #include "train/selection.hpp"
 #include "train/synchronizer.hpp"
+#include "train/timeline.hpp"
 #include "train/weight_average.hpp"
 #include "train/workers.hpp"
 
@@ -52,6 +53,7 @@ struct Parts {
   // `batches` is null. Null: no simulation.
   Workers* workers = nullptr;
   BatchBalancer* balancer = nullptr;  // null: all ranks have batches of the same size
+  Timeline* timeline = nullptr;       // null: nothing is noted
   std::string best_weights = {};      // the file of the best evaluation's weights, of rank 0
 };
 
@@ -168,6 +170,11 @@ class Trainer {
   void balance(const metrics::StepRecord& record);
   StepId completed(const StepNumbers& step);
   bool finish_epoch();
+
+  // In trainer_timeline.cpp.
+  void begin_timeline();
+  void write_timeline();
+
   void run_final_rounds();
   std::uint64_t parameter_hash();
 

@@ -63,7 +63,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                    "warmup_epochs": 4, "clip_norm": 0, "skip_below": 1024, "granularity": "layer"},
     "checkpoint": {"every_epochs": 0, "every_steps": 0, "keep": 2, "best": false},
     "output": {"progress": "auto", "step_records": true, "tensorboard": true,
-               "dump_gradients": 0}})");
+               "timeline": 0, "dump_gradients": 0}})");
   CHECK(json::parse(resolved_json(parse("{}"))) == expected);
   CHECK(parse("{}") == RunConfig{});
 }

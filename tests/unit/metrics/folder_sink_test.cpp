@@ -127,6 +127,30 @@ TEST_CASE("the run record has the partition", "[metrics]") {
   CHECK(records[2].at("partition") == json{{"kind", "dirichlet"}, {"alpha", 2}});
 }
 
+TEST_CASE("timelines are lines of their own file, which a new run replaces", "[metrics]") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "timeline.jsonl";
+  const TimelineRecord record{
+      .step = 3, .rank = 1, .spans = {{Activity::compute, 0.5, 1.25}, {Activity::wait, 1.25, 2}}};
+  {
+    const auto sink = make_folder_sink(folder.path(), true);
+    sink->write(run_record());
+    CHECK_FALSE(fs::exists(path));
+    sink->write(record);
+    TimelineRecord later = record;
+    later.step = 5;
+    sink->write(later);
+  }
+  CHECK(json::parse(text_of(path).substr(0, text_of(path).find('\n'))) ==
+        json::parse(R"({"type": "timeline", "step": 3, "rank": 1,
+                        "spans": [["compute", 0.5, 1.25], ["wait", 1.25, 2.0]]})"));
+  make_folder_sink(folder.path(), true, 4);  // goes on after step 4
+  const std::string kept = text_of(path);
+  CHECK(std::ranges::count(kept, '\n') == 1);
+  make_folder_sink(folder.path(), true);
+  CHECK_FALSE(fs::exists(path));
+}
+
 TEST_CASE("the run record says that messages were held or links shaped, if they were",
           "[metrics]") {
   const TemporaryFolder folder;
