@@ -14,13 +14,14 @@ namespace eqt::codec {
 
 inline constexpr std::size_t kFrameHeaderBytes = 32;
 
-/// The one flag: the sender has chosen to send nothing, and no payload follows.
-inline constexpr std::uint8_t kNothingSent = 1;
+/// Flags: the sender has chosen to send nothing, and no payload follows; or some segments of a
+/// message, and the payload begins with a list of them.
+inline constexpr std::uint8_t kNothingSent = 1, kSomeSegments = 2;
 
 struct WireHeader {
   CodecId codec = CodecId::none;
   std::uint8_t format_version = 0;
-  std::uint8_t flags = 0;  // 0 or kNothingSent
+  std::uint8_t flags = 0;  // 0, or one of the above
   StepId step = 0;
   std::uint64_t count = 0;          // values in the message
   std::uint32_t slice = 0;          // index of the message in the step

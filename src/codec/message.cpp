@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/message.hpp"
 
+#include <algorithm>
+
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
 #include "codec/frame.hpp"
@@ -56,6 +58,26 @@ std::span<const std::byte> take_segment(const Segment& segment, std::span<const 
   return payload;
 }
 
+bool is_listed(std::span<const std::byte> list, std::size_t segment) {
+  return (std::to_integer<unsigned>(list[segment / 8]) >> segment % 8 & 1u) != 0;
+}
+
+/// Takes the list of segments off the front of `rest`.
+std::span<const std::byte> take_list(std::size_t segments, std::span<const std::byte>& rest) {
+  const std::size_t bytes = segment_list_bytes(segments);
+  if (rest.size() < bytes)
+    fail(Kind::wire, "message: expected a list of segments of {} bytes, found {}", bytes,
+         rest.size());
+  const auto list = rest.first(bytes);
+  rest = rest.subspan(bytes);
+  for (std::size_t i = segments; i < 8 * bytes; ++i)
+    if (is_listed(list, i))
+      fail(Kind::wire, "message: expected a list of {} segments, found segment {}", segments, i);
+  if (std::ranges::all_of(list, [](std::byte b) { return b == std::byte{}; }))
+    fail(Kind::wire, "message: expected a list of at least 1 segment, found 0");
+  return list;
+}
+
 /// Calls visit(segment, payload) for each segment of a checked frame.
 template <typename Visit>
 void for_each_segment(const Compressor& compressor, std::span<const Segment> segments,
@@ -81,7 +103,9 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
                            std::span<const float> values, const MessageContext& context,
                            Workspace& workspace, std::span<std::byte> frame) {
   MessageWriter writer(frame);
+  if (!context.present.empty()) writer.list(context.present);
   for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (!context.present.empty() && context.present[i] == 0) continue;
     const Segment& segment = segments[i];
     const auto own = values.subspan(segment.begin, segment.count);
     if (!segment.compressed) {
@@ -109,6 +133,19 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
 
 MessageWriter::MessageWriter(std::span<std::byte> frame) : frame_(frame), at_(kFrameHeaderBytes) {}
 
+void MessageWriter::list(std::span<const std::uint8_t> present) {
+  if (std::ranges::all_of(present, [](std::uint8_t p) { return p == 0; })) {
+    flags_ = kNothingSent;
+    return;
+  }
+  flags_ = kSomeSegments;
+  const auto bits = frame_.subspan(at_, segment_list_bytes(present.size()));
+  std::ranges::fill(bits, std::byte{});
+  for (std::size_t i = 0; i < present.size(); ++i)
+    if (present[i] != 0) bits[i / 8] |= std::byte{1} << i % 8;
+  at_ += bits.size();
+}
+
 std::span<std::byte> MessageWriter::space() const { return frame_.subspan(at_ + kLengthBytes); }
 
 void MessageWriter::wrote(std::size_t bytes) {
@@ -125,6 +162,7 @@ std::size_t MessageWriter::finish(const Compressor& compressor, std::span<const 
                                   StepId step, std::uint32_t index) {
   EQT_CHECK(at_ - kFrameHeaderBytes <= UINT32_MAX, "a message of {} bytes", at_);
   WireHeader header = expected_header(compressor, segments, step, index);
+  header.flags = flags_;
   header.payload_bytes = static_cast<std::uint32_t>(at_ - kFrameHeaderBytes);
   write_header(header, frame_);
   return at_;
@@ -152,6 +190,26 @@ void decode_message_add(const Compressor& compressor, std::span<const Segment> s
                      codec.decode_add(payload, scale, workspace,
                                       flat.subspan(segment.begin, segment.count));
                    });
+}
+
+void decode_listed_message_add(const Compressor& compressor, std::span<const Segment> segments,
+                               std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                               float scale, Workspace& workspace, std::span<float> flat) {
+  WireHeader expected = expected_header(compressor, segments, step, index);
+  const bool sent = frame.size() != kFrameHeaderBytes;
+  expected.flags = sent ? kSomeSegments : kNothingSent;
+  auto rest = open_frame(frame, expected);
+  if (!sent) return;
+  const auto list = take_list(segments.size(), rest);
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (!is_listed(list, i)) continue;
+    const Segment& segment = segments[i];
+    const Compressor& codec = segment.compressed ? compressor : raw_codec();
+    codec.decode_add(take_segment(segment, rest), scale, workspace,
+                     flat.subspan(segment.begin, segment.count));
+  }
+  if (!rest.empty())
+    fail(Kind::wire, "message: expected its end, found {} more bytes", rest.size());
 }
 
 void decode_messages_add(const Compressor& compressor, std::span<const Segment> segments,

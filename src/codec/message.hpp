@@ -3,7 +3,8 @@
 //
 // Layout: header (frame.hpp), then the segments in order. A compressed segment is its payload's
 // length (uint32) and the payload; a raw one is its values as float32. Both sides know the segments
-// from the plan, so nothing else is sent. See FORMAT.md.
+// from the plan, so nothing else is sent, unless a sender may leave segments out: then the list of
+// those that it sends comes first. See FORMAT.md.
 
 #pragma once
 
@@ -41,9 +42,15 @@ struct MessageContext {
   // Error feedback while encoding: compressed segments send values + residual, and the residual, a
   // flat buffer, keeps the error. Empty: no error feedback.
   std::span<float> residual = {};
+  // By segment: 0 = it is left out. Empty: no segment is, and the message has no list of them.
+  std::span<const std::uint8_t> present = {};
 };
 
-/// Upper bound of encode_message()'s result [bytes].
+/// Bytes of the list of the segments that are in a message.
+constexpr std::size_t segment_list_bytes(std::size_t segments) { return (segments + 7) / 8; }
+
+/// Upper bound of encode_message()'s result without MessageContext::present, which adds
+/// segment_list_bytes() [bytes].
 std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segment> segments);
 
 /// Encodes the segments of the flat buffer `values` into `frame`.
@@ -61,6 +68,9 @@ class MessageWriter {
  public:
   /// @pre frame has room for max_message_bytes() of the segments that follow
   explicit MessageWriter(std::span<std::byte> frame);
+  /// Writes the list of segments that are in the message, before them, if some may be left out.
+  /// @param present by segment; not empty
+  void list(std::span<const std::uint8_t> present);
   /// Where to write the next compressed segment's payload; its length is passed afterwards.
   std::span<std::byte> space() const;
   void wrote(std::size_t bytes);
@@ -73,6 +83,7 @@ class MessageWriter {
  private:
   std::span<std::byte> frame_;
   std::size_t at_;
+  std::uint8_t flags_ = 0;
 };
 
 /// Reads a message segment by segment.
@@ -95,6 +106,11 @@ class MessageReader {
 void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,
                         std::span<const std::byte> frame, StepId step, std::uint32_t index,
                         float scale, Workspace& workspace, std::span<float> flat);
+
+/// The same for a message whose sender may have left segments out; their values stay as they are.
+void decode_listed_message_add(const Compressor& compressor, std::span<const Segment> segments,
+                               std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                               float scale, Workspace& workspace, std::span<float> flat);
 
 /// decode_message_add() of several messages in order, with the same result. Some codecs do it in
 /// one pass over `flat`.

@@ -444,6 +444,15 @@ std::vector<Field> synchronization_fields() {
           .in("steps")
           .says("choco-sgd, quant-sgp: steps between exchanges of the public copies as float32; 0 "
                 "= never"),
+      EQT_FIELD(synchronization.event_threshold, must_stay)
+          .from(0, 1000)
+          .says("choco-sgd, quant-sgp: slices are sent whose distance from what neighbours know "
+                "exceeds so many of their typical movements in a round; 0 = all slices, always"),
+      EQT_FIELD(synchronization.event_silence, may_change)
+          .from(1, kMany)
+          .in("rounds")
+          .says("event_threshold: a slice is sent at least once in so many rounds; 1 = in every "
+                "one"),
       EQT_FIELD(synchronization.final_rounds, may_change)
           .from(0, kMany)
           .in("rounds")

@@ -89,6 +89,16 @@ void check_outer_step(const RunConfig& config, const std::string& origin) {
          origin, key);
 }
 
+void check_events(const RunConfig& config, const std::string& origin) {
+  const auto& s = config.synchronization;
+  if (s.event_threshold > 0 || s.event_silence == RunConfig::Synchronization{}.event_silence)
+    return;
+  fail(Kind::usage,
+       "{}: expected synchronization.event_threshold above 0 with synchronization.event_silence, "
+       "found 0; try 2",
+       origin);
+}
+
 void check_momentum(const RunConfig& config, const std::string& origin) {
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   const bool quasi_global = config.optimizer.momentum_kind == gossip::MomentumKind::quasi_global;
@@ -218,6 +228,7 @@ void check_gossip(const RunConfig& config, const codec::Properties& properties,
   check_keys(config, origin);
   check_quadratic_rule(config, origin);
   check_outer_step(config, origin);
+  check_events(config, origin);
   check_momentum(config, origin);
   if (algorithm.asynchronous) check_asynchronous(config, origin);
   if (config.synchronization.network_weights) check_network_weights(config, origin);

@@ -190,8 +190,10 @@ struct RunConfig {
     bool adaptive_step = false;      // AdaGossip
     bool network_weights = false;    // deep-squeeze: messages are the network's own 8-bit weights
     std::uint64_t resync_every = 0;  // [steps], 0 = never
-    std::uint64_t final_rounds = 0;  // of gossip alone after the last step
-    double timeout_seconds = 300;    // 0 = never
+    double event_threshold = 0;      // [typical movements], 0 = off
+    std::uint64_t event_silence = 100;  // [rounds]
+    std::uint64_t final_rounds = 0;     // of gossip alone after the last step
+    double timeout_seconds = 300;       // 0 = never
     struct Topology {
       eqt::topology::GraphKind kind = eqt::topology::GraphKind::ring;
       bool directed = false;

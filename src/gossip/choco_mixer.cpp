@@ -3,9 +3,9 @@
 //
 // m = frame bytes of d values, k out-neighbours.
 // Rounds   1; 2 in a step that exchanges the public copies
-// Sent     m * k bytes per rank; 4d * k more in such a step
+// Sent     m * k bytes per rank, with events less; 4d * k more in such a step
 // Decode   d * (in-neighbours + 1) values
-// State    xh, s: 2d floats; one more for AdaGossip
+// State    xh, s: 2d floats; one more for AdaGossip; one more for events, the last mixed model
 //
 // Source   A. Koloskova et al., ICML 2019, arXiv:1902.00340, algorithm 2, and ICLR 2020,
 //          arXiv:1907.09356, algorithm 2; AdaGossip: S. A. Aketi et al., 2024, arXiv:2404.05919,
@@ -25,6 +25,7 @@
 #include "core/flat_buffer.hpp"
 #include "gossip/algorithm.hpp"
 #include "gossip/consensus_step.hpp"
+#include "gossip/event_trigger.hpp"
 #include "gossip/neighbour_messages.hpp"
 
 namespace eqt::gossip {
@@ -60,7 +61,7 @@ class ChocoMixer final : public Mixer {
   ChocoMixer(const MixerParts& parts, std::size_t count, const MixerOptions& options)
       : options_(options),
         exact_(codec::make_compressor(codec::kNone)),
-        messages_(parts, name()),
+        messages_(parts, name(), options.events.threshold > 0),
         public_(count),
         sums_(count) {
     if (!parts.topology.is_static()) {
@@ -70,6 +71,7 @@ class ChocoMixer final : public Mixer {
            "deep-squeeze",
            parts.topology.name());
     }
+    if (options.events.threshold > 0) events_.emplace(parts.plan, count, options.events);
     if (options.adaptive_step) adaptive_.emplace(count, options.most_adaptive_step);
     if (options.resync_every > 0) {
       copies_.emplace(MixerParts{parts.comm, *exact_, parts.topology, parts.plan}, name());
@@ -82,12 +84,23 @@ class ChocoMixer final : public Mixer {
     visitor.values("public copy", public_.span(), Across::fresh);
     visitor.values("sums", sums_.span(), Across::fresh);
     if (adaptive_) visitor.values("squares", adaptive_->squares(), Across::mean);
+    if (events_) visit_in(visitor, "events", *events_);
   }
 
   void start(const MixContext& context, std::span<const float> model) override {
     std::ranges::copy(model, public_.span().begin());
     const float weights = per_damping(context, messages_.in_weight(context, context.damping));
     std::ranges::transform(model, sums_.span().begin(), [=](float x) { return weights * x; });
+    if (events_) events_->start(model);
+  }
+
+  void prepare(const MixContext&, std::span<const float> model) override {
+    if (events_) events_->choose(model, public_.span());
+  }
+
+  std::optional<SliceCounts> slice_counts() const override {
+    if (!events_) return {};
+    return events_->counts();
   }
 
   Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,
@@ -97,7 +110,7 @@ class ChocoMixer final : public Mixer {
     const auto sums = sums_.span().subspan(bucket.begin, bucket.count());
     std::vector<float>& scratch = scratch_.at(context.slot);
     difference(values, copy, scratch, result);
-    messages_.encode(bucket, context, scratch, result);
+    messages_.encode(bucket, context, scratch, result, {}, chosen(bucket));
     co_await messages_.exchange(bucket, context, "CHOCO: gossip of compressed differences");
     messages_.add_own(bucket, context, context.damping, copy, result);
     messages_.add_neighbours(bucket, context, context.damping, sums, result);
@@ -108,9 +121,16 @@ class ChocoMixer final : public Mixer {
       copies_->add_neighbours(bucket, renewed(context), 1, sums, result);
     }
     approach(bucket, context, copy, sums, scratch, values, result);
+    if (events_) events_->mixed(bucket, values);
   }
 
  private:
+  /// By segment; empty: all of them.
+  std::span<const std::uint8_t> chosen(const FusionBucket& bucket) const {
+    if (!events_) return {};
+    return events_->chosen(bucket);
+  }
+
   bool resyncs_after(StepId step) const {
     return options_.resync_every > 0 && (step + 1) % options_.resync_every == 0;
   }
@@ -158,6 +178,7 @@ class ChocoMixer final : public Mixer {
   std::optional<NeighbourMessages> copies_;  // of public copies, uncompressed
   FlatBuffer public_, sums_;                 // xh; s = sum_j W_ij xh_j
   std::optional<AdaptiveStep> adaptive_;
+  std::optional<EventTrigger> events_;
   std::array<std::vector<float>, pipeline::kMaxSlots> scratch_;
 };
 
@@ -169,8 +190,9 @@ std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t cou
 }
 
 namespace {
-constexpr std::string_view kChocoKeys[] = {"consensus_step", "order", "local_steps", "final_rounds",
-                                           "adaptive_step"};
+constexpr std::string_view kChocoKeys[] = {"consensus_step", "order",         "local_steps",
+                                           "final_rounds",   "adaptive_step", "event_threshold",
+                                           "event_silence"};
 }
 
 const AlgorithmRow kChocoSgd = {

@@ -55,6 +55,11 @@ struct MixResult {
   MessageError message;
 };
 
+/// Slices of a model that were sent in all rounds, and that were left out.
+struct SliceCounts {
+  std::uint64_t sent = 0, left_out = 0;
+};
+
 /// One kind of mixing, with its memory.
 ///
 /// If the columns of the step's mixing matrix W sum to 1, the mean of the values over ranks does
@@ -75,6 +80,10 @@ class Mixer {
   /// Called at its end.
   virtual void end() {}
 
+  /// Called right before the buckets of a step are mixed, on the thread that mixes them.
+  /// @param model what mix() will be given
+  virtual void prepare(const MixContext& /*context*/, std::span<const float> /*model*/) {}
+
   /// Mixes the bucket's part of the flat buffer `model` in place. Pauses while messages are
   /// exchanged, so that several buckets can be processed at the same time, each with its own slot.
   /// All arguments must exist until the task is done. Collective among neighbours.
@@ -83,6 +92,9 @@ class Mixer {
 
   /// How many buckets may be processed at the same time.
   virtual std::size_t slots() const noexcept { return pipeline::kMaxSlots; }
+
+  /// Of this rank, since the start; unset: all slices are always sent.
+  virtual std::optional<SliceCounts> slice_counts() const { return {}; }
 
   /// Visits public copies and errors. If the number of ranks changes, all ranks start() again with
   /// the same model.
@@ -97,6 +109,12 @@ struct MixerParts {
   std::span<const FusionBucket> plan;
 };
 
+/// Event-triggered gossip: slices that have not moved much are left out of messages.
+struct EventOptions {
+  double threshold = 0;         // kappa, in typical movements of a slice in a round; 0 = off
+  std::uint64_t silence = 100;  // a slice is sent at least once in so many rounds; 1: in every one
+};
+
 /// Options of mixers; each reads those that it has.
 struct MixerOptions {
   /// CHOCO: AdaGossip (Aketi et al. 2024): gamma is smaller for values with large corrections.
@@ -108,6 +126,7 @@ struct MixerOptions {
   /// CHOCO: steps between exchanges of the public copies as float32, from which the running sums
   /// are computed again, without accumulated rounding errors. 0 = never.
   StepId resync_every = 0;
+  EventOptions events = {};  // CHOCO
   /// DeepSqueeze, combine-then-adapt: the network whose own 8-bit weights are sent; null: none.
   WeightRounding* network = nullptr;
 };
@@ -126,7 +145,8 @@ std::unique_ptr<Mixer> make_plain_mixer(const MixerParts& parts, std::size_t cou
 /// CHOCO-Gossip (Koloskova et al., ICML 2019, algorithm 2 in its memory-efficient form): neighbours
 /// keep public copies of each other's models and send q = Q(x - xh), the compressed differences.
 ///   xh += q;  s += sum_j W_ij q_j;  x += gamma (s + (W_ii - 1) xh)
-/// With push-sum it is Quantized Push-sum's (Taheri et al., ICML 2020).
+/// With events, q_l = 0 for slices l that are not sent (EventTrigger). With push-sum it is Quantized
+/// Push-sum's (Taheri et al., ICML 2020).
 /// @throws Error{usage} unless the topology is static: s is a sum over fixed neighbours
 std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t count,
                                         const MixerOptions& options);

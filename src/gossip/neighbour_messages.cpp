@@ -37,16 +37,26 @@ std::uint64_t seed_of(const codec::Compressor& compressor, const MixContext& con
   return mix64(seed + context.step);
 }
 
+/// The bucket without the segments that are left out.
+FusionBucket only_present(const FusionBucket& bucket, std::span<const std::uint8_t> present) {
+  FusionBucket part = bucket;
+  part.segments.clear();
+  for (std::size_t i = 0; i < present.size(); ++i)
+    if (present[i] != 0) part.segments.push_back(bucket.segments[i]);
+  return part;
+}
+
 }  // namespace
 
-NeighbourMessages::NeighbourMessages(const MixerParts& parts, std::string_view name)
-    : parts_(parts), name_(name) {
+NeighbourMessages::NeighbourMessages(const MixerParts& parts, std::string_view name, bool lists)
+    : parts_(parts), name_(name), lists_(lists) {
   for (const FusionBucket& bucket : parts.plan) {
     EQT_CHECK(bucket.index == from_zero_.size(), "bucket {} at place {} of the plan", bucket.index,
               from_zero_.size());
     auto& own = from_zero_.emplace_back(bucket).segments;
     for (codec::Segment& segment : own) segment.begin -= bucket.begin;
-    most_bytes_ = std::max(most_bytes_, codec::max_message_bytes(parts.compressor, own));
+    const std::size_t list = lists ? codec::segment_list_bytes(own.size()) : 0;
+    most_bytes_ = std::max(most_bytes_, list + codec::max_message_bytes(parts.compressor, own));
   }
   const Rank me = parts.comm.rank();
   for (StepId step = 0; step < parts.topology.period(); ++step) {
@@ -81,11 +91,14 @@ double NeighbourMessages::in_weight(const MixContext& context, float scale) cons
 
 void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& context,
                                std::span<const float> values, MixResult& result,
-                               std::span<const std::optional<RoundedRows>> rounded) {
+                               std::span<const std::optional<RoundedRows>> rounded,
+                               std::span<const std::uint8_t> present) {
+  EQT_CHECK(present.empty() != lists_, "bucket {} with {} segments listed", bucket.index,
+            present.size());
   const Stopwatch encode;
   Slot& slot = slot_of(context);
   const auto segments = segments_of(bucket);
-  if (context.observer != nullptr) (*context.observer)(from_zero_.at(bucket.index), values);
+  if (context.observer != nullptr) observe(bucket, *context.observer, present, values);
   slot.scales.clear();
   // There is no common scale, because neighbours have different neighbours.
   if (parts_.compressor.properties().shared_scale) {
@@ -102,21 +115,49 @@ void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& con
                                            .density = context.density,
                                            .scales = slot.scales,
                                            .own_scales = slot.scales,
-                                           .rounded = rounded},
+                                           .rounded = rounded,
+                                           .present = present},
                                           workspace_, slot.mine);
   result.traffic.encode_seconds += encode.seconds();
   result.traffic.encoded_bytes += slot.mine_bytes;
   result.traffic.encoded_values += bucket.count();
-  if (context.measure) measure(bucket, context, values, slot, result);
+  if (context.measure) measure(bucket, context, values, present, slot, result);
+}
+
+void NeighbourMessages::observe(const FusionBucket& bucket, const Observer& observer,
+                                std::span<const std::uint8_t> present,
+                                std::span<const float> values) const {
+  const FusionBucket& whole = from_zero_.at(bucket.index);
+  if (lists_) {
+    observer(only_present(whole, present), values);
+  } else {
+    observer(whole, values);
+  }
 }
 
 void NeighbourMessages::measure(const FusionBucket& bucket, const MixContext& context,
-                                std::span<const float> values, Slot& slot, MixResult& result) {
+                                std::span<const float> values,
+                                std::span<const std::uint8_t> present, Slot& slot,
+                                MixResult& result) {
   slot.difference.assign(values.begin(), values.end());
+  const auto segments = segments_of(bucket);
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    if (present[i] != 0) continue;
+    const auto left_out = std::span(slot.difference).subspan(segments[i].begin, segments[i].count);
+    std::ranges::fill(left_out, 0.0f);
+  }
+  result.message.exact += square_norm(slot.difference);
   MixResult unused;
   add_own(bucket, context, -1, slot.difference, unused);
   result.message.error += square_norm(slot.difference);
-  result.message.exact += square_norm(values);
+}
+
+void NeighbourMessages::decode_add(const FusionBucket& bucket, const MixContext& context,
+                                   std::span<const std::byte> message, float scale,
+                                   std::span<float> values) {
+  const auto decode = lists_ ? codec::decode_listed_message_add : codec::decode_message_add;
+  decode(parts_.compressor, segments_of(bucket), message, context.step, index_of(bucket, context),
+         scale, workspace_, values);
 }
 
 comm::Transfers::Awaiter NeighbourMessages::exchange(const FusionBucket& bucket,
@@ -141,9 +182,7 @@ void NeighbourMessages::add_own(const FusionBucket& bucket, const MixContext& co
                                 std::span<float> values, MixResult& result) {
   const Stopwatch decode;
   Slot& slot = slot_of(context);
-  codec::decode_message_add(parts_.compressor, segments_of(bucket),
-                            std::span(slot.mine).first(slot.mine_bytes), context.step,
-                            index_of(bucket, context), scale, workspace_, values);
+  decode_add(bucket, context, std::span(slot.mine).first(slot.mine_bytes), scale, values);
   result.traffic.decode_seconds += decode.seconds();
 }
 
@@ -155,9 +194,8 @@ void NeighbourMessages::add_neighbours(const FusionBucket& bucket, const MixCont
   for (std::size_t i = 0; i < slot.incoming.size(); ++i) {
     const comm::Incoming& in = slot.incoming[i];
     try {
-      codec::decode_message_add(parts_.compressor, segments_of(bucket), in.buffer.first(in.bytes),
-                                context.step, index_of(bucket, context),
-                                weight_of(neighbours[i], scale), workspace_, values);
+      decode_add(bucket, context, in.buffer.first(in.bytes), weight_of(neighbours[i], scale),
+                 values);
     } catch (const Error& error) {
       pipeline::rethrow_refused(error, name_, context.step, in.from);
     }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -18,12 +19,15 @@ namespace eqt::gossip {
 /// received messages in the order of ranks. Values are those of a bucket, from 0.
 class NeighbourMessages {
  public:
-  NeighbourMessages(const MixerParts& parts, std::string_view name);
+  /// @param lists messages list their segments, of which some may be left out
+  NeighbourMessages(const MixerParts& parts, std::string_view name, bool lists = false);
 
   /// Encodes `values` (bucket.count()); the message stays in the slot.
   /// @param rounded  by segment, see codec::MessageContext
+  /// @param present  by segment, 0 = it is left out; empty unless messages list their segments
   void encode(const FusionBucket& bucket, const MixContext& context, std::span<const float> values,
-              MixResult& result, std::span<const std::optional<RoundedRows>> rounded = {});
+              MixResult& result, std::span<const std::optional<RoundedRows>> rounded = {},
+              std::span<const std::uint8_t> present = {});
   /// co_await it: sends the slot's message and receives those of the neighbours.
   comm::Transfers::Awaiter exchange(const FusionBucket& bucket, const MixContext& context,
                                     const char* operation);
@@ -58,8 +62,12 @@ class NeighbourMessages {
     return parts_.topology.at(context.step);
   }
   Slot& slot_of(const MixContext& context);
+  void observe(const FusionBucket& bucket, const Observer& observer,
+               std::span<const std::uint8_t> present, std::span<const float> values) const;
   void measure(const FusionBucket& bucket, const MixContext& context, std::span<const float> values,
-               Slot& slot, MixResult& result);
+               std::span<const std::uint8_t> present, Slot& slot, MixResult& result);
+  void decode_add(const FusionBucket& bucket, const MixContext& context,
+                  std::span<const std::byte> message, float scale, std::span<float> values);
   std::uint32_t index_of(const FusionBucket& bucket, const MixContext& context) const;
   std::span<const codec::Segment> segments_of(const FusionBucket& bucket) const {
     return from_zero_.at(bucket.index).segments;
@@ -67,6 +75,7 @@ class NeighbourMessages {
 
   MixerParts parts_;
   const std::string_view name_;
+  const bool lists_;
   std::vector<FusionBucket> from_zero_;  // the plan's; segments are relative to their bucket's
                                          // begin
   std::size_t most_bytes_ = 0, most_in_ = 0, most_out_ = 0;

@@ -109,6 +109,8 @@ std::unique_ptr<gossip::Mixer> make_mixer(const config::RunConfig& config,
       {.adaptive_step = config.synchronization.adaptive_step,
        .most_adaptive_step = gossip.most_adaptive_step,
        .resync_every = config.synchronization.resync_every,
+       .events = {.threshold = config.synchronization.event_threshold,
+                  .silence = config.synchronization.event_silence},
        .network = network});
 }
 

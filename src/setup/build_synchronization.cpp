@@ -171,7 +171,8 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
   const Gossip& gossip = *parts.gossip;
   if (gossip.pairs != nullptr) return build_asynchronous_gossip(config, base, std::move(parts));
   parts.adaptation = make_adaptation(config, base.comm, compressor);
-  const bool periodic = config.synchronization.local_steps.count > 1u;
+  const std::uint64_t local_steps = *config.synchronization.local_steps.count;
+  const bool periodic = local_steps > 1;
   parts.synchronizer = train::make_gossip_averaging(
       {.comm = base.comm,
        .mixer = *gossip.mixer,
@@ -190,13 +191,14 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
        .density = {},
        .fault = fault_in_round(config, base.plan),
        .timeline = base.timeline,
-       .adaptation = parts.adaptation.get()});
+       .adaptation = parts.adaptation.get(),
+       .total_steps = base.plan.total_steps / local_steps});
   if (!periodic) return parts;
   parts.synchronizer = train::make_periodic_gossip({.gossip = std::move(parts.synchronizer),
                                                     .direction = gossip.direction.get(),
                                                     .parameters = replica.parameters(),
                                                     .gradient = replica.gradient()},
-                                                   *config.synchronization.local_steps.count);
+                                                   local_steps);
   return parts;
 }
 

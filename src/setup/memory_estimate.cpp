@@ -92,6 +92,7 @@ std::uint64_t models_remembered(const config::RunConfig& config, int ranks,
   models += s.algorithm->models_remembered;
   if (s.delay.count != 0u) models += 2;
   if (s.outer.momentum != 0) models += 1;
+  if (s.event_threshold > 0) models += 1;
   if (s.order == gossip::Order::combine_then_adapt) models += 2;
   if (!s.algorithm->mixes) models += buffers_of_memory(config, ranks, compressor);
   return models;

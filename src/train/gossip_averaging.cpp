@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/gossip_averaging.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -151,6 +153,7 @@ class GossipAveraging final : public Synchronizer {
     edges_.close(result.traffic);
     const gossip::MessageError message = work_.message_error();
     if (message.exact > 0) result.quantization_variance = message.error / message.exact;
+    if (context_.step + 1 == options_.total_steps) note_slices(result);
     return result;
   }
 
@@ -189,6 +192,18 @@ class GossipAveraging final : public Synchronizer {
     result.traffic.transfer_seconds += transfer.seconds();
   }
 
+  /// Of all ranks.
+  void note_slices(SyncResult& result) {
+    const std::optional<gossip::SliceCounts> own = p_.mixer.slice_counts();
+    if (!own) return;
+    std::array<double, 2> counts = {static_cast<double>(own->sent),
+                                    static_cast<double>(own->left_out)};
+    p_.comm.allreduce_sum(counts);
+    result.add({.note = fmt::format("event-triggered gossip: {:.0f} of {:.0f} slices were sent, "
+                                    "{:.0f} were left out",
+                                    counts[0], counts[0] + counts[1], counts[1])});
+  }
+
   void set_context(StepId step, std::uint64_t epoch) {
     context_ = {.run_seed = options_.run_seed,
                 .step = step,
@@ -206,6 +221,7 @@ class GossipAveraging final : public Synchronizer {
 
   /// @param background the job that this is part of, or null
   void mix(std::span<float> values, BackgroundThread* background) {
+    p_.mixer.prepare(context_, values);
     work_.prepare(context_, values, background);
     run(work_);
   }

@@ -40,6 +40,9 @@ struct GossipAveragingOptions {
   /// Adapts the compressor to the encoded values; null: no adaptation. Collective in the few steps
   /// that adapt.
   collective::Adaptation* adaptation = nullptr;
+  /// Steps of the run: the last one's result notes how many slices were sent, if some may be left
+  /// out.
+  StepId total_steps = 0;
 };
 
 /// The parts of gossip; all must outlive the synchronizer.

@@ -19,10 +19,16 @@ refuse() {
 }
 
 refuse_config 'momentum 0 .*d2.*found 0\.9' "momentum with d2" --set=$S.algorithm=d2
+refuse_config 'event_threshold 2\.0 only .*choco-sgd.*quant-sgp.*found it with "deep-squeeze"' \
+  "events with deep-squeeze" --set=$S.algorithm=deep-squeeze --set=$S.event_threshold=2
+refuse_config 'event_threshold 2\.0 only .*found it with "ad-psgd"' "events in pairs" \
+  --set=$S.algorithm=ad-psgd --set=$S.event_threshold=2
 
-# Two that only the ranks together can find out: one from the graph, one from its file.
+# Some that only the ranks together can find out: from the graph, or from its file.
 refuse 3 'd2.*symmetric.*star' "d2 on a directed ring" --set=$S.algorithm=d2 \
   --set=optimizer.momentum=0 --set=$S.topology.directed=true
+refuse 3 'graph that does not change.*one-peer-exponential.*deep-squeeze' "events on a graph that changes" \
+  --set=$S.algorithm=choco-sgd --set=$S.event_threshold=2 --set=$S.topology.kind=one-peer-exponential
 echo '{"ranks": 3, "edges": [[0, 1, 0.75], [1, 2, 0.5]]}' >graph.json
 refuse 3 'graph\.json.*1\.25 for rank 1' "weights above 1" --set=$S.algorithm=sgp \
   --set=$S.topology.kind=graph "--set=$S.topology.file=$PWD/graph.json"
@@ -34,6 +40,12 @@ expect_code 0 "a large consensus step"
 note=$(grep '"type":"note"' "$RUN/metrics.jsonl" || true)
 [[ $note =~ consensus_step\ 1\ may\ not\ contract\ with\ topk.*auto.*take\ (0\.[0-9]+) ]] ||
   wrong "a large consensus step: no warning in \"$note\""
+
+# Slices that are left out: how many, in a note.
+train 2 events "${SMALL[@]}" --set=$S.algorithm=choco-sgd --set=$S.event_threshold=2
+expect_code 0 "events"
+grep '"type":"note"' "$RUN/metrics.jsonl" | grep -qE 'event-triggered gossip: [0-9]+ of [0-9]+ slices were sent, [0-9]+ were left out' ||
+  wrong "events: no note about the slices that were sent"
 
 # Rounds that do less than their keys promise: warnings, and the run continues.
 train 2 rounds "${SMALL[@]}" --set=$S.algorithm=local-sgd --set=$S.local_steps=qsr --set=$S.outer.momentum=0.9

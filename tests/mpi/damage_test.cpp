@@ -212,14 +212,16 @@ std::vector<Case> collectives() {
 }
 
 /// Two steps of gossip on a ring.
-Case gossip_by(const std::string& scheme, const MakeCompressor& make_compressor) {
+Case gossip_by(const std::string& scheme, const MakeCompressor& make_compressor,
+               const gossip::EventOptions& events = {}) {
   return {
-      .name = scheme, .work = [=](Communicator& comm) {
+      .name = events.threshold > 0 ? scheme + " with events" : scheme,
+      .work = [=](Communicator& comm) {
         const auto& compressor = kept(make_compressor());
         const auto& ring = kept(test::make(topology::GraphKind::ring, comm.size()));
         auto& rank = keep(std::make_shared<test::GossipRank>(
             comm, test::scheme_named(scheme), test::GossipSettings{.gamma = 0.02, .damping = 0.1},
-            ring, compressor, test_layout(), test::GossipSetup{}));
+            ring, compressor, test_layout(), test::GossipSetup{.mixer = {.events = events}}));
         for (int step = 0; step < 2; ++step) rank.mix();
       }};
 }
@@ -242,6 +244,7 @@ std::vector<Case> gossips() {
   return {gossip_by("d-psgd", none),
           gossip_by("sgp", none),
           gossip_by("choco-sgd", qsgd),
+          gossip_by("choco-sgd", qsgd, {.threshold = 1, .silence = 1}),
           gossip_by("quant-sgp", qsgd),
           gossip_by("deep-squeeze", qsgd),
           gossip_by("gradient-tracking", none),

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -122,44 +120,6 @@ double largest_difference(std::span<const double> a, std::span<const float> b) {
   return worst;
 }
 
-/// Saves all state, or restores it.
-class Copied final : public StateVisitor {
- public:
-  void values(std::string_view, std::span<float> values, Across) override { copy(values, floats_); }
-  void doubles(std::string_view, std::span<double> values, Across) override {
-    copy(values, doubles_);
-  }
-  void numbers(std::string_view, std::span<std::uint64_t> values, Across) override {
-    copy(values, numbers_);
-  }
-  void placed(std::string_view, std::span<float> values,
-              const std::function<std::vector<SliceRange>()>&) override {
-    copy(values, floats_);
-  }
-  bool restores() const noexcept override { return restores_; }
-  void enter(std::string_view) override {}
-  void leave() override {}
-  void restore_from_now() { restores_ = true; }
-
- private:
-  template <typename T>
-  void copy(std::span<T> values, std::deque<T>& kept) const {
-    for (T& value : values) {
-      if (restores_) {
-        value = kept.front();
-        kept.pop_front();
-      } else {
-        kept.push_back(value);
-      }
-    }
-  }
-
-  std::deque<float> floats_;
-  std::deque<double> doubles_;
-  std::deque<std::uint64_t> numbers_;
-  bool restores_ = false;
-};
-
 }  // namespace
 
 TEST_CASE("with gradients that stay, what EF21 applies becomes their mean", "[ef21]") {
@@ -244,7 +204,7 @@ TEST_CASE("EF21 that goes on from saved state ends with the same bits", "[ef21]"
     INFO(from.collective->name << " " << from.compressor);
     for (const float momentum : {1.0f, 0.3f}) {
       Averaging whole(comm, from, momentum);
-      Copied state;
+      test::CopiedState state;
       for (StepId step = 0; step < 3; ++step)
         (void)whole.step(step, gradient_of(comm.rank(), step));
       whole.visit_state(state);

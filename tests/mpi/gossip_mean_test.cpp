@@ -106,6 +106,55 @@ TEST_CASE("every mix preserves the mean over ranks", "[gossip]") {
   CHECK(combinations > 200);
 }
 
+TEST_CASE("every pattern of events preserves the mean over ranks", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  const Layout layout = gossip_layout();
+  const std::size_t count = total_count(layout);
+  const Quadratic loss = quadratic_of(count, static_cast<std::size_t>(comm.rank()));
+  const auto start = gaussian(count, {.run_seed = 31});
+  std::vector<double> patterns = {0, 0};  // rounds with and without all slices, over ranks
+  for (const NamedTopology& topology : all_topologies(comm.size())) {
+    for (const char* name : {"choco-sgd", "choco-sgd, combine first", "quant-sgp"}) {
+      GossipScheme scheme = scheme_named(name);
+      if (!fits(scheme, topology)) continue;
+      scheme.momentum = scheme.weight_decay = 0;
+      scheme.nesterov = false;
+      for (const char* compressor_name : {"none", "topk", "qsgd"}) {
+        const auto compressor = codec::make_compressor(compressor_name);
+        const auto plan = pipeline::plan_buckets(layout, *compressor, gossip_plan());
+        for (const double threshold : {0.3, 1.0, 2.0, 1000.0}) {
+          INFO(name << " on " << topology.name << " with " << compressor_name << ", threshold "
+                    << threshold);
+          GossipRank rank(
+              comm, scheme, usual_settings(scheme, *compressor, plan), *topology.made, *compressor,
+              layout,
+              {.plan = gossip_plan(), .mixer = {.events = {.threshold = threshold, .silence = 5}}});
+          std::ranges::copy(start, rank.parameters().begin());
+          rank.start();
+          auto before = sums_over_ranks(comm, rank);
+          for (std::size_t step = 0; step < 8; ++step) {
+            // Ranks move by different amounts, so that their events differ.
+            const auto turn = static_cast<std::size_t>(comm.rank()) + step;
+            rank.step(0.05f, [&](auto z, auto g) {
+              gradient_at(loss, z, g);
+              const float factor = turn % 3 == 0 ? 4.0f : 0.5f;
+              for (float& value : g) value *= factor;
+            });
+            auto after = sums_over_ranks(comm, rank);
+            CHECK(relative_drift(before, after, 0.05f, comm.size()) < 1e-6);
+            before = std::move(after);
+          }
+          const auto counts = rank.mixer().slice_counts().value();
+          patterns[0] += static_cast<double>(counts.sent);
+          patterns[1] += static_cast<double>(counts.left_out);
+        }
+      }
+    }
+  }
+  CHECK(patterns[0] > 100);
+  CHECK(patterns[1] > 100);
+}
+
 TEST_CASE("equal models stay equal for hundreds of mixes", "[gossip]") {
   comm::Communicator comm(session(), 30);
   const Layout layout = layout_of({{3, 3}});

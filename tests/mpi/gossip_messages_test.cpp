@@ -19,16 +19,18 @@ namespace {
 constexpr StepId kStep = 6;
 
 /// What rank 1 sends instead of its message.
-enum class Wrong { nothing, step, bucket, codec, byte, shorter, longer, scale };
+enum class Wrong { nothing, step, bucket, codec, byte, shorter, longer, scale, list };
 
 std::vector<std::byte> message_of(const codec::Compressor& compressor,
                                   const pipeline::FusionBucket& bucket, Wrong wrong,
-                                  std::uint32_t index) {
+                                  std::uint32_t index, bool lists) {
   auto segments = bucket.segments;
   for (codec::Segment& s : segments) s.begin -= bucket.begin;
   const auto fp16 = codec::make_compressor("fp16");
   const codec::Compressor& sender = wrong == Wrong::codec ? *fp16 : compressor;
-  std::vector<std::byte> frame(codec::max_message_bytes(sender, segments));
+  const std::size_t list = lists ? codec::segment_list_bytes(segments.size()) : 0;
+  const std::vector<std::uint8_t> all(segments.size(), 1);
+  std::vector<std::byte> frame(list + codec::max_message_bytes(sender, segments));
   Workspace workspace;
   const auto values = gaussian(bucket.count(), {.run_seed = 60});
   frame.resize(codec::encode_message(sender, segments, values,
@@ -37,12 +39,15 @@ std::vector<std::byte> message_of(const codec::Compressor& compressor,
                                       .rank = 1,
                                       .index = index + (wrong == Wrong::bucket ? 1 : 0),
                                       .density = {},
-                                      .scales = {}},
+                                      .scales = {},
+                                      .present = lists ? std::span(all) : std::span(all).first(0)},
                                      workspace, frame));
   if (wrong == Wrong::byte) frame[9] ^= std::byte{0x10};
-  // After header and length: the first bucket's norm. An infinite norm would destroy the model.
+  // After header, list and length: the first bucket's norm. An infinite norm would destroy the
+  // model.
   if (wrong == Wrong::scale)
-    for (std::size_t i = 36; i < 40; ++i) frame[i] = std::byte{0xFF};
+    for (std::size_t i = 36 + list; i < 40 + list; ++i) frame[i] = std::byte{0xFF};
+  if (wrong == Wrong::list) frame[32] = std::byte{lists ? 0x03u : 0xFFu};
   if (wrong == Wrong::shorter) frame.pop_back();
   if (wrong == Wrong::longer) frame.back() = frame.at(frame.size() - 2), frame.push_back({});
   return frame;
@@ -50,9 +55,10 @@ std::vector<std::byte> message_of(const codec::Compressor& compressor,
 
 /// Rank 1: receives rank 0's message and sends a wrong one in the first bucket.
 void answer(comm::Communicator& comm, const codec::Compressor& compressor,
-            const pipeline::FusionBucket& bucket, Wrong wrong, std::uint32_t index) {
-  const auto frame = message_of(compressor, bucket, wrong, index);
-  std::vector<std::byte> buffer(codec::max_message_bytes(compressor, bucket.segments));
+            const pipeline::FusionBucket& bucket, Wrong wrong, std::uint32_t index, bool lists) {
+  const auto frame = message_of(compressor, bucket, wrong, index, lists);
+  std::vector<std::byte> buffer(codec::segment_list_bytes(bucket.segments.size()) +
+                                codec::max_message_bytes(compressor, bucket.segments));
   const comm::Outgoing outgoing = {.to = 0, .bytes = frame};
   comm::Incoming incoming = {.from = 0, .buffer = buffer};
   comm::Exchange exchange{.outgoing = std::span(&outgoing, 1),
@@ -64,23 +70,25 @@ void answer(comm::Communicator& comm, const codec::Compressor& compressor,
 }
 
 /// The error of rank 0's mixer; "" if there is none.
-std::string refusal_of(comm::Communicator& comm, Mixing mixing, Wrong wrong) {
+std::string refusal_of(comm::Communicator& comm, Mixing mixing, Wrong wrong, bool lists = false) {
   const auto compressor = codec::make_compressor("qsgd", {.bucket_size = 512});
   const Layout layout = layout_of({{30, 40}});
   const auto plan = pipeline::plan_buckets(layout, *compressor, {.skip_below = 1});
   const auto ring = make(topology::GraphKind::ring, 2);
   std::string sentence;
-  if (comm.rank() == 1) answer(comm, *compressor, plan[0], wrong, 0);
+  if (comm.rank() == 1) answer(comm, *compressor, plan[0], wrong, 0, lists);
   if (comm.rank() == 0) {
     const gossip::MixerParts parts{comm, *compressor, *ring, plan};
+    const gossip::MixerOptions options = {.events = {.threshold = lists ? 2.0 : 0.0}};
     const auto mixer =
-        mixing == Mixing::choco     ? gossip::make_choco_mixer(parts, total_count(layout), {})
+        mixing == Mixing::choco     ? gossip::make_choco_mixer(parts, total_count(layout), options)
         : mixing == Mixing::squeeze ? gossip::make_squeeze_mixer(parts, total_count(layout))
                                     : gossip::make_plain_mixer(parts);
     std::vector<float> model = gaussian(total_count(layout), {.run_seed = 61});
     gossip::MixResult result;
     const gossip::MixContext context{.run_seed = 1, .step = kStep, .density = {}};
     try {
+      mixer->prepare(context, model);
       pipeline::complete(mixer->mix(plan[0], context, model, result), comm);
     } catch (const Error& error) {
       CHECK(error.kind() == Kind::wire);
@@ -108,6 +116,12 @@ TEST_CASE("a neighbour's wrong message is refused with its sender", "[gossip]") 
     }
     CHECK(says(refusal_of(comm, mixing, Wrong::step), "7"));
   }
+  CHECK(refusal_of(comm, Mixing::choco, Wrong::nothing, true).empty());
+  for (const Wrong wrong : {Wrong::step, Wrong::bucket, Wrong::codec, Wrong::byte, Wrong::shorter,
+                            Wrong::longer, Wrong::scale, Wrong::list}) {
+    INFO("with a list, wrong " << static_cast<int>(wrong));
+    CHECK(!refusal_of(comm, Mixing::choco, wrong, true).empty());
+  }
 }
 
 TEST_CASE("after the first steps no step of gossip allocates", "[gossip]") {
@@ -116,6 +130,7 @@ TEST_CASE("after the first steps no step of gossip allocates", "[gossip]") {
   const std::size_t count = total_count(layout);
   const Quadratic loss = quadratic_of(count, static_cast<std::size_t>(comm.rank()));
   const auto topologies = all_topologies(comm.size());
+  std::size_t turn = 0;
   for (const auto& [name, compressor] : all_compressors()) {
     for (const GossipScheme& scheme : all_schemes()) {
       for (const NamedTopology& topology : topologies) {
@@ -125,9 +140,12 @@ TEST_CASE("after the first steps no step of gossip allocates", "[gossip]") {
         const bool usual = name == "none" || name == "qsgd" || name == "topk";
         if (!looked_at || !fits(scheme, topology)) continue;
         if (!usual && (scheme.name != "choco-sgd" || topology.name != "ring")) continue;
-        GossipRank rank(
-            comm, scheme, {.gamma = 0.02, .damping = 0.1}, *topology.made, *compressor, layout,
-            {.plan = {.bucket_bytes = 20000}, .overlap = true, .mixer = {.resync_every = 3}});
+        const double events = ++turn % 2 == 0 && scheme.mixing == Mixing::choco ? 1 : 0;
+        GossipRank rank(comm, scheme, {.gamma = 0.02, .damping = 0.1}, *topology.made, *compressor,
+                        layout,
+                        {.plan = {.bucket_bytes = 20000},
+                         .overlap = true,
+                         .mixer = {.resync_every = 3, .events = {.threshold = events}}});
         std::size_t before = 0;
         for (StepId step = 0; step < 14; ++step) {
           if (step == 9) before = allocations();  // 8: what measuring needs

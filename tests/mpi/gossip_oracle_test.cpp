@@ -30,6 +30,13 @@ struct Case {
 // that is not the same shows at 1e-2.
 constexpr double kRounding = 5e-5;
 
+void check_counts(comm::Communicator& comm, const GossipRank& rank, std::uint64_t expected) {
+  const auto own = rank.mixer().slice_counts().value();
+  std::vector<double> sent = {static_cast<double>(own.sent)};
+  comm.allreduce_sum(sent);
+  CHECK(sent[0] == static_cast<double>(expected));
+}
+
 /// The largest distance of any rank's model from the oracle's in any step.
 double distance_with_seed(comm::Communicator& comm, const Case& the, const GossipSetup& setup,
                           std::uint64_t local_steps, std::uint64_t seed) {
@@ -41,6 +48,8 @@ double distance_with_seed(comm::Communicator& comm, const Case& the, const Gossi
   if (the.compressor.properties().lossless) settings.gamma = 0.75;
   settings.local_steps = local_steps;
   settings.seed = seed;
+  settings.kappa = setup.mixer.events.threshold;
+  settings.silence = setup.mixer.events.silence;
 
   std::vector<Quadratic> losses;
   for (int r = 0; r < comm.size(); ++r)
@@ -50,6 +59,7 @@ double distance_with_seed(comm::Communicator& comm, const Case& the, const Gossi
                       {start.begin(), start.end()});
   GossipRank rank(comm, the.scheme, settings, the.topology, the.compressor, layout, setup);
   std::copy(start.begin(), start.end(), rank.parameters().begin());
+  if (settings.kappa > 0) oracle.start(), rank.start();
 
   const auto me = static_cast<std::size_t>(comm.rank());
   double most = 0;
@@ -64,6 +74,7 @@ double distance_with_seed(comm::Communicator& comm, const Case& the, const Gossi
   }
   std::vector<double> all = {most};
   comm.allreduce_max(all);
+  if (settings.kappa > 0) check_counts(comm, rank, oracle.tensors_sent());
   return all[0];
 }
 
@@ -131,6 +142,34 @@ TEST_CASE("every algorithm that mixes only in some steps follows its equations",
       }
     }
   }
+}
+
+TEST_CASE("gossip that leaves slices out follows its equations", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  const auto compressors = all_compressors();
+  std::size_t turn = 0;
+  for (const GossipScheme& scheme : all_schemes()) {
+    if (scheme.mixing != Mixing::choco) continue;
+    for (const NamedTopology& topology : all_topologies(comm.size())) {
+      if (!fits(scheme, topology)) continue;
+      for (const auto& [name, compressor] : compressors) {
+        if (!is_shown(name)) continue;
+        ++turn;
+        const double threshold = turn % 3 == 0 ? 0.9 : 2;
+        const std::uint64_t silence = turn % 4 == 0 ? 2 : 100, local_steps = 1 + turn % 5 / 4;
+        INFO(scheme.name << " on " << topology.name << " with " << name << ", threshold "
+                         << threshold << ", silence " << silence << ", local steps "
+                         << local_steps);
+        CHECK(distance_from_oracle(
+                  comm, {scheme, *topology.made, *compressor},
+                  {.plan = gossip_plan(),
+                   .overlap = turn % 2 == 0,
+                   .mixer = {.events = {.threshold = threshold, .silence = silence}}},
+                  local_steps) < kRounding);
+      }
+    }
+  }
+  CHECK(turn >= 60);
 }
 
 TEST_CASE("renewed public copies change nothing but rounding", "[gossip]") {

@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,6 +38,9 @@ struct GossipSettings {
   double gamma = 1;
   double damping = 1;
   std::uint64_t local_steps = 1;  // the last of which mixes
+  // Events: threshold in typical movements, 0 = off; most rounds without a tensor.
+  double kappa = 0;
+  std::uint64_t silence = 100;
 };
 
 /// By node.
@@ -61,14 +66,18 @@ class GossipOracle {
         g_before_(zeros()),
         z_before_(zeros()),
         y_(zeros()),
-        model_memory_{zeros(), zeros()},
-        y_memory_{zeros(), zeros()} {}
+        model_memory_{zeros(), zeros(), zeros(), per_tensor(0.0), per_tensor(std::uint64_t{0})},
+        y_memory_{zeros(), zeros(), zeros(), per_tensor(0.0), per_tensor(std::uint64_t{0})} {}
 
   /// The models z, by node.
   const Vectors& models() const { return z_; }
   /// Replaces the models.
   void set_models(const Vectors& models) { x_ = z_ = models; }
+  /// All nodes know each other's models.
+  void start() { model_memory_.copies = model_memory_.last = x_; }
   const std::vector<double>& weights() const { return w_; }
+  /// Tensors that all nodes sent in all rounds, if events choose them.
+  std::uint64_t tensors_sent() const { return model_memory_.sent; }
 
   /// @param gradient (node, model) -> gradient of the node's loss there
   template <typename Gradient>
@@ -107,7 +116,45 @@ class GossipOracle {
   /// The memory of mixing one buffer: CHOCO's public copies, DeepSqueeze's errors.
   struct Memory {
     Vectors copies, errors;
+    // Events: the models after the last round; by node and tensor, D and the rounds of silence.
+    Vectors last, typical;
+    std::vector<std::vector<std::uint64_t>> quiet;
+    std::uint64_t sent = 0;
   };
+
+  template <typename Value>
+  std::vector<std::vector<Value>> per_tensor(Value value) const {
+    return {n_, std::vector<Value>(layout_.size(), value)};
+  }
+
+  /// SPARQ-SGD's event for a tensor, with kappa^2 D as its threshold.
+  bool event(std::size_t node, std::size_t tensor, const Vectors& x, Memory& memory) const {
+    const TensorSlice& slice = layout_[tensor];
+    double moved = 0, apart = 0;
+    for (std::size_t k = slice.offset; k < slice.offset + slice.count; ++k) {
+      moved += std::pow(x[node][k] - memory.last[node][k], 2);
+      apart += std::pow(x[node][k] - memory.copies[node][k], 2);
+    }
+    double& typical = memory.typical[node][tensor];
+    std::uint64_t& quiet = memory.quiet[node][tensor];
+    typical = typical == 0 ? moved : 0.9 * typical + 0.1 * moved;
+    ++quiet;
+    if (apart <= settings_.kappa * settings_.kappa * typical && quiet < settings_.silence)
+      return false;
+    quiet = 0;
+    ++memory.sent;
+    return true;
+  }
+
+  /// q_l = 0 for tensors without an event.
+  void leave_out(std::size_t node, const Vectors& x, Memory& memory, std::vector<double>& q) const {
+    if (settings_.kappa == 0 || scheme_.mixing != Mixing::choco) return;
+    for (std::size_t t = 0; t < layout_.size(); ++t) {
+      if (event(node, t, x, memory)) continue;
+      const auto begin = q.begin() + static_cast<std::ptrdiff_t>(layout_[t].offset);
+      std::fill_n(begin, layout_[t].count, 0.0);
+    }
+  }
 
   StepId round() const { return step_ / settings_.local_steps; }
   Vectors zeros() const { return Vectors(n_, std::vector<double>(total_count(layout_))); }
@@ -180,6 +227,7 @@ class GossipOracle {
         if (scheme_.mixing == Mixing::squeeze) v[k] += memory.errors[i][k];
       }
       q[i] = message(i, part, v);
+      leave_out(i, x, memory, q[i]);
       if (scheme_.mixing == Mixing::plain) continue;
       for (std::size_t k = 0; k < v.size(); ++k) {
         q[i][k] *= settings_.damping;
@@ -188,6 +236,7 @@ class GossipOracle {
       }
     }
     approach(x, scheme_.mixing == Mixing::choco ? memory.copies : q);
+    memory.last = x;
   }
 
   void mix_weights() {

@@ -22,6 +22,7 @@ struct GossipSetup {
   pipeline::PlanOptions plan = {};
   bool overlap = false;
   gossip::MixerOptions mixer = {};
+  StepId total_steps = 0;  // the last one's result has a note
 };
 
 /// Damping, and the gamma that a run without synchronization.consensus_step would take.
@@ -80,7 +81,8 @@ class GossipRank {
                                       .combine_first = scheme.combine_first,
                                       .overlap = setup.overlap,
                                       .lossy = !compressor.properties().lossless,
-                                      .density = {}});
+                                      .density = {},
+                                      .total_steps = setup.total_steps});
     if (!periodic) return;
     synchronizer_ = train::make_periodic_gossip({.gossip = std::move(synchronizer_),
                                                  .direction = direction_.get(),
@@ -93,6 +95,7 @@ class GossipRank {
   /// After a step: the direction that it took.
   std::span<const float> direction() const { return gradient_; }
   gossip::Mixer& mixer() { return *mixer_; }
+  const gossip::Mixer& mixer() const { return *mixer_; }
   gossip::Direction* own_direction() { return direction_.get(); }
   double weight() const { return push_sum_ ? push_sum_->weight() : 1; }
   std::span<const double> weights() const { return push_sum_->weights(); }
@@ -100,17 +103,24 @@ class GossipRank {
   /// Declares, before the first step, that all ranks have the same parameters.
   void start() { synchronizer_->start(); }
 
+  void visit_state(StateVisitor& visitor) {
+    visitor.values("parameters", parameters_, Across::mean);
+    visitor.number("step", step_, Across::same);
+    optimizer_->visit_state(visitor, Across::mean);
+    synchronizer_->visit_state(visitor);
+  }
+
   /// @param gradient (model, out)
   template <typename Gradient>
-  void step(float rate, Gradient&& gradient) {
+  train::SyncResult step(float rate, Gradient&& gradient) {
     comm_.set_step(step_);
     synchronizer_->begin(step_, 0);
     gradient(std::span<const float>(parameters_), std::span<float>(gradient_));
     for (std::size_t s = layout_.size(); s-- > 0;) synchronizer_->slice_ready(s);
     (void)synchronizer_->finish();
     optimizer_->step(parameters_, gradient_, rate);
-    (void)synchronizer_->after_update(rate);
     ++step_;
+    return synchronizer_->after_update(rate);
   }
   /// A step that only mixes.
   void mix() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <span>
 #include <string>
@@ -74,6 +75,44 @@ void copy_numbers(Part& from, Part& to) {
   Target target(saved);
   to.visit_state(target);
 }
+
+/// Saves all state, or restores it.
+class CopiedState final : public StateVisitor {
+ public:
+  void values(std::string_view, std::span<float> values, Across) override { copy(values, floats_); }
+  void doubles(std::string_view, std::span<double> values, Across) override {
+    copy(values, doubles_);
+  }
+  void numbers(std::string_view, std::span<std::uint64_t> values, Across) override {
+    copy(values, numbers_);
+  }
+  void placed(std::string_view, std::span<float> values,
+              const std::function<std::vector<SliceRange>()>&) override {
+    copy(values, floats_);
+  }
+  bool restores() const noexcept override { return restores_; }
+  void enter(std::string_view) override {}
+  void leave() override {}
+  void restore_from_now() { restores_ = true; }
+
+ private:
+  template <typename T>
+  void copy(std::span<T> values, std::deque<T>& kept) const {
+    for (T& value : values) {
+      if (restores_) {
+        value = kept.front();
+        kept.pop_front();
+      } else {
+        kept.push_back(value);
+      }
+    }
+  }
+
+  std::deque<float> floats_;
+  std::deque<double> doubles_;
+  std::deque<std::uint64_t> numbers_;
+  bool restores_ = false;
+};
 
 /// All float values of a part, in the order of its visit.
 template <typename Part, typename... Arguments>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/message.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "codec/catalogue.hpp"
@@ -49,7 +51,106 @@ std::vector<std::byte> message_of(const Compressor& codec, std::span<const float
   return frame;
 }
 
+/// A message that leaves out the segments whose `present` is 0.
+std::vector<std::byte> listed_message_of(const Compressor& codec, std::span<const float> values,
+                                         const std::vector<std::uint8_t>& present) {
+  Workspace workspace;
+  std::vector<std::byte> frame(segment_list_bytes(kSegments.size()) +
+                               max_message_bytes(codec, kSegments));
+  frame.resize(encode_message(codec, kSegments, values,
+                              {.run_seed = 1,
+                               .step = 9,
+                               .rank = 2,
+                               .index = 4,
+                               .density = {},
+                               .scales = {},
+                               .present = present},
+                              workspace, frame));
+  return frame;
+}
+
+/// The refusal of a message whose segments may be left out.
+std::string listed_refusal(const Compressor& codec, std::span<const std::byte> frame) {
+  Workspace workspace;
+  std::vector<float> decoded(kCount);
+  try {
+    decode_listed_message_add(codec, kSegments, frame, 9, 4, 1.0f, workspace, decoded);
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::wire);
+    return error.what();
+  }
+  return {};
+}
+
 }  // namespace
+
+TEST_CASE("segments that are left out keep their values, others arrive as in a whole message",
+          "[message]") {
+  const auto values = test::gaussian(kCount, {.run_seed = 2});
+  Workspace workspace;
+  for (const auto& codec : all_codecs()) {
+    std::vector<float> whole(kCount);
+    const auto complete = message_of(*codec, values);
+    decode_message_add(*codec, kSegments, complete, 9, 4, 1.0f, workspace, whole);
+    for (unsigned pattern = 0; pattern < 8; ++pattern) {
+      std::vector<std::uint8_t> present;
+      for (unsigned i = 0; i < 3; ++i)
+        present.push_back(static_cast<std::uint8_t>(pattern >> i & 1u));
+      const auto frame = listed_message_of(*codec, values, present);
+      std::vector<float> decoded(kCount);
+      decode_listed_message_add(*codec, kSegments, frame, 9, 4, 1.0f, workspace, decoded);
+      for (std::size_t i = 0; i < 3; ++i) {
+        const Segment& segment = kSegments[i];
+        const auto part = std::span(decoded).subspan(segment.begin, segment.count);
+        if (present[i] != 0) {
+          CHECK(std::ranges::equal(part, std::span(whole).subspan(segment.begin, segment.count)));
+        } else {
+          CHECK(std::ranges::all_of(part, [](float v) { return v == 0; }));
+        }
+      }
+      // The list is one byte, after the header, with the first segment in its lowest bit.
+      if (pattern == 0) CHECK(frame.size() == kFrameHeaderBytes);
+      if (pattern != 0) CHECK(frame.at(kFrameHeaderBytes) == std::byte(pattern));
+      if (pattern == 7) CHECK(frame.size() == complete.size() + 1);
+      CHECK(frame.at(7) == std::byte(pattern == 0 ? 1 : 2));
+    }
+  }
+}
+
+TEST_CASE("a message whose list of segments is wrong is refused", "[message]") {
+  const auto values = test::gaussian(kCount, {.run_seed = 2});
+  Workspace workspace;
+  for (const auto& codec : all_codecs()) {
+    const auto good = listed_message_of(*codec, values, {1, 1, 0});
+    CHECK(listed_refusal(*codec, good).empty());
+    CHECK_FALSE(listed_refusal(*codec, message_of(*codec, values)).empty());  // without a list
+    std::vector<float> decoded(kCount);
+    CHECK_THROWS_AS(decode_message_add(*codec, kSegments, good, 9, 4, 1.0f, workspace, decoded),
+                    Error);
+    for (std::size_t cut = 0; cut < good.size(); ++cut) {
+      if (cut > kFrameHeaderBytes + 1 && cut % 37 != 0 && cut + 3 < good.size()) continue;
+      // With the header's length right and wrong.
+      std::vector<std::byte> shorter(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(cut));
+      CHECK_FALSE(listed_refusal(*codec, shorter).empty());
+      if (cut < kFrameHeaderBytes) continue;
+      const auto left = static_cast<std::uint32_t>(cut - kFrameHeaderBytes);
+      std::memcpy(shorter.data() + 28, &left, sizeof(left));
+      CHECK_FALSE(listed_refusal(*codec, shorter).empty());
+    }
+    for (const int list : {0, 1, 2, 7, 8, 0x83, 0xFF}) {
+      INFO("list " << list);
+      auto bad = good;
+      bad[kFrameHeaderBytes] = std::byte(list);
+      CHECK_FALSE(listed_refusal(*codec, bad).empty());
+    }
+    auto flagged = good;
+    flagged[7] = std::byte{1};
+    CHECK_FALSE(listed_refusal(*codec, flagged).empty());
+    auto nothing = listed_message_of(*codec, values, {0, 0, 0});
+    nothing[7] = std::byte{2};
+    CHECK_FALSE(listed_refusal(*codec, nothing).empty());
+  }
+}
 
 TEST_CASE("raw segments are decoded bit for bit, compressed ones as by their codec", "[message]") {
   const auto values = test::gaussian(kCount, {.run_seed = 2});

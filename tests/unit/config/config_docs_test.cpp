@@ -64,6 +64,8 @@ std::vector<std::string> companions(const std::string& key) {
     return {algorithm + "local-sgd", "synchronization.local_steps=2"};
   if (key == "synchronization.ef21_momentum")
     return {"compressor.name=topk", "synchronization.error_feedback=ef21"};
+  if (key.starts_with("synchronization.event_"))
+    return {algorithm + "choco-sgd", "synchronization.event_threshold=2"};
   if (key == "synchronization.final_rounds") return {algorithm + "d-psgd"};
   const auto& pictures = eqt::data::sets::folder.keys;
   if (key.starts_with("data.") && std::ranges::count(pictures, key.substr(5)) > 0)

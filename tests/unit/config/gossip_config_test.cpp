@@ -77,6 +77,24 @@ TEST_CASE("momentum needs an algorithm that keeps it", "[config]") {
     CHECK_NOTHROW(parse("{}", {algorithm(name), kQuasiGlobal}));
 }
 
+TEST_CASE("slices are left out of differences from public copies only", "[config]") {
+  for (const std::string name : {"choco-sgd", "quant-sgp"}) {
+    CHECK_NOTHROW(parse("{}", {algorithm(name), "synchronization.event_threshold=2",
+                               "synchronization.event_silence=10"}));
+    refuse({algorithm(name), "synchronization.event_silence=10"},
+           "event_threshold above 0 .*event_silence.*found 0");
+    refuse({algorithm(name), "synchronization.event_threshold=1001"}, "event_threshold .*1001");
+    refuse({algorithm(name), "synchronization.event_threshold=-1"}, "event_threshold .*-1");
+    refuse(
+        {algorithm(name), "synchronization.event_threshold=2", "synchronization.event_silence=0"},
+        "event_silence .*0");
+  }
+  for (const std::string name :
+       {"allreduce", "d-psgd", "sgp", "deep-squeeze", "sparse-push", "ad-psgd", "local-sgd"})
+    refuse({algorithm(name), "synchronization.event_threshold=2"},
+           "event_threshold 2\\.0 only .*\"choco-sgd\", \"quant-sgp\", found it with \"" + name);
+}
+
 TEST_CASE("lazy gradients need plain descent on a rank's own samples", "[config]") {
   const std::string laq = algorithm("laq");
   CHECK_NOTHROW(parse("{}", {laq, kPlain}));

@@ -51,6 +51,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                         "laq_silence": 100, "consensus_step": "auto",
                         "order": "adapt-then-combine", "adaptive_step": false,
                         "network_weights": false, "resync_every": 0,
+                        "event_threshold": 0, "event_silence": 100,
                         "final_rounds": 0,
                         "timeout_seconds": 300,
                         "topology": {"kind": "ring", "directed": false, "weights": "auto", "rows": 0,
