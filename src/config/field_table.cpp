@@ -399,7 +399,8 @@ std::vector<Field> synchronization_fields() {
       EQT_FIELD(synchronization.delay, must_stay)
           .from(0, kMany)
           .in("steps")
-          .says("local-sgd: steps that ranks take while the messages of a round are under way; "
+          .says("local-sgd, d-psgd, choco-sgd: steps that ranks take while the messages of a round "
+                "are under way; "
                 "\"auto\" = until the next round ends"),
       EQT_FIELD(synchronization.outer.learning_rate, must_stay)
           .within({0, 10, true, false})

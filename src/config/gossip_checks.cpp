@@ -69,6 +69,16 @@ void check_outer_step(const RunConfig& config, const std::string& origin) {
          "{}: expected synchronization.delay of at most the steps per round, which are {}, found "
          "{}; try \"{}\"",
          origin, least, *s.delay.count, kAuto);
+  if (s.algorithm->mixes && s.delay.count != 0u && s.order != gossip::Order::adapt_then_combine)
+    fail(Kind::usage,
+         "{}: expected synchronization.order \"{}\" with synchronization.delay, which itself lets "
+         "ranks train while messages are under way, found \"{}\"; leave it out",
+         origin, name_of(gossip::Order::adapt_then_combine), name_of(s.order));
+  if (s.adaptive_step && s.delay.count != 0u)
+    fail(Kind::usage,
+         "{}: expected synchronization.adaptive_step false with synchronization.delay, whose steps "
+         "must be small, found true; leave one of them out",
+         origin);
   if (s.outer.nesterov && s.outer.momentum == 0)
     fail(Kind::usage,
          "{}: expected synchronization.outer.momentum above 0 with synchronization.outer.nesterov, "

@@ -173,7 +173,7 @@ struct RunConfig {
     std::uint64_t local_steps_base = 2;       // qsr: the least
     std::uint64_t local_steps_most = 1000;    // qsr
     std::optional<double> local_steps_alpha;  // qsr; "auto" = unset
-    StepsOrAuto delay = {0};                  // local-sgd: steps until an average is applied
+    StepsOrAuto delay = {0};                  // local-sgd, gossip: steps until a round is applied
     struct Outer {
       double learning_rate = 1, momentum = 0;
       bool nesterov = false;

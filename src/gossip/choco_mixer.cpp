@@ -192,8 +192,11 @@ std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t cou
 namespace {
 constexpr std::string_view kChocoKeys[] = {"consensus_step", "order",         "local_steps",
                                            "final_rounds",   "adaptive_step", "event_threshold",
-                                           "event_silence"};
-}
+                                           "event_silence",  "delay"};
+constexpr std::string_view kQuantSgpKeys[] = {"consensus_step", "order",         "local_steps",
+                                              "final_rounds",   "adaptive_step", "event_threshold",
+                                              "event_silence"};
+}  // namespace
 
 const AlgorithmRow kChocoSgd = {
     .name = "choco-sgd",
@@ -210,7 +213,7 @@ const AlgorithmRow kChocoSgd = {
 
 const AlgorithmRow kQuantSgp = {.name = "quant-sgp",
                                 .about = "choco-sgd with push-sum",
-                                .keys = kChocoKeys,
+                                .keys = kQuantSgpKeys,
                                 .mixes = true,
                                 .push_sum = true,
                                 .public_copies = true,

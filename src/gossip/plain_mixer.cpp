@@ -52,14 +52,15 @@ std::unique_ptr<Mixer> make_plain_mixer(const MixerParts& parts, std::size_t, co
 
 namespace {
 
-constexpr std::string_view kPlainKeys[] = {"consensus_step", "order", "local_steps",
-                                           "final_rounds"};
+constexpr std::string_view kDPsgdKeys[] = {"consensus_step", "order", "local_steps", "final_rounds",
+                                           "delay"};
+constexpr std::string_view kSgpKeys[] = {"consensus_step", "order", "local_steps", "final_rounds"};
 
 }  // namespace
 
 const AlgorithmRow kDPsgd = {.name = "d-psgd",
                              .about = "models mixed with neighbours'",
-                             .keys = kPlainKeys,
+                             .keys = kDPsgdKeys,
                              .mixes = true,
                              .quasi_global = true,
                              .without_equal_sums = "sgp",
@@ -69,7 +70,7 @@ const AlgorithmRow kDPsgd = {.name = "d-psgd",
 const AlgorithmRow kSgp = {
     .name = "sgp",
     .about = "stochastic gradient push: d-psgd for any directed graph, by push-sum",
-    .keys = kPlainKeys,
+    .keys = kSgpKeys,
     .mixes = true,
     .push_sum = true,
     .quasi_global = true,

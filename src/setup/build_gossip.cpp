@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "core/error.hpp"
@@ -17,6 +18,10 @@ using topology::Topology;
 
 /// Gamma far above the default: what contracts in pure averaging ends at two to five times it.
 constexpr double kFarAbove = 2.5;
+
+/// The largest default gamma with a delay. With it, no late correction gamma (W - I) x of any
+/// doubly stochastic W is larger than that of the mean of all models.
+constexpr double kMostLateStep = 0.5;
 
 /// Whether the mixing matrix of every step of the topology's period has a property.
 bool in_every_step(const Topology& topology, bool (topology::MixingMatrix::*has)() const) {
@@ -57,6 +62,12 @@ void check_topology_fits(const config::RunConfig& config, const Topology& topolo
   if (!algorithm.push_sum) require_doubly_stochastic(algorithm, topology);
   if (algorithm.check_topology != nullptr) algorithm.check_topology(topology);
   if (config.synchronization.adaptive_step) require_equal_steps(topology);
+  if (config.synchronization.delay.count != 0u && !topology.is_static())
+    fail(Kind::usage,
+         "synchronization.delay: expected a graph that does not change for "
+         "synchronization.algorithm {}, found the {}; take a static synchronization.topology.kind, "
+         "or leave the delay out",
+         algorithm.name, topology.name());
   if (algorithm.public_copies && !topology.is_static())
     fail(Kind::usage,
          "synchronization.algorithm {}: expected a graph that does not change, because it keeps a "
@@ -69,8 +80,9 @@ void check_topology_fits(const config::RunConfig& config, const Topology& topolo
 double default_step(const config::RunConfig& config, double contraction,
                     const codec::Properties& properties, bool symmetric) {
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
-  if (config.synchronization.adaptive_step || algorithm.default_step == nullptr) return 1;
-  return algorithm.default_step(contraction, properties, symmetric);
+  const double most = config.synchronization.delay.count != 0u ? kMostLateStep : 1;
+  if (config.synchronization.adaptive_step || algorithm.default_step == nullptr) return most;
+  return std::min(most, algorithm.default_step(contraction, properties, symmetric));
 }
 
 void choose_step(const config::RunConfig& config, comm::Communicator& comm,

@@ -172,7 +172,8 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
   if (gossip.pairs != nullptr) return build_asynchronous_gossip(config, base, std::move(parts));
   parts.adaptation = make_adaptation(config, base.comm, compressor);
   const std::uint64_t local_steps = *config.synchronization.local_steps.count;
-  const bool periodic = local_steps > 1;
+  const std::uint64_t delay = config.synchronization.delay.count.value_or(local_steps);
+  const bool periodic = local_steps > 1 || delay > 0;
   parts.synchronizer = train::make_gossip_averaging(
       {.comm = base.comm,
        .mixer = *gossip.mixer,
@@ -185,8 +186,10 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
       {.run_seed = config.seed,
        .consensus_step = gossip.consensus_step,
        .damping = gossip.damping,
-       .combine_first = config.synchronization.order == gossip::Order::combine_then_adapt,
+       .combine_first =
+           delay > 0 || config.synchronization.order == gossip::Order::combine_then_adapt,
        .overlap = config.synchronization.overlap && base.communication_thread,
+       .delayed = delay > 0,
        .lossy = !compressor.properties().lossless,
        .density = {},
        .fault = fault_in_round(config, base.plan),
@@ -194,11 +197,12 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
        .adaptation = parts.adaptation.get(),
        .total_steps = base.plan.total_steps / local_steps});
   if (!periodic) return parts;
-  parts.synchronizer = train::make_periodic_gossip({.gossip = std::move(parts.synchronizer),
-                                                    .direction = gossip.direction.get(),
-                                                    .parameters = replica.parameters(),
-                                                    .gradient = replica.gradient()},
-                                                   local_steps);
+  parts.synchronizer = train::make_periodic_gossip(
+      {.gossip = std::move(parts.synchronizer),
+       .direction = gossip.direction.get(),
+       .parameters = replica.parameters(),
+       .gradient = replica.gradient()},
+      {.local_steps = local_steps, .delay = delay, .total_steps = base.plan.total_steps});
   return parts;
 }
 

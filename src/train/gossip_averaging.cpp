@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/clock.hpp"
@@ -128,6 +130,7 @@ class GossipAveraging final : public Synchronizer {
     if (p_.push_sum != nullptr) p_.push_sum->to_numerator(mixed_.span());
     p_.mixer.begin(context_, mixed_.span());
     edges_.open();
+    begun_ = true;
     if (background_) background_->start();
   }
 
@@ -139,20 +142,19 @@ class GossipAveraging final : public Synchronizer {
   }
 
   SyncResult after_update(float rate) override {
+    SyncResult result;
     if (options_.combine_first) {
-      combine_before_update();
+      receive();
+      add_update();
+      result = std::exchange(received_, {}).value();
+      begun_ = false;
     } else {
       combine_after_update();
+      result = mixed_result();
     }
     p_.mixer.end();
     take_numerator();
     if (p_.direction != nullptr) p_.direction->observe(before_.span(), p_.parameters, rate);
-    SyncResult result{work_.traffic, {}, {}};
-    if (adapting_) adapt(result);
-    if (direction_work_) result.traffic += direction_work_->traffic;
-    edges_.close(result.traffic);
-    const gossip::MessageError message = work_.message_error();
-    if (message.exact > 0) result.quantization_variance = message.error / message.exact;
     if (context_.step + 1 == options_.total_steps) note_slices(result);
     return result;
   }
@@ -169,9 +171,13 @@ class GossipAveraging final : public Synchronizer {
     return result;
   }
 
+  bool is_under_way() const override { return background_ && begun_ && !received_; }
+  void settle() override { receive(); }
+
   /// Visited after the parameters: if another number of ranks resumes, these are equal on all
   /// ranks, and public copies start with them.
   void visit_state(StateVisitor& visitor) override {
+    receive();
     if (visitor.restores()) start();
     visit_in(visitor, "mixer", p_.mixer);
     if (p_.direction != nullptr) visit_in(visitor, "direction", *p_.direction);
@@ -179,6 +185,7 @@ class GossipAveraging final : public Synchronizer {
     if (p_.push_sum != nullptr) visit_in(visitor, "push-sum", *p_.push_sum);
     if (options_.adaptation != nullptr) visit_in(visitor, "adaptation", *options_.adaptation);
     visit_in(visitor, "edges", edges_);
+    if (options_.delayed) visit_received(visitor);
   }
 
   double weight() const override { return p_.push_sum != nullptr ? p_.push_sum->weight() : 1; }
@@ -249,24 +256,70 @@ class GossipAveraging final : public Synchronizer {
     run(*direction_work_);
   }
 
-  /// Adds the update, which was computed from the model at the beginning of the step, to the mixed
-  /// model.
-  void combine_before_update() {
+  /// What was sent and measured since edges_.open().
+  SyncResult mixed_result() {
+    SyncResult result{work_.traffic, {}, {}};
+    if (adapting_) adapt(result);
+    if (direction_work_) result.traffic += direction_work_->traffic;
+    edges_.close(result.traffic);
+    const gossip::MessageError message = work_.message_error();
+    if (message.exact > 0) result.quantization_variance = message.error / message.exact;
+    return result;
+  }
+
+  /// Combine first: waits until the model of begin() is mixed.
+  void receive() {
+    if (!begun_ || received_) return;
     if (background_) {
       background_->finish();
     } else {
       mix(mixed_.span(), nullptr);
     }
+    received_ = mixed_result();
+  }
+
+  /// Adds the updates since begin() to the mixed model.
+  void add_update() {
     const auto before = before_.span(), mixed = mixed_.span();
     for (std::size_t i = 0; i < mixed.size(); ++i) {
       p_.parameters[i] = mixed[i] + (p_.parameters[i] - before[i]);
     }
   }
 
+  /// With another number of ranks nothing is under way: all begin with the same model.
+  void visit_received(StateVisitor& visitor) {
+    const SyncResult result = received_.value_or(SyncResult{});
+    const Traffic& traffic = result.traffic;
+    std::array<std::uint64_t, 5> counts = {traffic.sent_bytes, traffic.received_bytes,
+                                           traffic.messages, traffic.encoded_bytes,
+                                           traffic.encoded_values};
+    std::array<std::uint64_t, 3> states = {begun_ ? 1u : 0u, context_.step,
+                                           result.quantization_variance ? 1u : 0u};
+    double variance = result.quantization_variance.value_or(0);
+    visitor.values("sent model", before_.span(), Across::fresh);
+    visitor.values("mixed model", mixed_.span(), Across::fresh);
+    visitor.numbers("under way", states, Across::fresh);
+    visitor.numbers("traffic under way", counts, Across::fresh);
+    visitor.real("variance under way", variance, Across::fresh);
+    if (!visitor.restores()) return;
+    begun_ = states[0] != 0;
+    context_.step = states[1];
+    received_.reset();
+    if (!begun_) return;
+    received_ = {.traffic = {.sent_bytes = counts[0],
+                             .received_bytes = counts[1],
+                             .messages = counts[2],
+                             .encoded_bytes = counts[3],
+                             .encoded_values = counts[4]}};
+    if (states[2] != 0) received_->quantization_variance = variance;
+  }
+
   const GossipParts p_;
   const GossipAveragingOptions options_;
-  FlatBuffer before_;  // the model at the beginning of the step, if needed
-  FlatBuffer mixed_;   // combine first: the mixed model
+  FlatBuffer before_;                        // the model at the beginning of the step, if needed
+  FlatBuffer mixed_;                         // combine first: the mixed model
+  bool begun_ = false;                       // combine first: between begin() and after_update()
+  std::optional<SyncResult> received_ = {};  // set: the model of begin() is mixed
   gossip::MixContext context_;
   EdgeCount edges_;
   pipeline::Engine engine_;

@@ -32,6 +32,9 @@ struct GossipAveragingOptions {
   bool combine_first = false;
   /// With combine_first: on a communication thread, during computing.
   bool overlap = true;
+  /// With combine_first: after_update() may come several steps after begin(), in between which the
+  /// messages may be under way.
+  bool delayed = false;
   bool lossy = false;  // measure the quantization variance every few steps
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
@@ -56,7 +59,8 @@ struct GossipParts {
   std::span<float> parameters, gradient;
 };
 
-/// x_half = update(x); x = mix(x_half), or with combine_first x = mix(x) + (x_half - x).
+/// x_half = update(x); x = mix(x_half), or with combine_first x = mix(x) + (x_half - x). With
+/// `delayed`, x_half is the model after several updates.
 /// @pre without combine_first if the direction itself is mixed
 std::unique_ptr<Synchronizer> make_gossip_averaging(const GossipParts& parts,
                                                     const GossipAveragingOptions& options);

@@ -29,6 +29,8 @@ refuse 3 'd2.*symmetric.*star' "d2 on a directed ring" --set=$S.algorithm=d2 \
   --set=optimizer.momentum=0 --set=$S.topology.directed=true
 refuse 3 'graph that does not change.*one-peer-exponential.*deep-squeeze' "events on a graph that changes" \
   --set=$S.algorithm=choco-sgd --set=$S.event_threshold=2 --set=$S.topology.kind=one-peer-exponential
+refuse 3 'delay: expected a graph that does not change.*one-peer-exponential' "late gossip on a graph that changes" \
+  --set=$S.algorithm=d-psgd --set=$S.delay=1 --set=$S.topology.kind=one-peer-exponential
 echo '{"ranks": 3, "edges": [[0, 1, 0.75], [1, 2, 0.5]]}' >graph.json
 refuse 3 'graph\.json.*1\.25 for rank 1' "weights above 1" --set=$S.algorithm=sgp \
   --set=$S.topology.kind=graph "--set=$S.topology.file=$PWD/graph.json"

@@ -122,6 +122,8 @@ algorithms)
     --set synchronization.adaptive_step=true --set synchronization.resync_every=4
   same events 3 --set synchronization.algorithm=choco-sgd "${topk[@]}" \
     --set synchronization.event_threshold=2 --set synchronization.event_silence=4
+  same late-gossip 3 --set synchronization.algorithm=choco-sgd "${topk[@]}" \
+    --set synchronization.local_steps=3 --set synchronization.delay=3
   same quant-sgp 3 --set synchronization.algorithm=quant-sgp "${topk[@]}" \
     --set synchronization.topology.kind=star --set synchronization.order=combine-then-adapt
   same deep-squeeze 3 --set synchronization.algorithm=deep-squeeze "${topk[@]}"

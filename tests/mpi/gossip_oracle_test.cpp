@@ -20,6 +20,12 @@ constexpr std::size_t kSteps = 6;
 /// Rates that change, except for D2, whose paper has a constant rate.
 float rate_at(std::size_t step) { return step < 3 ? 0.2f : 0.1f; }
 
+/// Steps per round, how late a mixed model is applied, and the run's steps.
+struct Rounds {
+  std::uint64_t local_steps = 1, delay = 0;
+  std::size_t steps = kSteps;
+};
+
 struct Case {
   const GossipScheme& scheme;
   const topology::Topology& topology;
@@ -39,14 +45,16 @@ void check_counts(comm::Communicator& comm, const GossipRank& rank, std::uint64_
 
 /// The largest distance of any rank's model from the oracle's in any step.
 double distance_with_seed(comm::Communicator& comm, const Case& the, const GossipSetup& setup,
-                          std::uint64_t local_steps, std::uint64_t seed) {
+                          const Rounds& rounds, std::uint64_t seed) {
   const Layout layout = gossip_layout();
   const std::size_t count = total_count(layout);
   const auto plan = pipeline::plan_buckets(layout, the.compressor, setup.plan);
   GossipSettings settings = usual_settings(the.scheme, the.compressor, plan);
   // The direction mixes raw y, so a gamma below 1 has an effect there, too.
   if (the.compressor.properties().lossless) settings.gamma = 0.75;
-  settings.local_steps = local_steps;
+  settings.local_steps = rounds.local_steps;
+  settings.delay = rounds.delay;
+  settings.total_steps = rounds.steps;
   settings.seed = seed;
   settings.kappa = setup.mixer.events.threshold;
   settings.silence = setup.mixer.events.silence;
@@ -63,7 +71,7 @@ double distance_with_seed(comm::Communicator& comm, const Case& the, const Gossi
 
   const auto me = static_cast<std::size_t>(comm.rank());
   double most = 0;
-  for (std::size_t step = 0; step < kSteps; ++step) {
+  for (std::size_t step = 0; step < rounds.steps; ++step) {
     oracle.step(static_cast<double>(rate_at(step)),
                 [&](std::size_t node, const auto& z) { return gradient_at(losses[node], z); });
     rank.step(rate_at(step), [&](auto z, auto g) { gradient_at(losses[me], z, g); });
@@ -81,10 +89,10 @@ double distance_with_seed(comm::Communicator& comm, const Case& the, const Gossi
 /// Random codecs are tried with a second seed: for one in a million values float32 and double round
 /// to different levels. A wrong term fails with every seed.
 double distance_from_oracle(comm::Communicator& comm, const Case& the, const GossipSetup& setup,
-                            std::uint64_t local_steps = 1) {
-  const double first = distance_with_seed(comm, the, setup, local_steps, 1);
+                            const Rounds& rounds = {}) {
+  const double first = distance_with_seed(comm, the, setup, rounds, 1);
   if (first < kRounding || !the.compressor.properties().random) return first;
-  return distance_with_seed(comm, the, setup, local_steps, 2);
+  return distance_with_seed(comm, the, setup, rounds, 2);
 }
 
 /// Codecs that show an algorithm's use of Q: none, biased and sparse, random, one bit, shared
@@ -138,7 +146,7 @@ TEST_CASE("every algorithm that mixes only in some steps follows its equations",
         if (!is_shown(name) || ++turn % 4 != 0) continue;
         INFO(scheme.name << " on " << topology.name << " with " << name);
         CHECK(distance_from_oracle(comm, {scheme, *topology.made, *compressor},
-                                   {.plan = gossip_plan()}, 2) < kRounding);
+                                   {.plan = gossip_plan()}, {.local_steps = 2}) < kRounding);
       }
     }
   }
@@ -165,11 +173,40 @@ TEST_CASE("gossip that leaves slices out follows its equations", "[gossip]") {
                   {.plan = gossip_plan(),
                    .overlap = turn % 2 == 0,
                    .mixer = {.events = {.threshold = threshold, .silence = silence}}},
-                  local_steps) < kRounding);
+                  {.local_steps = local_steps}) < kRounding);
       }
     }
   }
   CHECK(turn >= 60);
+}
+
+TEST_CASE("gossip that is applied late follows its equations", "[gossip]") {
+  comm::Communicator comm(session(), 30);
+  const auto compressors = all_compressors();
+  std::size_t turn = 0;
+  for (const char* scheme_name : {"d-psgd", "choco-sgd"}) {
+    const GossipScheme scheme = scheme_named(scheme_name);
+    for (const NamedTopology& topology : all_topologies(comm.size())) {
+      if (!fits(scheme, topology) || !topology.made->is_static()) continue;
+      for (const auto& [name, compressor] : compressors) {
+        if (!is_shown(name)) continue;
+        for (const Rounds& rounds : {Rounds{1, 1, 6}, Rounds{3, 1, 9}, Rounds{3, 2, 11},
+                                     Rounds{3, 3, 9}, Rounds{4, 4, 10}}) {
+          ++turn;
+          const double events = scheme.mixing == Mixing::choco && turn % 3 == 0 ? 1.5 : 0;
+          INFO(scheme_name << " on " << topology.name << " with " << name << ", local steps "
+                           << rounds.local_steps << ", delay " << rounds.delay << ", events "
+                           << events);
+          CHECK(distance_from_oracle(comm, {scheme, *topology.made, *compressor},
+                                     {.plan = gossip_plan(),
+                                      .overlap = turn % 2 == 0,
+                                      .mixer = {.events = {.threshold = events}}},
+                                     rounds) < kRounding);
+        }
+      }
+    }
+  }
+  CHECK(turn >= 50);
 }
 
 TEST_CASE("renewed public copies change nothing but rounding", "[gossip]") {

@@ -41,6 +41,9 @@ struct GossipSettings {
   // Events: threshold in typical movements, 0 = off; most rounds without a tensor.
   double kappa = 0;
   std::uint64_t silence = 100;
+  // Steps until a mixed model is applied; the last step of all applies all.
+  std::uint64_t delay = 0;
+  StepId total_steps = 0;
 };
 
 /// By node.
@@ -99,11 +102,34 @@ class GossipOracle {
         x_[i][k] -= rate * d[i][k];
         z_[i][k] -= rate * d[i][k];
       }
-    if (mixes) finish_round();
+    if (settings_.delay > 0) {
+      late_round(mixes);
+    } else if (mixes) {
+      finish_round();
+    }
     ++step_;
   }
 
  private:
+  /// x += mixed(x') - x', where x' is the model that was sent some steps before.
+  void late_round(bool mixes) {
+    const bool last = step_ + 1 == settings_.total_steps;
+    const auto apply = [this] {
+      for (std::size_t i = 0; i < n_; ++i)
+        for (std::size_t k = 0; k < x_[i].size(); ++k) x_[i][k] += correction_[i][k];
+      z_ = x_;
+      correction_.clear();
+    };
+    if (!correction_.empty() && (last || step_ == sent_ + settings_.delay)) apply();
+    if (!mixes) return;
+    sent_ = step_;
+    correction_ = x_;
+    mix(correction_, model_memory_, 0);
+    for (std::size_t i = 0; i < n_; ++i)
+      for (std::size_t k = 0; k < x_[i].size(); ++k) correction_[i][k] -= x_[i][k];
+    if (last) apply();
+  }
+
   void finish_round() {
     if (!scheme_.combine_first) mix(x_, model_memory_, 0);
     if (scheme_.rule == Rule::gradient_tracking) mix(y_, y_memory_, 1);
@@ -295,6 +321,8 @@ class GossipOracle {
   Vectors m_;      // momentum, or mh
   Vectors g_before_, z_before_, y_, round_start_;
   Memory model_memory_, y_memory_;
+  Vectors correction_;  // with a delay: not applied yet
+  StepId sent_ = 0;
 };
 
 }  // namespace eqt::test

@@ -65,7 +65,7 @@ class GossipRank {
       sgd.weight_decay = static_cast<float>(scheme.weight_decay);
     }
     optimizer_ = optim::make_sgd(count, sgd);
-    const bool periodic = settings.local_steps > 1;
+    const bool periodic = settings.local_steps > 1 || settings.delay > 0;
     synchronizer_ =
         train::make_gossip_averaging({.comm = comm,
                                       .mixer = *mixer_,
@@ -78,8 +78,9 @@ class GossipRank {
                                      {.run_seed = settings.seed,
                                       .consensus_step = static_cast<float>(settings.gamma),
                                       .damping = static_cast<float>(settings.damping),
-                                      .combine_first = scheme.combine_first,
+                                      .combine_first = scheme.combine_first || settings.delay > 0,
                                       .overlap = setup.overlap,
+                                      .delayed = settings.delay > 0,
                                       .lossy = !compressor.properties().lossless,
                                       .density = {},
                                       .total_steps = setup.total_steps});
@@ -88,7 +89,9 @@ class GossipRank {
                                                  .direction = direction_.get(),
                                                  .parameters = parameters_,
                                                  .gradient = gradient_},
-                                                settings.local_steps);
+                                                {.local_steps = settings.local_steps,
+                                                 .delay = settings.delay,
+                                                 .total_steps = settings.total_steps});
   }
 
   std::span<float> parameters() { return parameters_; }
@@ -102,6 +105,10 @@ class GossipRank {
 
   /// Declares, before the first step, that all ranks have the same parameters.
   void start() { synchronizer_->start(); }
+
+  /// Waits for messages under way, as before an evaluation.
+  void settle() { synchronizer_->settle(); }
+  bool is_under_way() const { return synchronizer_->is_under_way(); }
 
   void visit_state(StateVisitor& visitor) {
     visitor.values("parameters", parameters_, Across::mean);

@@ -95,6 +95,24 @@ TEST_CASE("slices are left out of differences from public copies only", "[config
            "event_threshold 2\\.0 only .*\"choco-sgd\", \"quant-sgp\", found it with \"" + name);
 }
 
+TEST_CASE("gossip that is applied late needs plain rounds", "[config]") {
+  const std::string late = "synchronization.delay=2", steps = "synchronization.local_steps=4";
+  for (const std::string name : {"d-psgd", "choco-sgd"}) {
+    CHECK_NOTHROW(parse("{}", {algorithm(name), late, steps}));
+    CHECK_NOTHROW(parse("{}", {algorithm(name), "synchronization.delay=auto"}));
+    refuse({algorithm(name), late}, "delay of at most the steps per round.* 1, found 2");
+    refuse({algorithm(name), late, steps, kQuasiGlobal}, "momentum_kind \"local\" .*delay");
+    refuse({algorithm(name), late, steps, "synchronization.order=combine-then-adapt"},
+           "order \"adapt-then-combine\" with synchronization\\.delay.*combine-then-adapt");
+  }
+  refuse({algorithm("choco-sgd"), late, steps, "synchronization.adaptive_step=true"},
+         "adaptive_step false .*delay");
+  for (const std::string name :
+       {"allreduce", "sgp", "quant-sgp", "deep-squeeze", "sparse-push", "ad-psgd"})
+    refuse({algorithm(name), "synchronization.delay=1"},
+           "delay 1 only .*\"local-sgd\".*\"choco-sgd\".*found it with \"" + name);
+}
+
 TEST_CASE("lazy gradients need plain descent on a rank's own samples", "[config]") {
   const std::string laq = algorithm("laq");
   CHECK_NOTHROW(parse("{}", {laq, kPlain}));
