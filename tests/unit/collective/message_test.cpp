@@ -152,6 +152,35 @@ TEST_CASE("a message whose list of segments is wrong is refused", "[message]") {
   }
 }
 
+TEST_CASE("a malformed message with a list is refused or decodes to finite values", "[message]") {
+  const auto values = test::gaussian(kCount, {.run_seed = 2});
+  const RandomStream random({.run_seed = 78});
+  std::uint32_t draw = 0;
+  Workspace workspace;
+  for (const auto& codec : all_codecs()) {
+    const auto good = listed_message_of(*codec, values, {1, 0, 1});
+    int refused = 0;
+    constexpr int kTrials = 3000;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      auto bad = good;
+      // Mostly in the list and the lengths, where most damage can be done.
+      const std::size_t within = trial % 2 == 0 ? kFrameHeaderBytes + 8 : bad.size();
+      for (std::size_t i = 0; i <= trial % 3u; ++i)
+        bad[random.bits(draw++) % within] ^= std::byte(1 + random.bits(draw++) % 255);
+      std::vector<float> decoded(kCount);
+      try {
+        decode_listed_message_add(*codec, kSegments, bad, 9, 4, 1.0f, workspace, decoded);
+      } catch (const Error& error) {
+        REQUIRE(error.kind() == Kind::wire);
+        ++refused;
+        continue;
+      }
+      for (const float v : decoded) REQUIRE(std::isfinite(v));
+    }
+    CHECK(refused > kTrials * 4 / 10);
+  }
+}
+
 TEST_CASE("raw segments are decoded bit for bit, compressed ones as by their codec", "[message]") {
   const auto values = test::gaussian(kCount, {.run_seed = 2});
   for (const auto& codec : all_codecs()) {
