@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"
 #include "report/comparison.hpp"
+#include "report/decisions.hpp"
 #include "report/draw.hpp"
 #include "report/group.hpp"
 #include "report/page.hpp"
@@ -149,6 +150,7 @@ std::string make_report(const Request& request) {
   const Page page = page_of(groups, runs, warnings, published);
   Drawings drawings = drawings_of(groups);
   draw_timelines(runs, steps, drawings);
+  draw_decisions(runs, drawings);
   return write_report(page, groups, std::move(drawings), request);
 }
 
