@@ -114,6 +114,10 @@ void add_type(const Field& field, OrderedJson& schema) {
     case FieldType::number_or_auto:
       schema["oneOf"] = OrderedJson::array({OrderedJson{{"const", "auto"}}, number});
       break;
+    case FieldType::number_or_null:
+      schema["type"] = {"null", "number"};
+      add_range(field, schema);  // of a number alone
+      break;
     case FieldType::integer_or_qsr:
     case FieldType::integer_or_auto: {
       const char* const word = field.type == FieldType::integer_or_qsr ? kQsr : kAuto;
@@ -184,6 +188,8 @@ std::string type_word(const Field& field) {
       return "list of numbers";
     case FieldType::number_or_auto:
       return "\"auto\" or number";
+    case FieldType::number_or_null:
+      return "number or null";
     case FieldType::integer_or_qsr:
       return "\"qsr\" or integer";
     case FieldType::integer_or_auto:

@@ -128,6 +128,8 @@ bool right_type(const KeyFacts& field, const Json& value) {
       return value.is_number();
     case FieldType::number_or_auto:
       return value.is_number() || value == "auto";
+    case FieldType::number_or_null:
+      return value.is_number() || value.is_null();
     case FieldType::integer_or_qsr:
       return value.is_number_integer() || value == kQsr;
     case FieldType::integer_or_auto:
@@ -166,6 +168,9 @@ struct ToJson {
   }
   Json operator()(const std::optional<double>* member) const {
     return *member ? Json(**member) : Json("auto");
+  }
+  Json operator()(const NumberOrNull* member) const {
+    return member->value ? Json(*member->value) : Json(nullptr);
   }
   template <const char* Word>
   Json operator()(const StepsOr<Word>* member) const {
@@ -225,6 +230,7 @@ struct FromJson {
     member->reset();
     if (value.is_number()) *member = value.get<double>();
   }
+  void operator()(NumberOrNull* member) const { (*this)(&member->value); }
   template <const char* Word>
   void operator()(StepsOr<Word>* member) const {
     member->count.reset();
@@ -277,6 +283,7 @@ FieldType type_of(const Member& member) {
     FieldType operator()(double*) const { return FieldType::number; }
     FieldType operator()(std::vector<double>*) const { return FieldType::number_list; }
     FieldType operator()(std::optional<double>*) const { return FieldType::number_or_auto; }
+    FieldType operator()(NumberOrNull*) const { return FieldType::number_or_null; }
     FieldType operator()(StepsOrQsr*) const { return FieldType::integer_or_qsr; }
     FieldType operator()(StepsOrAuto*) const { return FieldType::integer_or_auto; }
     FieldType operator()(PerRank*) const { return FieldType::per_rank; }
@@ -313,6 +320,8 @@ std::string expectation(const KeyFacts& field) {
       return with_range(field, "a number");
     case FieldType::number_or_auto:
       return "\"auto\" or " + with_range(field, "a number");
+    case FieldType::number_or_null:
+      return "null or " + with_range(field, "a number");
     case FieldType::integer_or_qsr:
       return fmt::format("\"{}\" or {}", kQsr, with_range(field, "an integer"));
     case FieldType::integer_or_auto:

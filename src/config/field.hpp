@@ -29,6 +29,7 @@ enum class FieldType {
   number,
   number_list,
   number_or_auto,
+  number_or_null,
   integer_or_qsr,
   integer_or_auto,
   per_rank,
@@ -71,10 +72,11 @@ struct NamedMember {
 };
 
 /// Where a config keeps a value.
-using Member = std::variant<std::string*, bool*, int*, std::uint64_t*, double*,
-                            std::vector<double>*, std::optional<double>*, StepsOrQsr*, StepsOrAuto*,
-                            PerRank*, ClassWeights*, BatchSizes*, std::vector<std::string>*,
-                            ParameterGroups*, BoardChanges*, NamedMember>;
+using Member =
+    std::variant<std::string*, bool*, int*, std::uint64_t*, double*, std::vector<double>*,
+                 std::optional<double>*, NumberOrNull*, StepsOrQsr*, StepsOrAuto*, PerRank*,
+                 ClassWeights*, BatchSizes*, std::vector<std::string>*, ParameterGroups*,
+                 BoardChanges*, NamedMember>;
 
 namespace detail {
 

@@ -402,6 +402,10 @@ std::vector<Field> synchronization_fields() {
           .says("local-sgd, d-psgd, choco-sgd: steps that ranks take while the messages of a round "
                 "are under way; "
                 "\"auto\" = until the next round ends"),
+      EQT_FIELD(synchronization.fragments, must_stay)
+          .from(1, kMany)
+          .says("local-sgd: parts of the model that are averaged in turn, spread over local_steps "
+                "(Streaming DiLoCo)"),
       EQT_FIELD(synchronization.outer.learning_rate, must_stay)
           .within({0, 10, true, false})
           .says("local-sgd: factor of the mean difference of a round (SlowMo, DiLoCo)"),
@@ -410,6 +414,11 @@ std::vector<Field> synchronization_fields() {
           .says("local-sgd: momentum of the mean differences"),
       EQT_FIELD(synchronization.outer.nesterov, must_stay)
           .says("local-sgd: Nesterov's form of that momentum"),
+      EQT_FIELD(synchronization.outer.mixing, must_stay)
+          .within({0, 1, false, true})
+          .says(
+              "local-sgd: weight of a rank's own model against the average, where that is applied "
+              "(Streaming DiLoCo); null = ranks keep their whole progress"),
       EQT_FIELD(synchronization.post_local_epochs, must_stay)
           .from(0, kMany)
           .in("epochs")

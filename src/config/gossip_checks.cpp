@@ -60,7 +60,22 @@ void check_quadratic_rule(const RunConfig& config, const std::string& origin) {
          origin, kQsr, s.post_local_epochs);
 }
 
-/// Averages that are applied late, or with an outer step.
+/// Parts of the model with rounds of their own.
+void check_fragments(const RunConfig& config, const std::string& origin) {
+  const auto& s = config.synchronization;
+  if (s.fragments == 1) return;
+  if (!s.local_steps.count)
+    fail(Kind::usage,
+         "{}: expected an integer synchronization.local_steps with synchronization.fragments, "
+         "whose rounds are spread over so many steps, found \"{}\"",
+         origin, kQsr);
+  if (s.fragments > *s.local_steps.count)
+    fail(Kind::usage,
+         "{}: expected synchronization.fragments of at most local_steps, which is {}, found {}",
+         origin, *s.local_steps.count, s.fragments);
+}
+
+/// Averages that are applied late, in parts, or with an outer step.
 void check_outer_step(const RunConfig& config, const std::string& origin) {
   const auto& s = config.synchronization;
   const std::uint64_t least = s.local_steps.count.value_or(s.local_steps_base);
@@ -85,8 +100,9 @@ void check_outer_step(const RunConfig& config, const std::string& origin) {
          "found 0; try 0.9",
          origin);
   const bool late = s.delay.count != 0u;
-  if (!late && s.outer == RunConfig::Synchronization::Outer{}) return;
-  const std::string_view key = late ? "delay" : "outer";
+  const bool parts = s.fragments > 1;
+  if (!late && !parts && s.outer == RunConfig::Synchronization::Outer{}) return;
+  const std::string_view key = late ? "delay" : parts ? "fragments" : "outer";
   if (s.post_local_epochs != 0)
     fail(Kind::usage,
          "{}: expected synchronization.post_local_epochs 0 with synchronization.{}, found {}; "
@@ -95,7 +111,7 @@ void check_outer_step(const RunConfig& config, const std::string& origin) {
   if (config.optimizer.momentum_kind == gossip::MomentumKind::quasi_global)
     fail(Kind::usage,
          "{}: expected optimizer.momentum_kind \"local\" with synchronization.{}, found "
-         "\"quasi-global\", which learns from averages that are applied at once",
+         "\"quasi-global\", which learns from averages of the whole model that are applied at once",
          origin, key);
 }
 
@@ -237,6 +253,7 @@ void check_gossip(const RunConfig& config, const codec::Properties& properties,
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   check_keys(config, origin);
   check_quadratic_rule(config, origin);
+  check_fragments(config, origin);
   check_outer_step(config, origin);
   check_events(config, origin);
   check_momentum(config, origin);

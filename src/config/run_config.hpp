@@ -174,9 +174,11 @@ struct RunConfig {
     std::uint64_t local_steps_most = 1000;    // qsr
     std::optional<double> local_steps_alpha;  // qsr; "auto" = unset
     StepsOrAuto delay = {0};                  // local-sgd, gossip: steps until a round is applied
+    std::uint64_t fragments = 1;              // local-sgd: parts of the model with own rounds
     struct Outer {
       double learning_rate = 1, momentum = 0;
       bool nesterov = false;
+      NumberOrNull mixing;  // null: ranks keep all progress
 
       bool operator==(const Outer&) const = default;
     } outer;                               // local-sgd: what is done with the mean difference

@@ -7,7 +7,8 @@ namespace {
 constexpr std::string_view kLocalSgdKeys[] = {
     "local_steps",         "post_local_epochs", "local_steps_base",
     "local_steps_most",    "local_steps_alpha", "delay",
-    "outer.learning_rate", "outer.momentum",    "outer.nesterov"};
+    "outer.learning_rate", "outer.momentum",    "outer.nesterov",
+    "outer.mixing",        "fragments"};
 
 constexpr std::string_view kLaqKeys[] = {"laq_bits", "laq_history", "laq_weight", "laq_silence"};
 

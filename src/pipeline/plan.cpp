@@ -115,6 +115,28 @@ void split_bucket(const FusionBucket& bucket, const codec::Compressor& compresso
 
 }  // namespace
 
+std::vector<Range> ranges_of(std::span<const FusionBucket> buckets) {
+  std::vector<Range> ranges, merged;
+  for (const FusionBucket& bucket : buckets) ranges.push_back({bucket.begin, bucket.end});
+  std::ranges::sort(ranges, {}, &Range::begin);
+  for (const Range& range : ranges) {
+    if (!merged.empty() && merged.back().end == range.begin)
+      merged.back().end = range.end;
+    else
+      merged.push_back(range);
+  }
+  return merged;
+}
+
+std::vector<std::vector<FusionBucket>> fragments_of(std::span<const FusionBucket> buckets,
+                                                    std::size_t fragments) {
+  EQT_CHECK(fragments > 0 && fragments <= buckets.size(), "{} fragments of {} buckets", fragments,
+            buckets.size());
+  std::vector<std::vector<FusionBucket>> parts(fragments);
+  for (std::size_t j = 0; j < buckets.size(); ++j) parts[j % fragments].push_back(buckets[j]);
+  return parts;
+}
+
 bool is_compressed(const TensorSlice& slice, std::size_t skip_below) {
   return slice.shape.size() > 1 && slice.count >= skip_below;
 }

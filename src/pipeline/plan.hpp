@@ -24,6 +24,20 @@ struct FusionBucket {
   std::size_t count() const { return end - begin; }
 };
 
+/// Values [begin, end) of a flat buffer.
+struct Range {
+  std::size_t begin = 0, end = 0;
+};
+
+/// The values of these buckets, in ascending order; neighbours are one range.
+std::vector<Range> ranges_of(std::span<const FusionBucket> buckets);
+
+/// Buckets j with j mod fragments = f, for each f: the fragments of Streaming DiLoCo (A. Douillard
+/// et al., 2025, arXiv:2501.18512), in its strided form.
+/// @pre 0 < fragments <= buckets.size()
+std::vector<std::vector<FusionBucket>> fragments_of(std::span<const FusionBucket> buckets,
+                                                    std::size_t fragments);
+
 /// What is encoded as one vector: each tensor, or the whole flat gradient.
 using codec::Granularity;
 

@@ -101,7 +101,8 @@ train::LocalSgdPlan build_local_sgd_plan(const config::RunConfig& config, const 
   train::LocalSgdPlan plan = {.local_steps = s.local_steps.count.value_or(1),
                               .dense_steps = dense_steps(config, base.plan),
                               .total_steps = base.plan.total_steps,
-                              .delay = s.delay.count};
+                              .delay = s.delay.count,
+                              .fragments = s.fragments};
   if (s.local_steps.count) return plan;
   const train::QuadraticRule rule = {.least = s.local_steps_base,
                                      .most = s.local_steps_most,
@@ -122,13 +123,25 @@ void build_local_sgd(const config::RunConfig& config, const SyncBase& base, Sync
   const std::span<float> difference = late ? parts.difference.span() : replica.gradient();
   train::GradientAveragingOptions options =
       averaging_options(config, base, parts, late && base.communication_thread);
-  if (options.fault) options.fault->step = steps.averages_before(options.fault->step);
+  const std::size_t buckets = base.messages.buckets.size();
+  if (steps.fragments > buckets)
+    fail(Kind::usage,
+         "synchronization.fragments: expected at most {}, the fusion buckets of this model, found "
+         "{}; set fewer, or a smaller synchronization.bucket_mib",
+         buckets, steps.fragments);
+  if (options.fault)
+    options.fault->step = steps.averages_before(
+        options.fault->step, options.fault->bucket.value_or(0) % steps.fragments);
   parts.direction = make_direction(config, replica.parameters().size());
+  std::optional<float> mixing;
+  if (const auto& weight = config.synchronization.outer.mixing.value)
+    mixing = static_cast<float>(*weight);
   parts.synchronizer = train::make_local_sgd(
       {.comm = base.comm,
-       .mean = train::make_gradient_averaging(
-           base.comm, *parts.collective, base.messages.memory.get(),
-           std::move(base.messages.buckets), replica.layout(), difference, options),
+       .mean =
+           train::make_fragment_averaging(base.comm, *parts.collective, base.messages.memory.get(),
+                                          std::move(base.messages.buckets), steps.fragments,
+                                          replica.layout(), difference, options),
        .direction = parts.direction.get(),
        .parameters = replica.parameters(),
        .gradient = replica.gradient(),
@@ -138,7 +151,8 @@ void build_local_sgd(const config::RunConfig& config, const SyncBase& base, Sync
       steps,
       {.learning_rate = static_cast<float>(config.synchronization.outer.learning_rate),
        .momentum = static_cast<float>(config.synchronization.outer.momentum),
-       .nesterov = config.synchronization.outer.nesterov});
+       .nesterov = config.synchronization.outer.nesterov,
+       .mixing = mixing});
 }
 
 std::unique_ptr<train::Synchronizer> build_lazy_averaging(const config::RunConfig& config,

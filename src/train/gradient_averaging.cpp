@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
 
@@ -25,11 +26,11 @@ namespace {
 
 using pipeline::FusionBucket;
 
-class GradientAveraging final : public Synchronizer, private collective::MeanWork {
+class GradientAveraging final : public FragmentAveraging, private collective::MeanWork {
  public:
   GradientAveraging(comm::Communicator& comm, collective::Collective& collective,
                     collective::GradientMemory* memory, std::vector<FusionBucket> plan,
-                    const Layout& layout, std::span<float> gradient,
+                    std::size_t fragments, const Layout& layout, std::span<float> gradient,
                     const GradientAveragingOptions& options)
       : MeanWork(collective),
         comm_(comm),
@@ -47,12 +48,22 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
               .memory = memory,
               .adaptation = options.adaptation,
               .divergence = options.divergence}),
-        engine_(comm, plan_),
+        parts_(pipeline::fragments_of(plan_, fragments)),
         spans_(options.timeline) {
+    for (const std::vector<FusionBucket>& part : parts_) {
+      values_.push_back(pipeline::ranges_of(part));
+      engines_.emplace_back(comm, part);
+    }
     map_slices_to_buckets();
     if (options_.overlap) {
       background_.emplace([this] { run_engine(); }, [this] { give_up(); });
     }
+  }
+
+  void select(std::size_t fragment) override { fragment_ = fragment; }
+  std::size_t fragments() const override { return parts_.size(); }
+  std::span<const pipeline::Range> values_of(std::size_t fragment) const override {
+    return values_.at(fragment);
   }
 
   void begin(StepId step, std::uint64_t epoch) override {
@@ -91,7 +102,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
     if (own_.adapting()) note = adapt();
     return {.traffic = traffic_,
             .quantization_variance = own_.variance(),
-            .mean_sketch = own_.sketch(),
+            .mean_sketch = own_.sketch(values_[fragment_]),
             .note = std::move(note)};
   }
 
@@ -119,7 +130,7 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
   void run_engine() {
     prepare(context_, gradient_);
     spans_.begin();
-    engine_.run(*this);
+    engines_[fragment_].run(*this);
     spans_.end();
   }
 
@@ -194,7 +205,10 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
 
   collective::MeanContext context_;
   OwnGradient own_;
-  pipeline::Engine engine_;
+  const std::vector<std::vector<FusionBucket>> parts_;  // by fragment
+  std::vector<std::vector<pipeline::Range>> values_;    // likewise
+  std::deque<pipeline::Engine> engines_;                // likewise
+  std::size_t fragment_ = 0;
   MessageSpans spans_;
   Traffic traffic_;
   comm::ByteCount bytes_before_;
@@ -208,12 +222,20 @@ class GradientAveraging final : public Synchronizer, private collective::MeanWor
 
 }  // namespace
 
+std::unique_ptr<FragmentAveraging> make_fragment_averaging(
+    comm::Communicator& comm, collective::Collective& collective,
+    collective::GradientMemory* memory, std::vector<FusionBucket> plan, std::size_t fragments,
+    const Layout& layout, std::span<float> gradient, const GradientAveragingOptions& options) {
+  return std::make_unique<GradientAveraging>(comm, collective, memory, std::move(plan), fragments,
+                                             layout, gradient, options);
+}
+
 std::unique_ptr<Synchronizer> make_gradient_averaging(
     comm::Communicator& comm, collective::Collective& collective,
     collective::GradientMemory* memory, std::vector<FusionBucket> plan, const Layout& layout,
     std::span<float> gradient, const GradientAveragingOptions& options) {
-  return std::make_unique<GradientAveraging>(comm, collective, memory, std::move(plan), layout,
-                                             gradient, options);
+  return make_fragment_averaging(comm, collective, memory, std::move(plan), 1, layout, gradient,
+                                 options);
 }
 
 }  // namespace eqt::train

@@ -37,7 +37,25 @@ struct GradientAveragingOptions {
   Timeline* timeline = nullptr;      // null: nothing is noted
 };
 
+/// Averages a part of the buckets in each of its steps (pipeline::fragments_of).
+class FragmentAveraging : public Synchronizer {
+ public:
+  /// The next begin() is of this fragment.
+  virtual void select(std::size_t fragment) = 0;
+  virtual std::size_t fragments() const = 0;
+  /// The values of a fragment.
+  virtual std::span<const pipeline::Range> values_of(std::size_t fragment) const = 0;
+};
+
 /// Keeps references to all arguments. `memory` may be null.
+/// @param fragments at most the buckets of the plan; 1: all buckets in each step
+std::unique_ptr<FragmentAveraging> make_fragment_averaging(
+    comm::Communicator& comm, collective::Collective& collective,
+    collective::GradientMemory* memory, std::vector<pipeline::FusionBucket> plan,
+    std::size_t fragments, const Layout& layout, std::span<float> gradient,
+    const GradientAveragingOptions& options);
+
+/// The same, of all buckets.
 std::unique_ptr<Synchronizer> make_gradient_averaging(
     comm::Communicator& comm, collective::Collective& collective,
     collective::GradientMemory* memory, std::vector<pipeline::FusionBucket> plan,

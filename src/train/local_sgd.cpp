@@ -4,16 +4,19 @@
 // Rounds   those of a gradient's mean, in every H-th step
 // Sent     as much as for a gradient's mean
 // State    1 model, the last average, and the memory of the mean; with a delay 2 more, the
-//          difference under way and its mean; with outer momentum 1 more
+//          differences under way and their mean, with mixing 1 more; with outer momentum 1 more
 // Source   S. Stich, ICLR 2019, arXiv:1805.09767; T. Lin et al., ICLR 2020, arXiv:1808.07217;
 //          others in the header
 // Deviates ranks average at the end of the run, but not at the end of an epoch
 
 #include "train/local_sgd.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
@@ -28,12 +31,18 @@ class LocalSgd final : public Synchronizer {
         plan_(std::move(plan)),
         outer_(outer),
         reference_(p_.parameters.size()),
-        own_(plan_.delays() ? p_.parameters.size() : 0),
-        momentum_(outer.momentum != 0 ? p_.parameters.size() : 0) {
+        own_(plan_.delays() && !outer.mixing ? p_.parameters.size() : 0),
+        momentum_(outer.momentum != 0 ? p_.parameters.size() : 0),
+        rounds_(plan_.fragments) {
     EQT_CHECK(plan_.local_steps > 0, "models are averaged every 0 steps");
+    EQT_CHECK(plan_.fragments == p_.mean->fragments(), "{} fragments in the plan, {} in the mean",
+              plan_.fragments, p_.mean->fragments());
+    EQT_CHECK(plan_.fragments == 1 || (plan_.dense_steps == 0 && plan_.ends.empty()),
+              "fragments with rounds of different lengths");
     EQT_CHECK(!plan_.delays() || p_.difference.data() != p_.gradient.data(),
               "a delay without a buffer for the messages under way");
-    EQT_CHECK(p_.direction == nullptr || !plan_.delays(), "a delay with quasi-global momentum");
+    EQT_CHECK(p_.direction == nullptr || (!plan_.delays() && plan_.fragments == 1 && !outer.mixing),
+              "quasi-global momentum without one average of all values");
   }
 
   /// A delayed round starts here, not after the update, so that the communication thread is idle
@@ -43,7 +52,9 @@ class LocalSgd final : public Synchronizer {
     started_ = true;
     step_ = step;
     epoch_ = epoch;
-    if (plan_.delays() && step > 0 && plan_.averages_after(step - 1) && !sent_) send(step - 1);
+    if (!plan_.delays() || step == 0) return;
+    for (std::size_t f = 0; f < rounds_.size(); ++f)
+      if (plan_.averages_after(step - 1, f) && !rounds_[f].sent) send(step - 1, f);
   }
 
   void slice_ready(std::size_t) override {}
@@ -57,15 +68,20 @@ class LocalSgd final : public Synchronizer {
     rates_ += rate;
     SyncResult result;
     result.rounds = 0;
-    if (sent_ && plan_.merges_after(step_, *sent_)) result.add(merge_late());
     const bool last = step_ + 1 == plan_.total_steps;
-    if (!plan_.averages_after(step_) || (plan_.delays() && !last)) return result;
-    send(step_);
-    result.add(merge_now());
+    for (std::size_t f = 0; f < rounds_.size(); ++f) {
+      if (rounds_[f].sent && plan_.merges_after(step_, *rounds_[f].sent, f))
+        result.add(merge(f, false));
+      if (!plan_.averages_after(step_, f)) continue;
+      receive();  // the next round is sent
+      if (plan_.delays() && !last) continue;
+      send(step_, f);
+      result.add(merge(f, last));
+    }
     return result;
   }
 
-  bool is_under_way() const override { return sent_ && !mean_received_; }
+  bool is_under_way() const override { return under_way_.has_value(); }
   void settle() override { receive(); }
 
   void visit_state(StateVisitor& visitor) override {
@@ -84,56 +100,84 @@ class LocalSgd final : public Synchronizer {
   }
 
  private:
-  /// Starts the mean of how far the models have moved.
-  void send(StepId step) {
-    const auto reference = reference_.span();
-    for (std::size_t i = 0; i < p_.difference.size(); ++i)
-      p_.difference[i] = reference[i] - p_.parameters[i];
-    require_finite(p_.layout, p_.difference, 0, "the model's change", step, p_.comm.rank(),
-                   p_.divergence);
-    if (plan_.delays()) std::ranges::copy(p_.difference, own_.span().begin());
-    p_.mean->begin(plan_.averages_before(step), epoch_);
+  /// Of one fragment.
+  struct Round {
+    std::optional<StepId> sent = {};  // the step that ended the round whose mean is not applied yet
+    SyncResult received = {};         // of that mean, which is in p_.difference
+  };
+
+  /// Calls act(i) for each value of a fragment.
+  template <typename Act>
+  void for_values(std::size_t fragment, const Act& act) {
+    for (const pipeline::Range& range : p_.mean->values_of(fragment))
+      for (std::size_t i = range.begin; i < range.end; ++i) act(i);
+  }
+
+  /// Starts the mean of how far a fragment of the models has moved. Messages of another one that
+  /// are under way are received first, since one thread calls MPI.
+  void send(StepId step, std::size_t fragment) {
+    receive();
+    const auto reference = reference_.span(), own = own_.span();
+    for_values(fragment,
+               [&](std::size_t i) { p_.difference[i] = reference[i] - p_.parameters[i]; });
+    for (const pipeline::Range& range : p_.mean->values_of(fragment))
+      require_finite(p_.layout, p_.difference.subspan(range.begin, range.end - range.begin),
+                     range.begin, "the model's change", step, p_.comm.rank(), p_.divergence);
+    if (!own.empty()) for_values(fragment, [&](std::size_t i) { own[i] = p_.difference[i]; });
+    p_.mean->select(fragment);
+    p_.mean->begin(plan_.averages_before(step, fragment), epoch_);
     for (std::size_t slice = 0; slice < p_.layout.size(); ++slice) p_.mean->slice_ready(slice);
-    sent_ = step;
-    mean_received_ = false;
+    rounds_[fragment].sent = step;
+    under_way_ = fragment;
   }
 
   void receive() {
-    if (!is_under_way()) return;
-    received_ = p_.mean->finish();
-    mean_received_ = true;
+    if (!under_way_) return;
+    rounds_[*under_way_].received = p_.mean->finish();
+    under_way_.reset();
   }
 
-  /// All ranks continue from the average.
-  SyncResult merge_now() {
-    receive();
+  /// Applies the mean of a fragment's differences. @param last all ranks end with the average
+  SyncResult merge(std::size_t fragment, bool last) {
+    if (under_way_ == fragment) receive();
+    if (last || (!plan_.delays() && !outer_.mixing)) {
+      adopt_average(fragment);
+    } else if (outer_.mixing) {
+      mix_with_average(fragment, *outer_.mixing);
+    } else {
+      keep_progress(fragment);
+    }
+    Round& round = rounds_[fragment];
+    round.sent.reset();
+    SyncResult result = std::exchange(round.received, {});
+    result.rounds = share_of(fragment);
+    return result;
+  }
+
+  void adopt_average(std::size_t fragment) {
     const auto reference = reference_.span();
-    for (std::size_t i = 0; i < reference.size(); ++i)
-      p_.parameters[i] = reference[i] - outer_step(i);
+    for_values(fragment, [&](std::size_t i) { p_.parameters[i] = reference[i] - outer_step(i); });
     if (p_.direction != nullptr) p_.direction->observe(reference, p_.parameters, rates_);
-    std::ranges::copy(p_.parameters, reference.begin());
+    for_values(fragment, [&](std::size_t i) { reference[i] = p_.parameters[i]; });
     rates_ = 0;
-    return end_round();
+  }
+
+  void mix_with_average(std::size_t fragment, float mixing) {
+    const auto reference = reference_.span();
+    for_values(fragment, [&](std::size_t i) {
+      reference[i] -= outer_step(i);
+      p_.parameters[i] = mixing * p_.parameters[i] + (1 - mixing) * reference[i];
+    });
   }
 
   /// This rank keeps its own progress since its difference was sent.
-  SyncResult merge_late() {
-    receive();
+  void keep_progress(std::size_t fragment) {
     const auto reference = reference_.span(), own = own_.span();
-    for (std::size_t i = 0; i < reference.size(); ++i) {
+    for_values(fragment, [&](std::size_t i) {
       const float step = outer_step(i);
       reference[i] -= step;
       p_.parameters[i] += own[i] - step;
-    }
-    return end_round();
-  }
-
-  SyncResult end_round() {
-    sent_.reset();
-    mean_received_ = false;
-    SyncResult result = std::exchange(received_, {});
-    result.rounds = 1;
-    return result;
+    });
   }
 
   /// What the mean of value i moves the average by.
@@ -145,51 +189,66 @@ class LocalSgd final : public Synchronizer {
     return outer_.learning_rate * (outer_.nesterov ? mean + outer_.momentum * z : z);
   }
 
+  /// Of all values.
+  double share_of(std::size_t fragment) const {
+    std::size_t count = 0;
+    for (const pipeline::Range& range : p_.mean->values_of(fragment))
+      count += range.end - range.begin;
+    return static_cast<double>(count) / static_cast<double>(p_.parameters.size());
+  }
+
   /// With another number of ranks nothing is under way: the next difference, from the same average,
   /// has this one in it.
   void visit_under_way(StateVisitor& visitor) {
-    const Traffic& traffic = received_.traffic;
+    if (!own_.span().empty()) visitor.values("own difference", own_.span(), Across::fresh);
+    visitor.values("mean difference", p_.difference, Across::fresh);
+    for (std::size_t f = 0; f < rounds_.size(); ++f) {
+      if (rounds_.size() > 1) visitor.enter(fmt::format("fragment {}", f));
+      visit_round(visitor, rounds_[f]);
+      if (rounds_.size() > 1) visitor.leave();
+    }
+  }
+
+  static void visit_round(StateVisitor& visitor, Round& round) {
+    SyncResult& received = round.received;
+    const Traffic& traffic = received.traffic;
     std::array<std::uint64_t, 5> counts = {traffic.sent_bytes, traffic.received_bytes,
                                            traffic.messages, traffic.encoded_bytes,
                                            traffic.encoded_values};
-    std::array<std::uint64_t, 4> states = {sent_ ? 1u : 0u, sent_.value_or(0),
-                                           received_.quantization_variance ? 1u : 0u,
-                                           received_.mean_sketch ? 1u : 0u};
-    double variance = received_.quantization_variance.value_or(0);
-    MeanSketch sketch = received_.mean_sketch.value_or(MeanSketch{});
-    visitor.values("own difference", own_.span(), Across::fresh);
-    visitor.values("mean difference", p_.difference, Across::fresh);
+    std::array<std::uint64_t, 4> states = {round.sent ? 1u : 0u, round.sent.value_or(0),
+                                           received.quantization_variance ? 1u : 0u,
+                                           received.mean_sketch ? 1u : 0u};
+    double variance = received.quantization_variance.value_or(0);
+    MeanSketch sketch = received.mean_sketch.value_or(MeanSketch{});
     visitor.numbers("under way", states, Across::fresh);
     visitor.numbers("traffic under way", counts, Across::fresh);
     visitor.real("variance under way", variance, Across::fresh);
     visitor.doubles("sketch of own values", sketch.exact, Across::fresh);
     visitor.doubles("sketch of the mean", sketch.applied, Across::fresh);
     if (!visitor.restores()) return;
-    sent_.reset();
-    if (states[0] != 0) sent_ = states[1];
-    mean_received_ = sent_.has_value();
-    received_ = {.traffic = {.sent_bytes = counts[0],
-                             .received_bytes = counts[1],
-                             .messages = counts[2],
-                             .encoded_bytes = counts[3],
-                             .encoded_values = counts[4]}};
-    if (states[2] != 0) received_.quantization_variance = variance;
-    if (states[3] != 0) received_.mean_sketch = sketch;
+    round.sent.reset();
+    if (states[0] != 0) round.sent = states[1];
+    received = {.traffic = {.sent_bytes = counts[0],
+                            .received_bytes = counts[1],
+                            .messages = counts[2],
+                            .encoded_bytes = counts[3],
+                            .encoded_values = counts[4]}};
+    if (states[2] != 0) received.quantization_variance = variance;
+    if (states[3] != 0) received.mean_sketch = sketch;
   }
 
   const LocalSgdParts p_;
   const LocalSgdPlan plan_;
   const OuterStep outer_;
-  FlatBuffer reference_;  // r, the model after the last average: the same on all ranks
-  FlatBuffer own_;        // p, this rank's difference under way
+  FlatBuffer reference_;  // r, the model after the last averages: the same on all ranks
+  FlatBuffer own_;        // p, this rank's differences under way; empty with mixing
   FlatBuffer momentum_;   // z
   float rates_ = 0;       // sum of the learning rates since
   StepId step_ = 0;
   std::uint64_t epoch_ = 0;
   bool started_ = false;
-  std::optional<StepId> sent_ = {};  // the step that ended the round whose mean is not applied yet
-  bool mean_received_ = false;       // its mean is in p_.difference
-  SyncResult received_ = {};         // of that mean
+  std::vector<Round> rounds_;               // by fragment
+  std::optional<std::size_t> under_way_{};  // the fragment whose messages are
 };
 
 }  // namespace

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "comm/communicator.hpp"
 #include "gossip/direction.hpp"
 #include "train/divergence.hpp"
+#include "train/gradient_averaging.hpp"
 #include "train/local_sgd_plan.hpp"
 #include "train/synchronizer.hpp"
 
@@ -19,12 +21,15 @@ namespace eqt::train {
 struct OuterStep {
   float learning_rate = 1, momentum = 0;
   bool nesterov = false;
+  /// alpha: what a rank keeps of its model, x = alpha x + (1 - alpha) r. Unset: its whole progress
+  /// since its difference was sent. After the run's last step x = r.
+  std::optional<float> mixing = {};
 };
 
 struct LocalSgdParts {
   comm::Communicator& comm;
   /// Averages `difference` over ranks; its steps are the averages made so far.
-  std::unique_ptr<Synchronizer> mean;
+  std::unique_ptr<FragmentAveraging> mean;
   gossip::Direction* direction = nullptr;  // null: the optimizer has momentum and weight decay
   std::span<float> parameters, gradient;
   /// What ranks send: without a delay `gradient`, which is free after an update; with one another
@@ -53,9 +58,15 @@ struct LocalSgdParts {
 /// arXiv:2311.08105). Deviates from SlowMo: the difference is not divided by the learning rate of
 /// the steps, which is the same while that does not change.
 ///
+/// With fragments each of them has rounds of its own, so that less is sent at once, more often
+/// (Streaming DiLoCo, A. Douillard et al., arXiv:2501.18512, which also mixes). Messages of one
+/// fragment are under way at a time: before those of the next are sent, they are waited for, so
+/// that ranks can compare notes (health checks) between two rounds however long the delay is. A
+/// delay hides min(D, floor(H / F)) steps of them. In the last step all fragments are sent.
+///
 /// Quasi-global momentum uses the movement between two averages, divided by the sum of the learning
 /// rates (T. Lin et al., ICML 2021, appendix: several local steps). It is equal on all ranks.
-/// @pre with a direction, no delay and the default outer step
+/// @pre with a direction, no delay, one fragment and the default outer step
 std::unique_ptr<Synchronizer> make_local_sgd(LocalSgdParts parts, LocalSgdPlan plan,
                                              const OuterStep& outer = {});
 

@@ -8,13 +8,18 @@
 
 namespace eqt::train {
 
-bool LocalSgdPlan::averages_after(StepId step) const {
+bool LocalSgdPlan::averages_after(StepId step, std::size_t fragment) const {
   if (step + 1 == total_steps) return true;
+  if (fragments > 1) return (step + 1 + local_steps - offset(fragment)) % local_steps == 0;
   if (!ends.empty()) return std::ranges::binary_search(ends, step);
   return step < dense_steps || (step + 1 - dense_steps) % local_steps == 0;
 }
 
-StepId LocalSgdPlan::averages_before(StepId step) const {
+StepId LocalSgdPlan::averages_before(StepId step, std::size_t fragment) const {
+  if (fragments > 1) {
+    const StepId begin = offset(fragment);  // its first round is shorter, unless this is 0
+    return (step + local_steps - begin) / local_steps - (begin == 0 ? 1 : 0);
+  }
   if (!ends.empty())
     return static_cast<StepId>(std::ranges::lower_bound(ends, step) - ends.begin());
   return step <= dense_steps ? step : dense_steps + (step - dense_steps) / local_steps;

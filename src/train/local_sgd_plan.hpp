@@ -24,16 +24,23 @@ struct LocalSgdPlan {
   /// The steps that end rounds of different lengths, in order, except the run's last step. Not
   /// empty: local_steps and dense_steps are not read.
   std::vector<StepId> ends = {};
+  /// F: parts of the model with rounds of their own, whose ends are spread over H steps: that of
+  /// fragment f ends floor(f H / F) steps after that of fragment 0.
+  /// @pre 1, or no dense_steps and no `ends`
+  std::size_t fragments = 1;
 
-  bool averages_after(StepId step) const;
-  /// Averages before `step`.
-  StepId averages_before(StepId step) const;
+  bool averages_after(StepId step, std::size_t fragment = 0) const;
+  /// Averages of the fragment before `step`.
+  StepId averages_before(StepId step, std::size_t fragment = 0) const;
   bool delays() const noexcept { return delay != StepId{0}; }
-  /// Whether the mean of the round that ended with `sent` is applied after `step`.
-  bool merges_after(StepId step, StepId sent) const {
+  /// Whether the mean of the fragment's round that ended with `sent` is applied after `step`.
+  bool merges_after(StepId step, StepId sent, std::size_t fragment = 0) const {
     if (step + 1 == total_steps) return true;
-    return delay ? step == sent + *delay : averages_after(step);
+    return delay ? step == sent + *delay : averages_after(step, fragment);
   }
+
+ private:
+  StepId offset(std::size_t fragment) const { return fragment * local_steps / fragments; }
 };
 
 /// The quadratic synchronization rule (X. Gu et al., ICLR 2024, arXiv:2310.14423).

@@ -2,6 +2,7 @@
 #include "train/own_gradient.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "core/square_norm.hpp"
 #include "train/synchronizer.hpp"
@@ -10,6 +11,12 @@ namespace eqt::train {
 
 using collective::Contribution;
 using pipeline::FusionBucket;
+
+void VarianceProbe::begin(bool measuring) {
+  measuring_ = measuring;
+  // A step may be of some buckets only.
+  std::ranges::fill(squares_, Squares{});
+}
 
 void VarianceProbe::before(const FusionBucket& bucket, std::span<const float> gradient) {
   if (!measuring_) return;
@@ -94,11 +101,17 @@ void OwnGradient::add_exact_to_sketch(const FusionBucket& bucket) {
   for (std::size_t b = 0; b < MeanSketch::kSums; ++b) sketch_.exact[b] -= known[b];
 }
 
-std::optional<MeanSketch> OwnGradient::sketch() const {
+std::optional<MeanSketch> OwnGradient::sketch(std::span<const pipeline::Range> values) const {
   if (!probe_.measuring()) return {};
   MeanSketch all = sketch_;
-  add_to_sketch(options_.run_seed, step_, gradient_, 0, gradient_.size(), all.applied);
+  for (const pipeline::Range& range : values)
+    add_to_sketch(options_.run_seed, step_, gradient_, range.begin, range.end, all.applied);
   return all;
+}
+
+std::optional<MeanSketch> OwnGradient::sketch() const {
+  const std::array<pipeline::Range, 1> whole = {{{0, gradient_.size()}}};
+  return sketch(whole);
 }
 
 void OwnGradient::add_sketch_to(MeanSketch& all) const {

@@ -24,7 +24,7 @@ class VarianceProbe {
  public:
   VarianceProbe(std::size_t count, std::size_t buckets) : exact_(count), squares_(buckets) {}
 
-  void begin(bool measuring) { measuring_ = measuring; }
+  void begin(bool measuring);
   bool measuring() const noexcept { return measuring_; }
   void before(const pipeline::FusionBucket& bucket, std::span<const float> gradient);
   void after(const pipeline::FusionBucket& bucket, const collective::Contribution& contribution);
@@ -72,7 +72,9 @@ class OwnGradient {
   /// the step applies.
   void complete(const pipeline::FusionBucket& bucket);
   std::optional<double> variance() const { return probe_.result(); }
-  /// After the means of all buckets; empty if nothing is measured.
+  /// After the means of all buckets of these values; empty if nothing is measured.
+  std::optional<MeanSketch> sketch(std::span<const pipeline::Range> values) const;
+  /// The same of the whole gradient.
   std::optional<MeanSketch> sketch() const;
   /// Adds this rank's part of the sketch.
   void add_sketch_to(MeanSketch& all) const;

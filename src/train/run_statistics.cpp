@@ -172,7 +172,7 @@ void RunStatistics::flush_steps() {
   for (std::size_t i = 0; i < unflushed_.size(); ++i) {
     const auto sums = std::span<const double>(reduction_).subspan(i * kColumns, kColumns);
     metrics::StepRecord& record = unflushed_[i].record;
-    const double dense = unflushed_[i].rounds * dense_bytes_of_step();
+    const double dense = std::round(unflushed_[i].rounds * dense_bytes_of_step());
     record.loss = sums[0] / static_cast<double>(count);
     record.sent_bytes = static_cast<std::uint64_t>(sums[1]);
     record.received_bytes = static_cast<std::uint64_t>(sums[2]);

@@ -69,7 +69,7 @@ class RunStatistics {
   struct LocalStep {
     metrics::StepRecord record;
     std::uint64_t encoded_bytes, encoded_values;
-    unsigned rounds;  // the same on all ranks
+    double rounds;  // the same on all ranks
   };
   /// Sums over steps and all ranks, except for seconds and variance, which are this rank's.
   struct Totals {

@@ -30,8 +30,9 @@ struct SyncResult {
   std::optional<MeanSketch> mean_sketch = {};
   /// Rank 0: one line about something that changed in this step.
   std::optional<std::string> note = {};
-  /// Exchanges that ended in this step, the same on all ranks; 0: none was due; unset: one.
-  std::optional<unsigned> rounds = {};
+  /// Exchanges that ended in this step, the same on all ranks; one of a part of the values counts
+  /// as that part. 0: none was due; unset: one.
+  std::optional<double> rounds = {};
 
   void add(SyncResult other) {
     traffic += other.traffic;

@@ -297,7 +297,7 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
   if (observed) p_.observer->finish();
   if (p_.balancer != nullptr) balance(record);
-  return {.seconds = record.seconds.total, .met = result.rounds != 0u};
+  return {.seconds = record.seconds.total, .met = result.rounds != 0.0};
 }
 
 /// With this rank's own step numbers, because it evaluates its own model.

@@ -35,6 +35,9 @@ echo '{"ranks": 3, "edges": [[0, 1, 0.75], [1, 2, 0.5]]}' >graph.json
 refuse 3 'graph\.json.*1\.25 for rank 1' "weights above 1" --set=$S.algorithm=sgp \
   --set=$S.topology.kind=graph "--set=$S.topology.file=$PWD/graph.json"
 
+refuse 2 'fragments: expected at most 1[0-9], .*found 300' "more fragments than fusion buckets" \
+  --set=$S.algorithm=local-sgd --set=$S.local_steps=600 --set=$S.fragments=300
+
 # A consensus step that is far too large: a warning with the value, and the run continues.
 train 2 accepted "${SMALL[@]}" --set=$S.algorithm=choco-sgd --set=compressor.name=topk \
   --set=$S.consensus_step=1

@@ -110,6 +110,12 @@ algorithms)
     --set compressor.name=topk
   same delayed 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=3 \
     --set synchronization.delay=3 --set synchronization.outer.momentum=0.5 --set compressor.name=topk
+  same fragments 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=5 \
+    --set synchronization.delay=5 --set synchronization.fragments=3 --set compressor.name=elastiquant \
+    --set synchronization.outer.momentum=0.5
+  same mixing 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=6 \
+    --set synchronization.delay=2 --set synchronization.fragments=2 --set compressor.name=topk \
+    --set synchronization.outer.mixing=0.5
   same qsr 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=qsr \
     --set schedule.kind=cosine --set synchronization.delay=auto
   same post-local 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=2 \

@@ -9,125 +9,14 @@
 #include <memory>
 #include <vector>
 
-#include "codec/catalogue.hpp"
-#include "collective/memory.hpp"
-#include "core/flat_buffer.hpp"
-#include "data/partition.hpp"
-#include "support/blobs.hpp"
 #include "support/catch.hpp"
+#include "support/local_sgd_case.hpp"
 #include "support/mpi_world.hpp"
-#include "support/record_log.hpp"
-#include "support/toy_replica.hpp"
-#include "train/gradient_averaging.hpp"
-#include "train/trainer.hpp"
 
 using namespace eqt;
+using namespace eqt::test::local_sgd;
 
 namespace {
-
-constexpr std::size_t kBatch = 6;
-constexpr std::uint64_t kValues = 26;  // 2 classes of 12 pixels, and 2 biases
-const optim::SgdOptions kNesterov = {
-    .momentum = 0.9f, .nesterov = true, .weight_decay = 0.01f, .momentum_corrected = {}};
-const optim::SgdOptions kPlain = {
-    .momentum = 0, .nesterov = false, .weight_decay = 0, .momentum_corrected = {}};
-
-struct Settings {
-  train::LocalSgdPlan plan;
-  bool quasi_global = false;  // else Nesterov's, local
-  train::OuterStep outer = {};
-  bool overlap = false;  // of delayed rounds
-};
-
-struct Result {
-  metrics::Summary summary;
-  test::RecordLog log;
-  std::vector<float> parameters;
-};
-
-std::unique_ptr<gossip::Direction> make_direction(const Settings& settings) {
-  if (!settings.quasi_global) return nullptr;
-  return gossip::make_quasi_global_momentum(kValues, {.nesterov = true, .weight_decay = 0.01f});
-}
-
-/// The results of a run on one rank.
-struct Node {
-  Node(const data::Dataset& set, int rank, int ranks, const Settings& settings)
-      : partition(set.size(), rank, ranks, 1),
-        steps_per_epoch(set.size() / static_cast<std::size_t>(ranks) / kBatch),
-        loader(set, partition,
-               {.batch_size = kBatch,
-                .batches_per_epoch = steps_per_epoch,
-                .augment = false,
-                .seed = 1}),
-        replica(12, 2, 1),
-        optimizer(optim::make_sgd(kValues, settings.quasi_global ? kPlain : kNesterov)),
-        direction(make_direction(settings)) {}
-
-  data::IidPartition partition;
-  std::size_t steps_per_epoch;
-  data::BatchLoader loader;
-  test::ToyReplica replica;
-  std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<gossip::Direction> direction;
-};
-
-std::unique_ptr<optim::Schedule> falling_rate() {
-  return optim::make_schedule({.kind = optim::ScheduleOptions::Kind::cosine,
-                               .learning_rate = 0.05,
-                               .milestones = {},
-                               .total_steps = 40});
-}
-
-/// @param algorithm local-sgd, or else allreduce
-Result train_toy(comm::Communicator& comm, const codec::Compressor& compressor,
-                 const Settings& settings, bool local_sgd = true) {
-  Result result;
-  const test::Blobs blobs;
-  Node node(blobs, comm.rank(), comm.size(), settings);
-  auto buckets = pipeline::plan_buckets(node.replica.layout(), compressor, {.skip_below = 1});
-  const auto collective = collective::make_allgather(comm, compressor, buckets);
-  const auto memory =
-      compressor.properties().needs_feedback ? collective::make_error_feedback(kValues) : nullptr;
-  train::GradientAveragingOptions options;
-  options.overlap = local_sgd ? settings.overlap : true;
-  const FlatBuffer under_way(kValues);
-  const std::span<float> difference =
-      local_sgd && settings.plan.delays() ? under_way.span() : node.replica.gradient();
-  auto synchronizer =
-      train::make_gradient_averaging(comm, *collective, memory.get(), std::move(buckets),
-                                     node.replica.layout(), difference, options);
-  if (local_sgd) {
-    synchronizer = train::make_local_sgd({.comm = comm,
-                                          .mean = std::move(synchronizer),
-                                          .direction = node.direction.get(),
-                                          .parameters = node.replica.parameters(),
-                                          .gradient = node.replica.gradient(),
-                                          .difference = difference,
-                                          .layout = node.replica.layout()},
-                                         settings.plan, settings.outer);
-  }
-  train::Plan plan;
-  plan.batch_size = kBatch;
-  plan.steps_per_epoch = node.steps_per_epoch;
-  plan.total_steps = settings.plan.total_steps;
-  plan.evaluate_every = 0;
-  plan.replicas_equal = !local_sgd;
-  plan.ends_equal = local_sgd;
-  const auto schedule = falling_rate();
-  train::Trainer trainer({.comm = comm,
-                          .replica = node.replica,
-                          .batches = &node.loader,
-                          .test_set = &blobs,
-                          .optimizer = *node.optimizer,
-                          .schedule = *schedule,
-                          .synchronizer = *synchronizer,
-                          .sink = result.log},
-                         plan);
-  result.summary = trainer.run();
-  result.parameters.assign(node.replica.parameters().begin(), node.replica.parameters().end());
-  return result;
-}
 
 /// Algorithm 1 of Stich 2019 for all ranks in one process: the models themselves are averaged.
 std::vector<float> simulate(int ranks, const Settings& settings) {
@@ -163,71 +52,6 @@ std::vector<float> simulate(int ranks, const Settings& settings) {
     rates = 0;
   }
   return start;
-}
-
-/// Local SGD with late averages for all ranks in one process, in double.
-std::vector<float> simulate_late(int ranks, const Settings& settings) {
-  const test::Blobs blobs;
-  std::vector<std::unique_ptr<Node>> nodes;
-  for (int r = 0; r < ranks; ++r)
-    nodes.push_back(std::make_unique<Node>(blobs, r, ranks, settings));
-  const auto schedule = falling_rate();
-  using Model = std::vector<double>;
-  const auto first = nodes[0]->replica.parameters();
-  Model common(first.begin(), first.end()), momentum(kValues), mean(kValues);
-  std::vector<Model> sent(nodes.size(), Model(kValues));
-  const auto measure = [&] {
-    mean.assign(kValues, 0);
-    for (std::size_t r = 0; r < nodes.size(); ++r)
-      for (std::size_t i = 0; i < kValues; ++i) {
-        sent[r][i] = common[i] - static_cast<double>(nodes[r]->replica.parameters()[i]);
-        mean[i] += sent[r][i] / ranks;
-      }
-  };
-  const auto apply = [&](bool keeps_progress) {
-    const double mu = static_cast<double>(settings.outer.momentum);
-    for (std::size_t i = 0; i < kValues; ++i) {
-      momentum[i] = mu * momentum[i] + mean[i];
-      const double direction = settings.outer.nesterov ? mean[i] + mu * momentum[i] : momentum[i];
-      const double moved = static_cast<double>(settings.outer.learning_rate) * direction;
-      common[i] -= moved;
-      for (std::size_t r = 0; r < nodes.size(); ++r) {
-        float& value = nodes[r]->replica.parameters()[i];
-        value = static_cast<float>(keeps_progress ? static_cast<double>(value) + sent[r][i] - moved
-                                                  : common[i]);
-      }
-    }
-  };
-  const StepId every = settings.plan.local_steps, total = settings.plan.total_steps;
-  const StepId delay = settings.plan.delay.value_or(every);
-  StepId due = 0;  // 0: nothing is under way
-  for (StepId done = 1; done <= total; ++done) {
-    for (const auto& node : nodes) {
-      (void)node->replica.forward_backward(node->loader.next(), [](std::size_t) {});
-      node->optimizer->step(node->replica.parameters(), node->replica.gradient(),
-                            schedule->rate(done - 1));
-    }
-    if (due != 0 && (done == due || done == total)) {
-      apply(true);
-      due = 0;
-    }
-    if (done % every != 0 && done != total) continue;
-    measure();
-    if (delay == 0 || done == total) {
-      apply(false);
-    } else {
-      due = done + delay;
-    }
-  }
-  const auto last = nodes[0]->replica.parameters();
-  return {last.begin(), last.end()};
-}
-
-double largest_difference(std::span<const float> a, std::span<const float> b) {
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
-  return largest;
 }
 
 }  // namespace
@@ -423,7 +247,7 @@ TEST_CASE("a model that is no longer finite is named with its rank and step", "[
   options.overlap = false;
   const auto synchronizer = train::make_local_sgd(
       {.comm = comm,
-       .mean = train::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets),
+       .mean = train::make_fragment_averaging(comm, *collective, nullptr, std::move(buckets), 1,
                                               replica.layout(), replica.gradient(), options),
        .parameters = replica.parameters(),
        .gradient = replica.gradient(),

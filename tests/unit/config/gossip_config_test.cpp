@@ -49,6 +49,19 @@ TEST_CASE("keys of gossip that would have no effect are refused", "[config]") {
   refuse({"synchronization.delay=1"}, s + "delay 1 only with.*local-sgd.*allreduce");
   refuse({"synchronization.outer.momentum=0.5"},
          s + "outer.momentum 0.5 only with.*local-sgd.*allreduce");
+  refuse({"synchronization.fragments=2"}, s + "fragments 2 only with.*local-sgd.*allreduce");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=4", "synchronization.fragments=5"},
+         s + "fragments of at most local_steps, which is 4, found 5");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=qsr", "synchronization.fragments=2"},
+         "integer synchronization.local_steps with synchronization.fragments.*found \"qsr\"");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=4", "synchronization.fragments=2",
+          "synchronization.post_local_epochs=1"},
+         s + "post_local_epochs 0 with synchronization.fragments");
+  refuse({algorithm("local-sgd"), "synchronization.local_steps=4", "synchronization.fragments=2",
+          "optimizer.momentum_kind=quasi-global"},
+         "momentum_kind \"local\" with synchronization.fragments");
+  refuse({algorithm("local-sgd"), "synchronization.outer.mixing=1"}, s + "outer.mixing .*found 1");
+  refuse({"synchronization.outer.mixing=0.5"}, s + "outer.mixing 0.5 only with.*local-sgd");
   refuse({algorithm("local-sgd"), "synchronization.outer.nesterov=true"},
          s + "outer.momentum above 0 with .*nesterov");
   refuse({algorithm("local-sgd"), "synchronization.local_steps=4", "synchronization.delay=auto",
