@@ -14,6 +14,7 @@ eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)
 eqt_mpi_test(batch_balancer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/batch_balancer_test.cpp)
 eqt_mpi_test(local_sgd RANKS 1 2 3 4 LINK eqt_train eqt_xxhash
   SOURCES mpi/local_sgd_test.cpp mpi/local_sgd_fragments_test.cpp)
+eqt_mpi_test(quorum RANKS 1 2 3 4 LINK eqt_train eqt_xxhash SOURCES mpi/quorum_test.cpp)
 eqt_mpi_test(lazy_averaging RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/lazy_averaging_test.cpp)
 eqt_mpi_test(gossip_adaptation RANKS 2 3 4 LINK eqt_train
   SOURCES mpi/gossip_adaptation_test.cpp)

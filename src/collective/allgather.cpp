@@ -28,6 +28,8 @@ class Allgather final : public Collective {
   Allgather(comm::Communicator& comm, const codec::Compressor& compressor,
             std::span<const FusionBucket> plan, Group group)
       : comm_(comm), compressor_(compressor), group_(std::move(group)) {
+    EQT_CHECK(group_.senders == nullptr || !compressor.properties().shared_scale,
+              "a shared scale of some ranks only");
     for (const FusionBucket& bucket : plan) {
       most_bytes_ =
           std::max(most_bytes_, codec::max_message_bytes(compressor, std::span(bucket.segments)));
@@ -58,6 +60,7 @@ class Allgather final : public Collective {
                          group_.of_host_sums ? "hierarchical: allgather of the hosts' messages"
                                              : "allgather of gradient messages");
     decode_all(call, mine);
+    if (!group_.sends(group_.me)) co_return;
     slot.frame = {mine, bucket.segments};
     result.contribution = {.compressor = &compressor_,
                            .step = context.step,
@@ -68,7 +71,7 @@ class Allgather final : public Collective {
  private:
   struct Slot {
     std::vector<std::vector<std::byte>> buffers;     // one message per rank, mine among them
-    std::vector<std::span<const std::byte>> frames;  // by rank
+    std::vector<std::span<const std::byte>> frames;  // by rank, of those that send
     std::vector<float> scales, own_scales;           // per segment: of all ranks, of this one
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
@@ -103,8 +106,9 @@ class Allgather final : public Collective {
     slot.incoming.clear();
     for (std::size_t peer = 0; peer < group_.size(); ++peer) {
       if (peer == group_.me) continue;
-      slot.outgoing.push_back({group_.ranks[peer], mine});
-      slot.incoming.push_back({group_.ranks[peer], slot.buffers[peer], 0});
+      if (group_.sends(group_.me)) slot.outgoing.push_back({group_.ranks[peer], mine});
+      if (group_.sends(peer))
+        slot.incoming.push_back({group_.ranks[peer], slot.buffers[peer], 0});
     }
     return comm_.transfers().exchange(slot.outgoing, slot.incoming, route, operation);
   }
@@ -123,6 +127,7 @@ class Allgather final : public Collective {
   }
 
   std::span<const std::byte> encode(const Call& call) {
+    if (!group_.sends(group_.me)) return {};
     const Stopwatch encode;
     codec::MessageContext message =
         call.context.message(static_cast<std::uint32_t>(group_.me), call.bucket.index);
@@ -145,10 +150,19 @@ class Allgather final : public Collective {
     auto& frames = call.slot.frames;
     frames.clear();
     for (const comm::Incoming& in : call.slot.incoming) frames.push_back(in.buffer.first(in.bytes));
-    frames.insert(frames.begin() + static_cast<std::ptrdiff_t>(group_.me), mine);
+    if (group_.sends(group_.me)) {
+      const std::ptrdiff_t before = std::ranges::count_if(
+          call.slot.incoming,
+          [&](const comm::Incoming& in) { return in.from < group_.ranks[group_.me]; });
+      frames.insert(frames.begin() + before, mine);
+    }
     try {
-      mean_of_messages(compressor_, {call.bucket, call.context.step, frames, group_.share},
-                       workspace_, call.values);
+      if (group_.senders == nullptr) {
+        mean_of_messages(compressor_, {call.bucket, call.context.step, frames, group_.share},
+                         workspace_, call.values);
+      } else {
+        weighted_mean(call);
+      }
     } catch (const Error&) {
       name_sender(call);
       throw;
@@ -156,13 +170,31 @@ class Allgather final : public Collective {
     call.traffic.decode_seconds += decode.seconds();
   }
 
+  /// With equal counts the same bits as a mean of the senders alone.
+  void weighted_mean(const Call& call) {
+    const auto& frames = call.slot.frames;
+    const std::span<const float> weights = group_.senders->weights();
+    if (group_.senders->equal()) {
+      const float share = 1.0f / static_cast<float>(weights.size());
+      mean_of_messages(compressor_, {call.bucket, call.context.step, frames, share}, workspace_,
+                       call.values);
+      return;
+    }
+    std::ranges::fill(call.values.subspan(call.bucket.begin, call.bucket.count()), 0.0f);
+    for (std::size_t i = 0; i < frames.size(); ++i)
+      codec::decode_message_add(compressor_, call.bucket.segments, frames[i], call.context.step,
+                                call.bucket.index, weights[i], workspace_, call.values);
+  }
+
   /// After a message was refused: throws an error that names its sender.
   void name_sender(const Call& call) {
     const StepId step = call.context.step;
+    std::size_t frame = 0;
     for (std::size_t from = 0; from < group_.size(); ++from) {
+      if (!group_.sends(from)) continue;
       try {
-        codec::decode_message_add(compressor_, call.bucket.segments, call.slot.frames[from], step,
-                                  call.bucket.index, 0, workspace_, call.values);
+        codec::decode_message_add(compressor_, call.bucket.segments, call.slot.frames[frame++],
+                                  step, call.bucket.index, 0, workspace_, call.values);
       } catch (const Error& error) {
         pipeline::rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step,
                                   group_.ranks[from]);

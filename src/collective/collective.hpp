@@ -105,12 +105,34 @@ struct MeanResult {
   double blocked_seconds = 0;  // waited inside the MPI library, which the engine cannot measure
 };
 
+/// Which ranks of a group contribute to its means, and how much their values count. It may change
+/// between two means, the same on all ranks.
+class Senders {
+ public:
+  /// @param counts by index in the group; 0: sends nothing
+  /// @pre at least one is not 0
+  void set(std::span<const std::uint64_t> counts);
+  bool sends(std::size_t index) const { return counts_.at(index) > 0; }
+  /// Of those that send, in their order: count / sum of the counts.
+  std::span<const float> weights() const noexcept { return weights_; }
+  bool equal() const noexcept { return equal_; }
+
+ private:
+  std::vector<std::uint64_t> counts_;
+  std::vector<float> weights_;
+  bool equal_ = true;
+};
+
 /// The ranks that average with each other.
 struct Group {
   std::vector<Rank> ranks;    // ascending, this rank among them
   std::size_t me = 0;         // this rank's index in `ranks`, which selects its random stream
   float share = 1;            // the mean is this times the sum
   bool of_host_sums = false;  // each contributes the sum of its host; for error messages
+  /// Null: all ranks send, and `share` is the weight of each. Else the mean of values v_i with
+  /// counts c_i is sum(c_i v_i) / sum(c_i), without a shared scale.
+  const Senders* senders = nullptr;
+  bool sends(std::size_t rank) const { return senders == nullptr || senders->sends(rank); }
   std::size_t size() const { return ranks.size(); }
 };
 /// All ranks.

@@ -155,7 +155,7 @@ void check_selection(const RunConfig& config, const std::string& origin) {
          "{}: expected train.ema 0 with train.emulate_compute, which trains nothing, found {}; "
          "leave it out",
          origin, config.train.ema);
-  if (algorithm.push_sum || algorithm.asynchronous)
+  if (algorithm.push_sum || synchronization.is_asynchronous())
     fail(Kind::usage,
          "{}: expected train.ema 0 with synchronization.algorithm \"{}\", whose models {}, found "
          "{}; leave it out or take another algorithm",
@@ -198,7 +198,7 @@ void check_weighted(const RunConfig& config, const codec::Properties& compressor
   if (!algorithm.exchanges())
     reason =
         fmt::format("synchronization.algorithm \"{}\", whose ranks learn alone", algorithm.name);
-  else if (algorithm.asynchronous)
+  else if (config.synchronization.is_asynchronous())
     reason = fmt::format(
         "synchronization.algorithm \"{}\", whose ranks take different numbers of "
         "steps",

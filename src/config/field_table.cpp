@@ -419,6 +419,20 @@ std::vector<Field> synchronization_fields() {
           .says(
               "local-sgd: weight of a rank's own model against the average, where that is applied "
               "(Streaming DiLoCo); null = ranks keep their whole progress"),
+      EQT_FIELD(synchronization.quorum, must_stay)
+          .from(0, 1'000'000)
+          .in("ranks")
+          .says("local-sgd: a round closes when so many ranks, at least half of them, have taken "
+                "local_steps steps; 0 = all ranks, in step"),
+      EQT_FIELD(synchronization.grace_seconds, may_change)
+          .within({0, kHuge, false, false})
+          .in("s")
+          .says("quorum: how long the other ranks are then waited for; \"auto\" = a quarter of the "
+                "last round's time"),
+      EQT_FIELD(synchronization.replay, may_change)
+          .text_is(TextRule::path)
+          .or_null()
+          .says("quorum: decisions.jsonl of another run, whose rounds are repeated; null = none"),
       EQT_FIELD(synchronization.post_local_epochs, must_stay)
           .from(0, kMany)
           .in("epochs")

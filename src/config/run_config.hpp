@@ -175,6 +175,9 @@ struct RunConfig {
     std::optional<double> local_steps_alpha;  // qsr; "auto" = unset
     StepsOrAuto delay = {0};                  // local-sgd, gossip: steps until a round is applied
     std::uint64_t fragments = 1;              // local-sgd: parts of the model with own rounds
+    std::uint64_t quorum = 0;                 // local-sgd: ranks that close a round; 0 = in step
+    std::optional<double> grace_seconds;      // quorum; "auto" = unset
+    std::string replay;                       // quorum: decisions.jsonl; "" = none
     struct Outer {
       double learning_rate = 1, momentum = 0;
       bool nesterov = false;
@@ -205,6 +208,9 @@ struct RunConfig {
 
       bool operator==(const Topology&) const = default;
     } topology;
+
+    /// Ranks take different numbers of steps.
+    bool is_asynchronous() const { return algorithm->asynchronous || quorum > 0; }
 
     bool operator==(const Synchronization&) const = default;
   } synchronization;

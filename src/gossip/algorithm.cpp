@@ -8,7 +8,8 @@ constexpr std::string_view kLocalSgdKeys[] = {
     "local_steps",         "post_local_epochs", "local_steps_base",
     "local_steps_most",    "local_steps_alpha", "delay",
     "outer.learning_rate", "outer.momentum",    "outer.nesterov",
-    "outer.mixing",        "fragments"};
+    "outer.mixing",        "fragments",         "quorum",
+    "grace_seconds",       "replay"};
 
 constexpr std::string_view kLaqKeys[] = {"laq_bits", "laq_history", "laq_weight", "laq_silence"};
 

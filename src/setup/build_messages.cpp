@@ -70,7 +70,10 @@ MessageParts build_messages(const config::RunConfig& config, const Layout& layou
   });
   if (!averages) return parts;
   parts.choice =
-      choose_by_cost(config, comm, *parts.compressor, parts.memory != nullptr, parts.buckets);
+      config.synchronization.quorum > 0
+          ? CostedChoice{.collective = collective::kAllgather,
+                         .note = "collective allgather: members of a quorum send to all ranks"}
+          : choose_by_cost(config, comm, *parts.compressor, parts.memory != nullptr, parts.buckets);
   if (!parts.choice) return parts;
   comm.agree_after([&] {
     parts.buckets = make_plan(settled_config(config, parts.choice), layout, *parts.compressor);

@@ -59,7 +59,7 @@ train::Plan make_train_plan(const config::RunConfig& config, int ranks, StepId s
   plan.synchronizes = algorithm.exchanges();
   plan.replicas_equal = algorithm.shares_model();
   plan.ends_equal = algorithm.averages_models;
-  plan.asynchronous = algorithm.asynchronous;
+  plan.asynchronous = config.synchronization.is_asynchronous();
   plan.final_rounds = config.synchronization.final_rounds;
   plan.paranoid = config.train.paranoid;
   plan.rollback_factor = config.train.rollback_factor;

@@ -14,15 +14,18 @@
 #include "train/lazy_averaging.hpp"
 #include "train/local_sgd.hpp"
 #include "train/periodic_gossip.hpp"
+#include "train/quorum_rounds.hpp"
 
 namespace eqt::setup {
 
 void require_thread(const config::RunConfig& config, bool communication_thread) {
-  if (communication_thread || !config.synchronization.algorithm->asynchronous) return;
+  if (communication_thread || !config.synchronization.is_asynchronous()) return;
+  const bool quorum = config.synchronization.quorum > 0;
   fail(Kind::mpi,
-       "synchronization.algorithm {}: expected an MPI that admits a communication thread "
-       "(MPI_THREAD_SERIALIZED), found one that does not; use another MPI or d-psgd",
-       config.synchronization.algorithm->name);
+       "synchronization.{}: expected an MPI that admits a communication thread "
+       "(MPI_THREAD_SERIALIZED), found one that does not; use another MPI or {}",
+       quorum ? "quorum" : fmt::format("algorithm {}", config.synchronization.algorithm->name),
+       quorum ? "no quorum" : "d-psgd");
 }
 
 namespace {
@@ -114,6 +117,15 @@ train::LocalSgdPlan build_local_sgd_plan(const config::RunConfig& config, const 
   return plan;
 }
 
+train::OuterStep outer_step(const config::RunConfig& config) {
+  const auto& outer = config.synchronization.outer;
+  train::OuterStep step{.learning_rate = static_cast<float>(outer.learning_rate),
+                        .momentum = static_cast<float>(outer.momentum),
+                        .nesterov = outer.nesterov};
+  if (outer.mixing.value) step.mixing = static_cast<float>(*outer.mixing.value);
+  return step;
+}
+
 /// Steps of the mean are averages: they count as steps for what adapts and for faults.
 void build_local_sgd(const config::RunConfig& config, const SyncBase& base, SyncParts& parts) {
   model::Replica& replica = base.replica;
@@ -133,9 +145,6 @@ void build_local_sgd(const config::RunConfig& config, const SyncBase& base, Sync
     options.fault->step = steps.averages_before(
         options.fault->step, options.fault->bucket.value_or(0) % steps.fragments);
   parts.direction = make_direction(config, replica.parameters().size());
-  std::optional<float> mixing;
-  if (const auto& weight = config.synchronization.outer.mixing.value)
-    mixing = static_cast<float>(*weight);
   parts.synchronizer = train::make_local_sgd(
       {.comm = base.comm,
        .mean =
@@ -149,10 +158,64 @@ void build_local_sgd(const config::RunConfig& config, const SyncBase& base, Sync
        .layout = replica.layout(),
        .divergence = &base.divergence},
       steps,
-      {.learning_rate = static_cast<float>(config.synchronization.outer.learning_rate),
-       .momentum = static_cast<float>(config.synchronization.outer.momentum),
-       .nesterov = config.synchronization.outer.nesterov,
-       .mixing = mixing});
+      outer_step(config));
+}
+
+/// The number of ranks is known here only.
+void require_quorum(const config::RunConfig& config, const SyncBase& base) {
+  const auto ranks = static_cast<std::uint64_t>(base.comm.size());
+  const std::uint64_t quorum = config.synchronization.quorum;
+  if (quorum < (ranks + 1) / 2 || quorum > ranks)
+    fail(Kind::usage,
+         "synchronization.quorum: expected from {} to {}, at least half of the {} ranks, found {}",
+         (ranks + 1) / 2, ranks, ranks, quorum);
+  if (base.messages.compressor->adaptive_levels() != nullptr)
+    fail(Kind::usage,
+         "compressor.name: expected one whose levels do not adapt with synchronization.quorum, "
+         "whose ranks share no step in which they could, found \"{}\"; set another, or other "
+         "compressor.levels",
+         config.compressor.name->name);
+}
+
+void build_quorum_rounds(const config::RunConfig& config, const SyncBase& base, SyncParts& parts) {
+  const auto& s = config.synchronization;
+  require_quorum(config, base);
+  model::Replica& replica = base.replica;
+  parts.quorum = std::make_unique<QuorumParts>();
+  if (base.messages.memory != nullptr) parts.quorum->memory.emplace(*base.messages.memory);
+  train::QuorumMemory* const memory =
+      parts.quorum->memory ? &*parts.quorum->memory : nullptr;
+  collective::Group group = collective::everyone(base.comm);
+  group.senders = &parts.quorum->senders;
+  parts.collective = collective::make_allgather(base.comm, *base.messages.compressor,
+                                                base.messages.buckets, std::move(group));
+  parts.difference = FlatBuffer(replica.parameters().size());
+  train::GradientAveragingOptions options = averaging_options(config, base, parts, false);
+  options.divergence = nullptr;
+  options.fault = fault_in_round(config, base.plan);
+  std::optional<train::QuorumReplay> replay;
+  if (!s.replay.empty())
+    replay.emplace(metrics::read_decisions(s.replay, train::kQuorumDecisions),
+                   static_cast<std::size_t>(base.comm.size()));
+  parts.synchronizer = train::make_quorum_rounds(
+      {.comm = base.comm,
+       .mean = train::make_gradient_averaging(base.comm, *parts.collective, memory,
+                                              std::move(base.messages.buckets), replica.layout(),
+                                              parts.difference.span(), options),
+       .senders = parts.quorum->senders,
+       .memory = memory,
+       .parameters = replica.parameters(),
+       .difference = parts.difference.span(),
+       .layout = replica.layout()},
+      {.local_steps = *s.local_steps.count,
+       .delay = s.delay.count.value_or(*s.local_steps.count),
+       .quorum = s.quorum,
+       .grace_seconds = s.grace_seconds,
+       .outer = outer_step(config),
+       .total_steps = base.plan.total_steps,
+       .next_pause = [plan = base.plan](StepId done) { return plan.next_pause(done); },
+       .timeout_seconds = s.timeout_seconds,
+       .replay = std::move(replay)});
 }
 
 std::unique_ptr<train::Synchronizer> build_lazy_averaging(const config::RunConfig& config,
@@ -236,6 +299,10 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
     parts.synchronizer = build_simulated_averaging(
         config, *messages.compressor, std::move(messages.buckets), base.replica,
         averaging_options(config, base, parts, false), *base.simulation);
+    return parts;
+  }
+  if (config.synchronization.quorum > 0) {
+    build_quorum_rounds(config, base, parts);
     return parts;
   }
   parts.collective = make_collective(config, base.comm, *messages.compressor,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "collective/adaptation.hpp"
 #include "collective/collective.hpp"
@@ -17,10 +18,17 @@
 #include "setup/build_messages.hpp"
 #include "setup/build_simulation.hpp"
 #include "train/divergence.hpp"
+#include "train/quorum_memory.hpp"
 #include "train/synchronizer.hpp"
 #include "train/trainer.hpp"
 
 namespace eqt::setup {
+
+/// What rounds of a quorum change from one to the next.
+struct QuorumParts {
+  collective::Senders senders;
+  std::optional<train::QuorumMemory> memory = {};  // empty: no error feedback
+};
 
 /// Owns the parts, in the order in which they depend on each other.
 struct SyncParts {
@@ -29,6 +37,7 @@ struct SyncParts {
   std::unique_ptr<Gossip> gossip;                      // null: no algorithm that gossips
   std::unique_ptr<gossip::Direction> direction;        // of local-sgd; may be null
   FlatBuffer difference;                               // of local-sgd with a delay: under way
+  std::unique_ptr<QuorumParts> quorum;                 // of local-sgd with a quorum
   std::unique_ptr<train::Synchronizer> synchronizer;
 };
 

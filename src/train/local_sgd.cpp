@@ -182,11 +182,9 @@ class LocalSgd final : public Synchronizer {
 
   /// What the mean of value i moves the average by.
   float outer_step(std::size_t i) {
-    const float mean = p_.difference[i];
-    if (outer_.momentum == 0) return outer_.learning_rate * mean;
-    float& z = momentum_.span()[i];
-    z = outer_.momentum * z + mean;
-    return outer_.learning_rate * (outer_.nesterov ? mean + outer_.momentum * z : z);
+    float unused = 0;
+    const auto momentum = momentum_.span();
+    return outer_.of(p_.difference[i], momentum.empty() ? unused : momentum[i]);
   }
 
   /// Of all values.

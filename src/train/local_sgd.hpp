@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <span>
 
 #include "comm/communicator.hpp"
@@ -12,19 +11,10 @@
 #include "train/divergence.hpp"
 #include "train/gradient_averaging.hpp"
 #include "train/local_sgd_plan.hpp"
+#include "train/outer_step.hpp"
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
-
-/// What a round does with the mean of the ranks' differences m, which is treated as a gradient:
-/// z = momentum z + m; s = learning_rate z, with Nesterov learning_rate (m + momentum z); r -= s.
-struct OuterStep {
-  float learning_rate = 1, momentum = 0;
-  bool nesterov = false;
-  /// alpha: what a rank keeps of its model, x = alpha x + (1 - alpha) r. Unset: its whole progress
-  /// since its difference was sent. After the run's last step x = r.
-  std::optional<float> mixing = {};
-};
 
 struct LocalSgdParts {
   comm::Communicator& comm;

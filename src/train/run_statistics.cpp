@@ -64,6 +64,7 @@ void RunStatistics::note_step(metrics::StepRecord record, const SyncResult& resu
     epoch_.variance_count += 1;
   }
   if (options_.asynchronous) {
+    own_rounds_ += result.rounds.value_or(1);
     note_own_traffic(result);
     note_own_step(record);
     return;
@@ -92,6 +93,7 @@ void RunStatistics::note_own_traffic(const SyncResult& result) {
 }
 
 void RunStatistics::note_wait(const SyncResult& result, double seconds) {
+  own_rounds_ += result.rounds.value_or(0);
   note_own_traffic(result);
   epoch_.seconds += {.encode = result.traffic.encode_seconds,
                      .transfer = seconds,
@@ -104,14 +106,16 @@ void RunStatistics::note_wait(const SyncResult& result, double seconds) {
 
 /// Sums the steps that each rank has counted.
 void RunStatistics::add_up_ranks() {
-  std::array<double, 6> sums = {static_cast<double>(own_.steps),
+  std::array<double, 7> sums = {static_cast<double>(own_.steps),
                                 own_.loss,
                                 own_.sent_bytes,
                                 own_.received_bytes,
                                 own_.encoded_bytes,
-                                own_.encoded_values};
+                                own_.encoded_values,
+                                own_rounds_};
   comm_.allreduce_sum(sums);
   own_ = {};
+  own_rounds_ = 0;
   epoch_.steps += static_cast<StepId>(sums[0]);
   epoch_.mean_steps += sums[0] / comm_.size();
   epoch_.loss += sums[1];
@@ -119,7 +123,7 @@ void RunStatistics::add_up_ranks() {
   epoch_.received_bytes += sums[3];
   epoch_.encoded_bytes += sums[4];
   epoch_.encoded_values += sums[5];
-  epoch_.dense_bytes += sums[0] * dense_bytes_of_step() / comm_.size();
+  epoch_.dense_bytes += sums[6] * dense_bytes_of_step() / comm_.size();
 }
 
 void RunStatistics::note_dense_mean(std::size_t count) {

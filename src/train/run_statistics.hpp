@@ -125,6 +125,7 @@ class RunStatistics {
   Totals epoch_, run_;
   double sent_before_start_ = 0;  // by all ranks before the checkpoint, from which the run
                                   // continues
+  double own_rounds_ = 0;  // asynchronous: exchanges of this rank in the epoch, not yet added
   Totals own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not yet added
   metrics::PhaseSeconds slowest_;  // summed over epochs
   // With own_batches: this rank's samples, in the last step and in the epoch.

@@ -79,6 +79,7 @@ void RunStatistics::visit_state(StateVisitor& visitor) {
     unflushed_.clear();
     sketches_.clear();
     own_ = {};
+    own_rounds_ = 0;
   } else {
     flush();
   }

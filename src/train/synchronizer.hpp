@@ -9,11 +9,13 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/layout.hpp"
 #include "core/saved_state.hpp"
 #include "core/traffic.hpp"
+#include "metrics/records.hpp"
 #include "train/mean_sketch.hpp"
 
 namespace eqt::train {
@@ -30,6 +32,8 @@ struct SyncResult {
   std::optional<MeanSketch> mean_sketch = {};
   /// Rank 0: one line about something that changed in this step.
   std::optional<std::string> note = {};
+  /// Rank 0: what measured times have decided (decisions.jsonl).
+  std::vector<metrics::DecisionRecord> decisions = {};
   /// Exchanges that ended in this step, the same on all ranks; one of a part of the values counts
   /// as that part. 0: none was due; unset: one.
   std::optional<double> rounds = {};
@@ -39,6 +43,7 @@ struct SyncResult {
     if (other.quantization_variance) quantization_variance = other.quantization_variance;
     if (other.mean_sketch) mean_sketch = other.mean_sketch;
     if (other.note) note = std::move(other.note);
+    decisions.insert(decisions.end(), other.decisions.begin(), other.decisions.end());
     if (other.rounds) rounds = rounds.value_or(0) + *other.rounds;
   }
 };

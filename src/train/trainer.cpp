@@ -132,6 +132,7 @@ void Trainer::train_until_pause() {
   done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
   statistics_.note_wait(rest, wait.seconds());
   if (rest.note) p_.sink.write(metrics::NoteRecord{.step = done_, .text = *rest.note});
+  for (const metrics::DecisionRecord& decision : rest.decisions) p_.sink.write(decision);
 }
 
 void Trainer::begin() {

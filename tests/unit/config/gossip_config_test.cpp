@@ -49,6 +49,29 @@ TEST_CASE("keys of gossip that would have no effect are refused", "[config]") {
   refuse({"synchronization.delay=1"}, s + "delay 1 only with.*local-sgd.*allreduce");
   refuse({"synchronization.outer.momentum=0.5"},
          s + "outer.momentum 0.5 only with.*local-sgd.*allreduce");
+  refuse({"synchronization.quorum=2"}, s + "quorum 2 only with.*local-sgd.*allreduce");
+  const auto quorum = [&](const std::vector<std::string>& more, const std::string& pattern) {
+    Sets sets = {algorithm("local-sgd"), "synchronization.local_steps=4",
+                 "synchronization.delay=auto", "synchronization.quorum=2"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    refuse(sets, pattern);
+  };
+  quorum({"synchronization.local_steps=qsr"}, s + "local_steps as an integer with.*quorum.*qsr");
+  quorum({"synchronization.delay=0"}, s + "delay of at least 1 with.*quorum.*found 0.*auto");
+  quorum({"synchronization.fragments=2"}, s + "fragments 1 with.*quorum.*found 2");
+  quorum({"synchronization.outer.mixing=0.5"}, s + "outer.mixing null with.*quorum.*found 0.5");
+  quorum({"synchronization.overlap=false"}, s + "overlap true with.*quorum");
+  quorum({"synchronization.collective=ring"}, s + "collective .*allgather.*quorum.*ring");
+  quorum({"compressor.name=terngrad"}, "another compressor.name.*quorum.*terngrad");
+  quorum({"compressor.name=powersgd"}, "another compressor.name.*quorum.*powersgd");
+  quorum({"train.on_divergence=rollback"}, "on_divergence \"stop\" with.*quorum");
+  quorum({"train.early_stopping=2"}, "early_stopping 0 with.*quorum.*found 2");
+  quorum({"train.ema=0.9"}, "train.ema 0 with");
+  quorum({"optimizer.momentum_kind=quasi-global"}, "momentum_kind \"local\"");
+  refuse({algorithm("local-sgd"), "synchronization.grace_seconds=1"},
+         s + "quorum above 0 with synchronization.grace_seconds, found 0");
+  refuse({algorithm("local-sgd"), "synchronization.replay=decisions.jsonl"},
+         s + "quorum above 0 with synchronization.replay, found 0");
   refuse({"synchronization.fragments=2"}, s + "fragments 2 only with.*local-sgd.*allreduce");
   refuse({algorithm("local-sgd"), "synchronization.local_steps=4", "synchronization.fragments=5"},
          s + "fragments of at most local_steps, which is 4, found 5");
