@@ -107,8 +107,7 @@ class Allgather final : public Collective {
     for (std::size_t peer = 0; peer < group_.size(); ++peer) {
       if (peer == group_.me) continue;
       if (group_.sends(group_.me)) slot.outgoing.push_back({group_.ranks[peer], mine});
-      if (group_.sends(peer))
-        slot.incoming.push_back({group_.ranks[peer], slot.buffers[peer], 0});
+      if (group_.sends(peer)) slot.incoming.push_back({group_.ranks[peer], slot.buffers[peer], 0});
     }
     return comm_.transfers().exchange(slot.outgoing, slot.incoming, route, operation);
   }

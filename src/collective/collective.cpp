@@ -9,7 +9,8 @@ namespace eqt::collective {
 void Senders::set(std::span<const std::uint64_t> counts) {
   counts_.assign(counts.begin(), counts.end());
   weights_.clear();
-  const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
+  const auto total =
+      static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}));
   EQT_CHECK(total > 0, "a mean of no rank");
   for (const std::uint64_t count : counts)
     if (count > 0) weights_.push_back(static_cast<float>(static_cast<double>(count) / total));

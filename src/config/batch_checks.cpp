@@ -10,12 +10,11 @@ namespace eqt::config {
 void check_batches(const RunConfig& config, const codec::Properties& compressor,
                    const std::string& origin) {
   const RunConfig::Train& train = config.train;
-  if (!train.balances() && !train.replay.empty())
-    fail(
-        Kind::usage,
-        "{}: expected train.batch_sizes \"auto\" with train.replay, which repeats decisions, found "
-        "a run that decides nothing; leave train.replay out",
-        origin);
+  if (!train.balances() && config.synchronization.quorum == 0 && !train.replay.empty())
+    fail(Kind::usage,
+         "{}: expected train.batch_sizes \"auto\" or synchronization.quorum with train.replay, "
+         "which repeats decisions, found a run that decides nothing; leave train.replay out",
+         origin);
   if (!train.has_batches_by_rank()) return;
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (!algorithm.averages_gradients || algorithm.lazy)

@@ -429,10 +429,6 @@ std::vector<Field> synchronization_fields() {
           .in("s")
           .says("quorum: how long the other ranks are then waited for; \"auto\" = a quarter of the "
                 "last round's time"),
-      EQT_FIELD(synchronization.replay, may_change)
-          .text_is(TextRule::path)
-          .or_null()
-          .says("quorum: decisions.jsonl of another run, whose rounds are repeated; null = none"),
       EQT_FIELD(synchronization.post_local_epochs, must_stay)
           .from(0, kMany)
           .in("epochs")

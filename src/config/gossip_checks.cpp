@@ -135,11 +135,11 @@ void check_quorum(const RunConfig& config, const codec::Properties& properties,
          expected, why, found);
   };
   if (s.quorum == 0) {
-    if (!s.grace_seconds && s.replay.empty()) return;
+    if (!s.grace_seconds) return;
     fail(Kind::usage,
-         "{}: expected synchronization.quorum above 0 with synchronization.{}, found 0; set it or "
-         "leave both out",
-         origin, s.grace_seconds ? "grace_seconds" : "replay");
+         "{}: expected synchronization.quorum above 0 with synchronization.grace_seconds, found 0; "
+         "set it or leave both out",
+         origin);
   }
   if (!s.local_steps.count)
     refuse("synchronization.local_steps", "as an integer", "whose ranks have no step in common",
@@ -159,8 +159,9 @@ void check_quorum(const RunConfig& config, const codec::Properties& properties,
     refuse("synchronization.collective", "\"auto\" or \"allgather\"",
            "whose members send to all ranks", fmt::format("\"{}\"", s.collective->name));
   if (properties.shared_scale || properties.averages_itself)
-    refuse("another compressor.name", "", "whose members send to all ranks at once",
-           fmt::format("\"{}\", which first agrees on values with all", config.compressor.name->name));
+    refuse(
+        "another compressor.name", "", "whose members send to all ranks at once",
+        fmt::format("\"{}\", which first agrees on values with all", config.compressor.name->name));
   if (config.train.on_divergence == OnDivergence::rollback)
     refuse("train.on_divergence", "\"stop\"", "whose ranks have no step in common to go back to",
            "\"rollback\"");

@@ -177,7 +177,6 @@ struct RunConfig {
     std::uint64_t fragments = 1;              // local-sgd: parts of the model with own rounds
     std::uint64_t quorum = 0;                 // local-sgd: ranks that close a round; 0 = in step
     std::optional<double> grace_seconds;      // quorum; "auto" = unset
-    std::string replay;                       // quorum: decisions.jsonl; "" = none
     struct Outer {
       double learning_rate = 1, momentum = 0;
       bool nesterov = false;

@@ -9,7 +9,7 @@ constexpr std::string_view kLocalSgdKeys[] = {
     "local_steps_most",    "local_steps_alpha", "delay",
     "outer.learning_rate", "outer.momentum",    "outer.nesterov",
     "outer.mixing",        "fragments",         "quorum",
-    "grace_seconds",       "replay"};
+    "grace_seconds"};
 
 constexpr std::string_view kLaqKeys[] = {"laq_bits", "laq_history", "laq_weight", "laq_silence"};
 

@@ -145,20 +145,19 @@ void build_local_sgd(const config::RunConfig& config, const SyncBase& base, Sync
     options.fault->step = steps.averages_before(
         options.fault->step, options.fault->bucket.value_or(0) % steps.fragments);
   parts.direction = make_direction(config, replica.parameters().size());
-  parts.synchronizer = train::make_local_sgd(
-      {.comm = base.comm,
-       .mean =
-           train::make_fragment_averaging(base.comm, *parts.collective, base.messages.memory.get(),
-                                          std::move(base.messages.buckets), steps.fragments,
-                                          replica.layout(), difference, options),
-       .direction = parts.direction.get(),
-       .parameters = replica.parameters(),
-       .gradient = replica.gradient(),
-       .difference = difference,
-       .layout = replica.layout(),
-       .divergence = &base.divergence},
-      steps,
-      outer_step(config));
+  parts.synchronizer =
+      train::make_local_sgd({.comm = base.comm,
+                             .mean = train::make_fragment_averaging(
+                                 base.comm, *parts.collective, base.messages.memory.get(),
+                                 std::move(base.messages.buckets), steps.fragments,
+                                 replica.layout(), difference, options),
+                             .direction = parts.direction.get(),
+                             .parameters = replica.parameters(),
+                             .gradient = replica.gradient(),
+                             .difference = difference,
+                             .layout = replica.layout(),
+                             .divergence = &base.divergence},
+                            steps, outer_step(config));
 }
 
 /// The number of ranks is known here only.
@@ -183,8 +182,7 @@ void build_quorum_rounds(const config::RunConfig& config, const SyncBase& base, 
   model::Replica& replica = base.replica;
   parts.quorum = std::make_unique<QuorumParts>();
   if (base.messages.memory != nullptr) parts.quorum->memory.emplace(*base.messages.memory);
-  train::QuorumMemory* const memory =
-      parts.quorum->memory ? &*parts.quorum->memory : nullptr;
+  train::QuorumMemory* const memory = parts.quorum->memory ? &*parts.quorum->memory : nullptr;
   collective::Group group = collective::everyone(base.comm);
   group.senders = &parts.quorum->senders;
   parts.collective = collective::make_allgather(base.comm, *base.messages.compressor,
@@ -194,8 +192,8 @@ void build_quorum_rounds(const config::RunConfig& config, const SyncBase& base, 
   options.divergence = nullptr;
   options.fault = fault_in_round(config, base.plan);
   std::optional<train::QuorumReplay> replay;
-  if (!s.replay.empty())
-    replay.emplace(metrics::read_decisions(s.replay, train::kQuorumDecisions),
+  if (!config.train.replay.empty())
+    replay.emplace(metrics::read_decisions(config.train.replay, train::kQuorumDecisions),
                    static_cast<std::size_t>(base.comm.size()));
   parts.synchronizer = train::make_quorum_rounds(
       {.comm = base.comm,

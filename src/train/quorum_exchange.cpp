@@ -131,8 +131,7 @@ void QuorumExchange::hear(Link& link) {
   try {
     read_quorum_note(std::span<const std::byte>(link.note_in).first(link.incoming.bytes),
                      options_.rule.ranks, note_);
-    const bool of_leader =
-        note_.kind == QuorumNoteKind::close || note_.kind == QuorumNoteKind::end;
+    const bool of_leader = note_.kind == QuorumNoteKind::close || note_.kind == QuorumNoteKind::end;
     if (note_.kind != QuorumNoteKind::alive && of_leader == (p_.comm.rank() == 0))
       fail(Kind::wire, "note of a quorum: found kind {}, which goes the other way",
            static_cast<int>(note_.kind));
@@ -211,10 +210,8 @@ void QuorumExchange::send(Link& link, QuorumNoteKind kind, std::uint64_t round,
   QuorumNote note{.kind = kind, .round = round, .counts = {counts.begin(), counts.end()}};
   note.counts.resize(options_.rule.ranks);
   write_quorum_note(note, link.note_out);
-  link.sending = {.outgoing = {&link.outgoing, 1},
-                  .incoming = {},
-                  .route = kNotes,
-                  .operation = kOperation};
+  link.sending = {
+      .outgoing = {&link.outgoing, 1}, .incoming = {}, .route = kNotes, .operation = kOperation};
   p_.comm.transfers().start(link.sending);
 }
 

@@ -34,8 +34,8 @@ struct QuorumExchangeParts {
 
 struct QuorumExchangeOptions {
   QuorumRule rule;
-  double timeout_seconds = 0;              // 0 = none
-  const QuorumReplay* replay = nullptr;    // may be null
+  double timeout_seconds = 0;            // 0 = none
+  const QuorumReplay* replay = nullptr;  // may be null
   /// Called after each round with r, for tests.
   std::function<void(std::uint64_t round, std::span<const float> common)> on_round = {};
 };

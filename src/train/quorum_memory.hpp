@@ -28,9 +28,7 @@ class QuorumMemory final : public collective::GradientMemory {
                 const collective::Contribution& contribution) override {
     if (member_) inner_.remember(bucket, contribution);
   }
-  std::span<float> residual() override {
-    return member_ ? inner_.residual() : std::span<float>();
-  }
+  std::span<float> residual() override { return member_ ? inner_.residual() : std::span<float>(); }
   void visit_state(StateVisitor& visitor) override { inner_.visit_state(visitor); }
 
  private:

@@ -123,13 +123,13 @@ class QuorumProgress {
   FlatBuffer own_;        // p
   FlatBuffer shift_;      // s of the rounds that are not applied here, one after the other
   StepId own_steps_ = 0;
-  StepId made_ = 0;      // own steps when p was made, or the run began
-  StepId counted_ = 0;   // own steps that were in rounds
-  StepId due_ = 0;       // own steps after which p's round is waited for and applied
+  StepId made_ = 0;            // own steps when p was made, or the run began
+  StepId counted_ = 0;         // own steps that were in rounds
+  StepId due_ = 0;             // own steps after which p's round is waited for and applied
   bool outstanding_ = false;   // p's round has not been applied
   bool announced_ = false;     // rank 0 was told of p in this epoch
   bool own_in_shift_ = false;  // p's round has come
-  std::uint64_t rounds_ = 0, taken_ = 0;          // that have come; that are applied here
+  std::uint64_t rounds_ = 0, taken_ = 0;              // that have come; that are applied here
   std::uint64_t counted_all_ = 0, counted_here_ = 0;  // steps of all ranks in these
   std::uint64_t goal_ = 0;
   std::uint64_t want_ = 0;  // in a replay: rounds up to this one may come

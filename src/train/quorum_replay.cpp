@@ -23,9 +23,9 @@ metrics::DecisionRecord to_decision(const QuorumRound& round, double waited_seco
   decision.values.insert(decision.values.end(), round.applied_after.begin(),
                          round.applied_after.end());
   const auto left_out = std::ranges::count(round.counts, 0.0);
-  decision.why = fmt::format("{} of {} ranks were ready {:.3f} s after the quorum was",
-                             std::ssize(round.counts) - left_out, round.counts.size(),
-                             waited_seconds);
+  decision.why =
+      fmt::format("{} of {} ranks were ready {:.3f} s after the quorum was",
+                  std::ssize(round.counts) - left_out, round.counts.size(), waited_seconds);
   return decision;
 }
 
@@ -34,7 +34,7 @@ QuorumReplay::QuorumReplay(const std::vector<metrics::DecisionRecord>& decisions
   for (const metrics::DecisionRecord& decision : decisions) {
     if (decision.values.size() != 2 * ranks || !std::ranges::all_of(decision.values, is_count))
       fail(Kind::data,
-           "synchronization.replay: expected {} counts of {} ranks for round {}, found {} values; "
+           "train.replay: expected {} counts of {} ranks for round {}, found {} values; "
            "replay with as many ranks as the run had",
            2 * ranks, ranks, decision.step, decision.values.size());
     const auto middle = decision.values.begin() + static_cast<std::ptrdiff_t>(ranks);
@@ -44,7 +44,7 @@ QuorumReplay::QuorumReplay(const std::vector<metrics::DecisionRecord>& decisions
     const bool empty = std::ranges::count(round.counts, 0.0) == std::ssize(round.counts);
     if (decision.step != rounds_.size() + 1 || empty)
       fail(Kind::data,
-           "synchronization.replay: expected round {} with its members, found {} round {}; give the "
+           "train.replay: expected round {} with its members, found {} round {}; give the "
            "{} of a whole run",
            rounds_.size() + 1, empty ? "an empty" : "", decision.step, metrics::kDecisions);
     rounds_.push_back(std::move(round));

@@ -13,9 +13,9 @@
 
 namespace eqt::train {
 
-/// The kind of these decisions. Their step is the number of the round, from 1. Their values are, for
-/// each rank, the steps that count (0: not a member), then, for each rank, its own steps after which
-/// it has applied the round.
+/// The kind of these decisions. Their step is the number of the round, from 1. Their values are the
+/// steps of each rank that count (0: not a member), then, again for each rank, its own steps after
+/// which it has applied the round.
 inline constexpr const char* kQuorumDecisions = "quorum";
 
 struct QuorumRound {

@@ -41,18 +41,17 @@ class QuorumRounds final : public Synchronizer {
                    .delay = o_.delay,
                    .outer = o_.outer,
                    .replay = replay()}),
-        exchange_({.comm = p_.comm,
-                   .mean = *p_.mean,
-                   .senders = p_.senders,
-                   .memory = p_.memory,
-                   .difference = p_.difference,
-                   .progress = progress_},
-                  {.rule = {.ranks = ranks_,
-                            .quorum = o_.quorum,
-                            .grace_seconds = o_.grace_seconds},
-                   .timeout_seconds = o_.timeout_seconds,
-                   .replay = replay(),
-                   .on_round = o_.on_round}),
+        exchange_(
+            {.comm = p_.comm,
+             .mean = *p_.mean,
+             .senders = p_.senders,
+             .memory = p_.memory,
+             .difference = p_.difference,
+             .progress = progress_},
+            {.rule = {.ranks = ranks_, .quorum = o_.quorum, .grace_seconds = o_.grace_seconds},
+             .timeout_seconds = o_.timeout_seconds,
+             .replay = replay(),
+             .on_round = o_.on_round}),
         members_(ranks_),
         background_([this] { run_exchange(); }, [this] { give_up(); }) {}
 
@@ -187,7 +186,8 @@ class QuorumRounds final : public Synchronizer {
     return decisions;
   }
 
-  static std::vector<double> numbers_of(const std::string& text, std::size_t count, std::size_t rank) {
+  static std::vector<double> numbers_of(const std::string& text, std::size_t count,
+                                        std::size_t rank) {
     std::vector<double> numbers;
     const char* at = text.data();
     const char* const end = at + text.size();

@@ -39,8 +39,8 @@ struct QuorumRoundsOptions {
   StepId total_steps = 1;  // of the mean rank
   /// The number of steps of the mean rank, after `done`, at which an epoch ends.
   std::function<StepId(StepId done)> next_pause;
-  double timeout_seconds = 0;                // 0 = none
-  std::optional<QuorumReplay> replay = {};   // rounds that are repeated
+  double timeout_seconds = 0;               // 0 = none
+  std::optional<QuorumReplay> replay = {};  // rounds that are repeated
   /// Called after each round with r, on the communication thread, for tests.
   std::function<void(std::uint64_t round, std::span<const float> common)> on_round = {};
 };

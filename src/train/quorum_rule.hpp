@@ -57,9 +57,9 @@ class QuorumCoordinator {
   const QuorumRule rule_;
   std::vector<std::uint64_t> counts_;  // 0: not ready
   std::vector<std::uint64_t> missed_;
-  double began_ = 0;                           // this round
-  std::optional<double> quorum_since_ = {};    // when the quorum was ready
-  std::optional<double> last_seconds_ = {};    // of the last round of this epoch
+  double began_ = 0;                         // this round
+  std::optional<double> quorum_since_ = {};  // when the quorum was ready
+  std::optional<double> last_seconds_ = {};  // of the last round of this epoch
 };
 
 }  // namespace eqt::train

@@ -43,10 +43,10 @@ counts "$RUN" >"$WORK/found" || wrong "decisions of a real network"
 # Repeated bit for bit, whatever the timing.
 cp "$RUN/decisions.jsonl" "$WORK/decisions.jsonl"
 EQT_FAULT=slow:rank=1,step=3 train 4 again "${rounds[@]}" --set=$S.quorum=3 --set=compressor.name=topk \
-  --set=train.steps=16 --set=data.limit_train=512 "--set=$S.replay=$WORK/decisions.jsonl"
+  --set=train.steps=16 --set=data.limit_train=512 "--set=train.replay=$WORK/decisions.jsonl"
 expect_code 0 "a replay"
 expect_equal "$hash" "$(summary parameter_hash)" "a replay's parameter_hash"
-train 3 others "${rounds[@]}" --set=$S.quorum=3 "--set=$S.replay=$WORK/decisions.jsonl"
+train 3 others "${rounds[@]}" --set=$S.quorum=3 "--set=train.replay=$WORK/decisions.jsonl"
 expect_failure 3 'replay.*6 counts of 3 ranks.*found 8' "a replay on other ranks"
 
 # Goes on from the end of an epoch, on as many ranks and on others.
@@ -95,7 +95,7 @@ fault stop:rank=2,step=6 7 "a rank is stopped"
 expect_text 'rank 2' "a rank is stopped"
 fault stop:rank=0,step=6 7 "the rank that leads is stopped"
 expect_text 'rank 0' "the rank that leads is stopped"
-fault kill:rank=1,step=6 @(137|7) "a rank dies"
+fault kill:rank=1,step=6 '@(137|7)' "a rank dies"
 fault throw:rank=2,step=6 70 "an error of a trainer"
 expect_text 'EQT_FAULT' "an error of a trainer"
 fault throw:rank=1,step=8,bucket=0 70 "an error in a round"

@@ -24,8 +24,7 @@ std::vector<float> delayed(comm::Communicator& comm, const codec::Compressor& co
                            const Settings& settings, StepId steps) {
   std::vector<float> parameters = start_values();
   const FlatBuffer difference(kValues), gradient(kValues);
-  auto buckets =
-      pipeline::plan_buckets(kLayout, compressor, {.skip_below = 1, .bucket_bytes = 4});
+  auto buckets = pipeline::plan_buckets(kLayout, compressor, {.skip_below = 1, .bucket_bytes = 4});
   const auto collective = collective::make_allgather(comm, compressor, buckets);
   const auto memory =
       compressor.properties().needs_feedback ? collective::make_error_feedback(kValues) : nullptr;
@@ -45,8 +44,8 @@ std::vector<float> delayed(comm::Communicator& comm, const codec::Compressor& co
     synchronizer->begin(step, 0);
     (void)synchronizer->finish();
     for (std::size_t i = 0; i < kValues; ++i)
-      parameters[i] = static_cast<float>(
-          step_of(static_cast<double>(parameters[i]), i, comm.rank(), step));
+      parameters[i] =
+          static_cast<float>(step_of(static_cast<double>(parameters[i]), i, comm.rank(), step));
     (void)synchronizer->after_update(0.1f);
   }
   return parameters;
@@ -103,8 +102,7 @@ void check_run(comm::Communicator& comm, Node& node, const Settings& settings) {
   CHECK(simulation.counts_hold());
   double largest = 0;
   for (std::size_t i = 0; i < kValues; ++i)
-    largest =
-        std::max(largest, std::abs(expected[i] - static_cast<double>(node.parameters()[i])));
+    largest = std::max(largest, std::abs(expected[i] - static_cast<double>(node.parameters()[i])));
   CHECK(largest < 2e-5);
 }
 
@@ -154,11 +152,10 @@ TEST_CASE("a quorum of all ranks is delayed local SGD, bit for bit", "[quorum]")
   for (const codec::Compressor* compressor : {none.get(), coarse.get(), sparse.get()}) {
     for (const StepId delay : {1u, 3u, 4u}) {
       CAPTURE(codec::codec_name(compressor->id()), delay);
-      const Settings settings{
-          .delay = delay,
-          .quorum = static_cast<std::size_t>(comm.size()),
-          .outer = {.learning_rate = 0.7f, .momentum = 0.5f, .nesterov = true},
-          .epoch_steps = delay == 3 ? StepId{6} : StepId{18}};
+      const Settings settings{.delay = delay,
+                              .quorum = static_cast<std::size_t>(comm.size()),
+                              .outer = {.learning_rate = 0.7f, .momentum = 0.5f, .nesterov = true},
+                              .epoch_steps = delay == 3 ? StepId{6} : StepId{18}};
       Node node(comm, *compressor, settings);
       node.run();
       // Rounds of 4 steps until they have 18 or more; the mean of the last one comes `delay` later.
@@ -245,7 +242,9 @@ TEST_CASE("the masks of a run lead to the same bits again", "[quorum]") {
     first.run();
     // Now the first rank is the slow one.
     settings.replay = rounds_of(comm, first);
-    settings.seconds = [&](int rank, StepId) { return uneven_seconds(comm.size() - 1 - rank, comm.size()); };
+    settings.seconds = [&](int rank, StepId) {
+      return uneven_seconds(comm.size() - 1 - rank, comm.size());
+    };
     Node second(comm, *compressor, settings);
     second.run();
     CHECK(second.parameters() == first.parameters());

@@ -54,8 +54,8 @@ class Node {
   Node(comm::Communicator& comm, const codec::Compressor& compressor, const Settings& settings)
       : comm_(comm), settings_(settings), difference_(kValues) {
     parameters_ = start_values();
-    auto buckets = pipeline::plan_buckets(kLayout, compressor,
-                                          {.skip_below = 1, .bucket_bytes = 4});
+    auto buckets =
+        pipeline::plan_buckets(kLayout, compressor, {.skip_below = 1, .bucket_bytes = 4});
     auto group = collective::everyone(comm);
     group.senders = &senders_;
     collective_ = collective::make_allgather(comm, compressor, buckets, std::move(group));
@@ -108,8 +108,8 @@ class Node {
         std::this_thread::sleep_for(
             std::chrono::duration<double>(settings_.seconds(comm_.rank(), own_)));
       for (std::size_t i = 0; i < kValues; ++i)
-        parameters_[i] = static_cast<float>(
-            step_of(static_cast<double>(parameters_[i]), i, comm_.rank(), own_));
+        parameters_[i] =
+            static_cast<float>(step_of(static_cast<double>(parameters_[i]), i, comm_.rank(), own_));
       ++own_;
       (void)synchronizer_->after_update(0.1f);
       done_ = std::min(end, synchronizer_->steps_of_all_ranks() / ranks);
@@ -187,8 +187,7 @@ class Simulation {
     for (std::size_t r = 0; r < workers_.size(); ++r) {
       Worker& worker = workers_[r];
       while (worker.steps < steps[r]) step(r);
-      for (std::size_t i = 0; i < kValues; ++i)
-        worker.difference[i] = common_[i] - worker.model[i];
+      for (std::size_t i = 0; i < kValues; ++i) worker.difference[i] = common_[i] - worker.model[i];
       counts.push_back(static_cast<double>(steps[r] - worker.counted));
     }
     (void)move_common(counts);

@@ -70,8 +70,6 @@ TEST_CASE("keys of gossip that would have no effect are refused", "[config]") {
   quorum({"optimizer.momentum_kind=quasi-global"}, "momentum_kind \"local\"");
   refuse({algorithm("local-sgd"), "synchronization.grace_seconds=1"},
          s + "quorum above 0 with synchronization.grace_seconds, found 0");
-  refuse({algorithm("local-sgd"), "synchronization.replay=decisions.jsonl"},
-         s + "quorum above 0 with synchronization.replay, found 0");
   refuse({"synchronization.fragments=2"}, s + "fragments 2 only with.*local-sgd.*allreduce");
   refuse({algorithm("local-sgd"), "synchronization.local_steps=4", "synchronization.fragments=5"},
          s + "fragments of at most local_steps, which is 4, found 5");

@@ -46,7 +46,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                         "bucket_mib": 4, "error_feedback": "auto", "ef21_momentum": 1,
                         "local_steps": 1, "local_steps_base": 2, "local_steps_most": 1000,
                         "local_steps_alpha": "auto", "delay": 0, "fragments": 1,
-                        "quorum": 0, "grace_seconds": "auto", "replay": null,
+                        "quorum": 0, "grace_seconds": "auto",
                         "outer": {"learning_rate": 1, "momentum": 0, "nesterov": false,
                                   "mixing": null},
                         "post_local_epochs": 0, "laq_bits": 4, "laq_history": 10, "laq_weight": 0.8,
