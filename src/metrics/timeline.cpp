@@ -5,12 +5,9 @@ namespace eqt::metrics {
 namespace {
 
 constexpr ActivityRow kActivities[] = {
-    {Activity::compute, "compute", "computing"},
-    {Activity::wait, "wait", "waiting"},
-    {Activity::messages, "messages", "encoding"},
-    {Activity::transfer, "transfer", "in transit"},
-    {Activity::update, "update", "update"},
-    {Activity::data, "data", "loading"}};
+    {Activity::compute, "compute", "computing"},  {Activity::wait, "wait", "waiting"},
+    {Activity::messages, "messages", "encoding"}, {Activity::transfer, "transfer", "in transit"},
+    {Activity::update, "update", "update"},       {Activity::data, "data", "loading"}};
 
 }  // namespace
 
