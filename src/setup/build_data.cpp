@@ -47,8 +47,8 @@ void build_batches(const config::RunConfig& config, int simulate, Partitions par
       options.back().batch_size = deals[i].batch_size;
       options.back().share = deals[i].share;
     }
-    partitions[i] = in_buckets(config, *parts.sets.train, options.back().batch_size,
-                               std::move(partitions[i]));
+    partitions[i] =
+        in_buckets(config, *parts.sets.train, options.back().batch_size, std::move(partitions[i]));
   }
   if (simulate > 0) {
     parts.simulation = make_simulation(std::move(partitions), *parts.sets.train, options);

@@ -166,8 +166,6 @@ class Trainer {
                         metrics::StepRecord& record);
   bool compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record);
   void clip_gradient();
-  void take_batches(std::uint64_t epoch, std::size_t batch);
-  void balance(const metrics::StepRecord& record);
   StepId completed(const StepNumbers& step);
   bool finish_epoch();
 
@@ -177,6 +175,10 @@ class Trainer {
 
   void run_final_rounds();
   std::uint64_t parameter_hash();
+
+  // In trainer_batches.cpp.
+  void take_batches(std::uint64_t epoch, std::size_t batch);
+  void balance(const metrics::StepRecord& record);
 
   // In trainer_selection.cpp.
   Assessment assess();
