@@ -17,7 +17,8 @@ namespace eqt::report {
 Drawing batches_drawing(const Run& run, const std::vector<metrics::DecisionRecord>& decisions,
                         const std::string& name);
 
-/// Those of all runs that changed their batches. @throws Error{data} for a malformed decisions.jsonl
+/// Those of all runs that changed their batches.
+/// @throws Error{data} for a malformed decisions.jsonl
 void draw_decisions(const std::vector<Run>& runs, Drawings& drawings);
 
 }  // namespace eqt::report

@@ -52,8 +52,9 @@ struct BatchLimits {
   std::size_t least = 1, most = 1;
 };
 
-/// The division of `total` samples whose slowest rank ends first. Exact: samples are handed out one by one to the rank that would end first with
-/// it, which is optimal since seconds never fall with samples.
+/// The division of `total` samples whose slowest rank ends first. Exact: samples are handed out one
+/// by one to the rank that would end first with it, which is optimal since seconds never fall with
+/// samples.
 /// @param limits by rank, like `speeds`
 /// @pre the sums of `least` and `most` have `total` between them
 std::vector<std::size_t> allocate_batches(std::span<const RankSpeed> speeds,
