@@ -15,9 +15,9 @@ namespace eqt::comm {
 /// How much later than it arrived a message counts as received.
 struct LinkDelay {
   double latency_seconds = 0;
-  double jitter_seconds = 0;  // on top: uniform in [0, jitter_seconds)
-  std::uint64_t seed = 1;     // of the jitter
-  std::optional<Rank> rank;   // only what this rank receives; empty: all ranks
+  double jitter_seconds = 0;      // on top: uniform in [0, jitter_seconds)
+  std::uint64_t seed = 1;         // of the jitter
+  std::optional<Rank> rank = {};  // only what this rank receives; empty: all ranks
 
   bool operator==(const LinkDelay&) const = default;
 };

@@ -2,11 +2,18 @@
 #include "comm/transfer_state.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "comm/watchdog.hpp"
 #include "core/checksum.hpp"
 
 namespace eqt::comm {
+namespace {
+
+// The longest fragment that may come in place of a checksum.
+constexpr std::size_t kMaxFragmentBytes = std::size_t{64} << 10;
+
+}  // namespace
 
 Transfers::State::State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)
     : comm(of),
@@ -34,6 +41,8 @@ Transfers::State::State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)
 void Transfers::State::add_stream() {
   unused.push_back(static_cast<std::uint32_t>(streams.size()));
   streams.emplace_back();
+  // Not written to, and so no memory, unless something is wrong.
+  last_fragments.push_back(std::make_unique_for_overwrite<std::byte[]>(kMaxFragmentBytes));
 }
 
 std::uint32_t Transfers::State::take_stream(Exchange& exchange, std::size_t index) {
@@ -152,6 +161,13 @@ void Transfers::State::receive_fragment(std::uint32_t at) {
   receive(at, in.buffer.subspan(stream.moved, bytes), false);
 }
 
+void Transfers::State::receive_checksum(std::uint32_t at) {
+  const Stream& stream = streams[at];
+  const std::size_t rule = peer(stream.exchange->incoming[stream.index].from).rule.fragment_bytes;
+  const std::size_t bytes = std::clamp(rule, sizeof stream.theirs, kMaxFragmentBytes);
+  receive(at, {last_fragments[at].get(), bytes}, true);
+}
+
 void Transfers::State::receive(std::uint32_t at, std::span<std::byte> buffer, bool is_checksum) {
   const Exchange& exchange = *streams[at].exchange;
   add_request({.stream = at, .is_checksum = is_checksum});
@@ -235,6 +251,8 @@ void Transfers::State::received(const Fragment& fragment, const MPI_Status& stat
   check(MPI_Get_count(&status, MPI_BYTE, &bytes), stream.exchange->operation);
   const auto length = static_cast<std::size_t>(bytes);
   if (fragment.is_checksum) {
+    std::memcpy(&stream.theirs, last_fragments[fragment.stream].get(),
+                std::min(length, sizeof stream.theirs));
     close(fragment.stream, length);
     return;
   }
@@ -243,7 +261,7 @@ void Transfers::State::received(const Fragment& fragment, const MPI_Status& stat
   count.received_bytes += length;
   const std::size_t rule = peer(in.from).rule.fragment_bytes;
   if (rule == 0 || length < rule) {
-    receive(fragment.stream, std::as_writable_bytes(std::span(&stream.theirs, 1)), true);
+    receive_checksum(fragment.stream);
   } else {
     receive_fragment(fragment.stream);
   }
@@ -343,15 +361,26 @@ int Transfers::State::silent_peer(const Exchange& exchange) const {
 }
 
 void Transfers::State::abandon() noexcept {
+  bool pending = false;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (requests[i] == MPI_REQUEST_NULL) continue;
     if (!fragments[i].sending) MPI_Cancel(&requests[i]);
     MPI_Request_free(&requests[i]);
+    pending = true;
   }
   requests.clear();
   fragments.clear();
   held.clear();
+  // A receive that has begun cannot be cancelled: MPI may still read and write checksums here, and
+  // what the hook has sent. The process is about to end.
+  if (pending) {
+    static_cast<void>(new std::deque<Stream>(std::move(streams)));
+    static_cast<void>(new std::deque<std::unique_ptr<std::byte[]>>(std::move(last_fragments)));
+    static_cast<void>(new std::deque<std::vector<std::byte>>(std::move(replaced)));
+    replaced.clear();
+  }
   streams.clear();
+  last_fragments.clear();
   unused.clear();
   open.clear();
   ready.clear();

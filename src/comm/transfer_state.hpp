@@ -9,6 +9,7 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "comm/damage.hpp"
@@ -50,6 +51,10 @@ struct Transfers::State {
   std::atomic<bool> cancelled{false};
   PollBackoff backoff;
   std::deque<Stream> streams;  // some unused; MPI has pointers into them
+  /// By stream, for the checksum that ends a message. As long as a fragment, because one may come
+  /// in its place, from a damaged message: Open MPI 4.1 does not cut a long message that it reads
+  /// from another process's memory (CMA), but writes past the end of a shorter buffer.
+  std::deque<std::unique_ptr<std::byte[]>> last_fragments;
   std::vector<std::uint32_t> unused;
   struct Peer {
     FragmentRule rule;
@@ -93,6 +98,7 @@ struct Transfers::State {
   void send_checksum(std::uint32_t at);
   void send(std::uint32_t at, std::span<const std::byte> bytes, bool is_checksum);
   void receive_fragment(std::uint32_t at);
+  void receive_checksum(std::uint32_t at);
   void receive(std::uint32_t at, std::span<std::byte> buffer, bool is_checksum);
   void add_request(const Fragment& fragment);
   bool progress();

@@ -86,15 +86,20 @@ void Engine::end_wait(Work& work) {
 }
 
 void complete(Task task, comm::Communicator& comm) {
-  task.start();
-  while (!task.done()) {
-    if (const auto next = comm.transfers().take_ready()) {
-      next.resume();
-    } else {
-      comm.transfers().progress_or_pause();
+  try {
+    task.start();
+    while (!task.done()) {
+      if (const auto next = comm.transfers().take_ready()) {
+        next.resume();
+      } else {
+        comm.transfers().progress_or_pause();
+      }
     }
+    task.result();
+  } catch (...) {
+    comm.transfers().abandon();  // before the task's frame is freed
+    throw;
   }
-  task.result();
 }
 
 }  // namespace eqt::pipeline

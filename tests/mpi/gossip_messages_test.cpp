@@ -47,7 +47,7 @@ std::vector<std::byte> message_of(const codec::Compressor& compressor,
   // model.
   if (wrong == Wrong::scale)
     for (std::size_t i = 36 + list; i < 40 + list; ++i) frame[i] = std::byte{0xFF};
-  if (wrong == Wrong::list) frame[32] = std::byte{lists ? 0x03u : 0xFFu};
+  if (wrong == Wrong::list) frame[32] = lists ? std::byte{0x03} : std::byte{0xFF};
   if (wrong == Wrong::shorter) frame.pop_back();
   if (wrong == Wrong::longer) frame.back() = frame.at(frame.size() - 2), frame.push_back({});
   return frame;

@@ -54,7 +54,7 @@ Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bo
   const test::Blobs blobs;
   const data::IidPartition partition(blobs.size(), comm.rank(), comm.size(), 1);
   train::Plan plan = base;
-  plan.batch_size = batch_size;
+  plan.batch_size = static_cast<double>(batch_size);
   plan.steps_per_epoch = blobs.size() / static_cast<std::size_t>(comm.size()) / batch_size;
   if (plan.total_steps == 0) plan.total_steps = 2 * plan.steps_per_epoch;
   data::BatchLoader loader(blobs, partition,

@@ -165,8 +165,10 @@ TEST_CASE("a malformed message with a list is refused or decodes to finite value
       auto bad = good;
       // Mostly in the list and the lengths, where most damage can be done.
       const std::size_t within = trial % 2 == 0 ? kFrameHeaderBytes + 8 : bad.size();
-      for (std::size_t i = 0; i <= trial % 3u; ++i)
-        bad[random.bits(draw++) % within] ^= std::byte(1 + random.bits(draw++) % 255);
+      for (int i = 0; i <= trial % 3; ++i) {
+        const std::size_t place = random.bits(draw++) % within;
+        bad[place] ^= std::byte(1 + random.bits(draw++) % 255);
+      }
       std::vector<float> decoded(kCount);
       try {
         decode_listed_message_add(*codec, kSegments, bad, 9, 4, 1.0f, workspace, decoded);
