@@ -183,7 +183,8 @@ TEST_CASE("a report has the timeline, the waits, and how messages were held", "[
   made.run = {{"emulated_link", "latency_ms=50"}};
   eqt::test::make_run(folder.path(), made);
   write(folder.path(), lines(3));
-  const std::string text = make_report({.folders = {folder.path()}, .out = "", .tables = {}, .steps = ""});
+  const std::string text =
+      make_report({.folders = {folder.path()}, .out = "", .tables = {}, .steps = ""});
   CHECK(has(text, "EQT_LINK=latency_ms=50"));
   if (!metrics::plot_available()) {
     std::cout << "[eqt-skip] gnuplot is not installed\n";
