@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The note that is sent with a pair's models: which rank asks, and the steps of all ranks.
 //
-// Little-endian. Bytes 0-3 "EQTP", 4 version 1, 5 kind, 6-7 zero, 8-11 ranks n, 12-15 zero, 16-23
-// number of the exchange, then n times 8 bytes: completed steps by rank, as far as the sender
-// knows. 24 + 8n bytes.
+// A note of ranks (rank_note.hpp) with magic "EQTP": the number of the exchange, and completed
+// steps by rank, as far as the sender knows. 24 + 8n bytes.
 
 #pragma once
 
