@@ -208,7 +208,10 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
     run->plan.fault = fault;
     run->plan.measures = run->model.measures;
     run->plan.loss_weights = run->data.loss_weights;
-    if (config.train.has_batches_by_rank()) run->plan.buffer_weights = run->data.loss_weights;
+    // With an epoch by weights, batches are part of no weight: neither in the balancer nor here.
+    if (config.train.has_batches_by_rank() &&
+        config.data.partition.epoch != data::LocalEpoch::weighted)
+      run->plan.buffer_weights = run->data.loss_weights;
     run->plan.own_test_set =
         run->data.local && simulate == 0 && config.data.partition.test == data::LocalTest::own;
   });
