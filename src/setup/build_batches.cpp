@@ -37,17 +37,10 @@ std::size_t samples_of_all_ranks(const config::RunConfig& config, int ranks) {
   return std::accumulate(batches.begin(), batches.end(), std::size_t{0});
 }
 
-data::Range share_of(const std::vector<std::size_t>& batches, int rank) {
-  const std::size_t begin =
-      std::accumulate(batches.begin(), batches.begin() + rank, std::size_t{0});
-  return {begin, begin + batches.at(static_cast<std::size_t>(rank))};
-}
-
 std::vector<double> batch_weights(const std::vector<std::size_t>& batches) {
-  const std::size_t total = std::accumulate(batches.begin(), batches.end(), std::size_t{0});
   std::vector<double> weights;
-  for (const std::size_t batch : batches)
-    weights.push_back(static_cast<double>(batches.size() * batch) / static_cast<double>(total));
+  for (Rank rank = 0; rank < std::ssize(batches); ++rank)
+    weights.push_back(train::weight_of(batches, rank));
   return weights;
 }
 

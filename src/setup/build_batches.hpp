@@ -9,7 +9,6 @@
 
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
-#include "data/partition.hpp"
 #include "train/batch_balancer.hpp"
 
 namespace eqt::setup {
@@ -21,9 +20,6 @@ std::vector<std::size_t> first_batches(const config::RunConfig& config, int rank
 
 /// Samples of a batch of all ranks.
 std::size_t samples_of_all_ranks(const config::RunConfig& config, int ranks);
-
-/// The samples of `rank` among those of a batch of all ranks.
-data::Range share_of(const std::vector<std::size_t>& batches, int rank);
 
 /// n b_i / B by rank.
 std::vector<double> batch_weights(const std::vector<std::size_t>& batches);

@@ -33,22 +33,19 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& counts) {
 }
 
 /// @param partitions of all workers, or of this rank
-/// @param deals the samples of a batch, by partition; empty: train.batch_size
+/// @param deals the samples of a batch, by partition
 void build_batches(const config::RunConfig& config, int simulate, Partitions partitions,
                    const std::vector<data::BatchLoader::Deal>& deals, DataParts& parts) {
   std::vector<data::BatchLoader::Options> options;
   for (std::size_t i = 0; i < partitions.size(); ++i) {
-    options.push_back({.batch_size = config.train.batch_size,
+    options.push_back({.batch_size = deals[i].batch_size,
                        .batches_per_epoch = parts.steps_per_epoch * config.train.accumulate,
                        .augment = config.data.augment,
                        .seed = config.seed,
-                       .threads = config.data.loader_threads});
-    if (!deals.empty()) {
-      options.back().batch_size = deals[i].batch_size;
-      options.back().share = deals[i].share;
-    }
+                       .threads = config.data.loader_threads,
+                       .share = deals[i].share});
     partitions[i] =
-        in_buckets(config, *parts.sets.train, options.back().batch_size, std::move(partitions[i]));
+        in_buckets(config, *parts.sets.train, deals[i].batch_size, std::move(partitions[i]));
   }
   if (simulate > 0) {
     parts.simulation = make_simulation(std::move(partitions), *parts.sets.train, options);
@@ -91,7 +88,7 @@ void deal(const config::RunConfig& config, const comm::Communicator& comm, int s
   const Rank first = simulate > 0 ? 0 : comm.rank();
   for (Rank rank = first; rank < first + std::max(1, simulate); ++rank) {
     partitions.push_back(std::make_unique<data::ReshuffledPartition>(samples, 0, 1, config.seed));
-    deals.push_back({.batch_size = together, .share = share_of(batches, rank)});
+    deals.push_back({.batch_size = together, .share = train::share_of(batches, rank)});
   }
   if (simulate > 0) parts.loss_weights = batch_weights(batches);
   build_batches(config, simulate, std::move(partitions), deals, parts);
@@ -112,7 +109,10 @@ void divide(const config::RunConfig& config, const comm::Communicator& comm, int
   const Rank first = simulate > 0 ? 0 : comm.rank();
   for (Rank rank = first; rank < first + std::max(1, simulate); ++rank)
     partitions.push_back(make_partition(config, plan, labels.size(), rank));
-  build_batches(config, simulate, std::move(partitions), {}, parts);
+  const std::size_t batch = config.train.batch_size;
+  const std::vector<data::BatchLoader::Deal> deals(partitions.size(),
+                                                   {.batch_size = batch, .share = {0, batch}});
+  build_batches(config, simulate, std::move(partitions), deals, parts);
 }
 
 /// One set of the sets that workers have.

@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/watchdog.hpp"
-#include "train/background_thread.hpp"
+#include "train/epoch_thread.hpp"
 #include "train/pairwise_progress.hpp"
 
 namespace eqt::train {
@@ -20,24 +19,22 @@ class AsynchronousGossip final : public Synchronizer {
  public:
   AsynchronousGossip(const AsynchronousGossipParts& parts, const PairwiseExchangeOptions& options)
       : p_(parts),
-        watchdog_(options.timeout_seconds, parts.comm.rank(), parts.comm.size()),
         progress_(parts.comm.rank(), static_cast<std::size_t>(parts.comm.size()),
                   options.role.active, options.role.partners.empty()),
         exchange_(parts.comm, parts.pairs, parts.plan, progress_, options),
-        background_([this] { run_exchange(); }, [this] { give_up(); }) {}
+        thread_(parts.comm, progress_, exchange_, options.timeout_seconds) {}
 
   void begin(StepId step, std::uint64_t) override {
-    watchdog_.disarm();
-    if (!exchanging_) {
+    thread_.stop_watching();
+    if (!thread_.runs()) {
       p_.model.reset(p_.parameters);
       progress_.open_epoch();
-      background_.start();
-      exchanging_ = true;
+      thread_.start();
     }
     progress_.begin_step();
-    rethrow();
+    thread_.rethrow();
     step_ = step;
-    watch_step();
+    thread_.watch(step_);
   }
 
   void slice_ready(std::size_t) override {}
@@ -46,9 +43,8 @@ class AsynchronousGossip final : public Synchronizer {
   SyncResult after_update(float) override {
     p_.model.synchronize(p_.parameters);
     progress_.end_step();
-    rethrow();
-    ++step_;
-    watch_step();
+    thread_.rethrow();
+    thread_.watch(++step_);  // what happens before begin() is part of the step
     return result();
   }
 
@@ -72,10 +68,7 @@ class AsynchronousGossip final : public Synchronizer {
   }
 
   SyncResult end_epoch() override {
-    watchdog_.disarm();
-    progress_.close_epoch();
-    background_.finish();
-    exchanging_ = false;
+    thread_.finish();
     p_.model.synchronize(p_.parameters);
     SyncResult last = result();
     std::string note = agree_on_steps();
@@ -84,31 +77,6 @@ class AsynchronousGossip final : public Synchronizer {
   }
 
  private:
-  /// Starts the step's deadline here, because what happens before begin() is part of the step.
-  void watch_step() {
-    watchdog_.set_step(step_);
-    watchdog_.arm("a step between averages", p_.comm.rank());
-  }
-
-  void run_exchange() {
-    try {
-      exchange_.run();
-    } catch (...) {
-      progress_.fail();
-      throw;
-    }
-  }
-
-  void give_up() {
-    progress_.fail();
-    p_.comm.cancel();
-  }
-
-  /// Throws the communication thread's error, if there was one.
-  void rethrow() {
-    if (progress_.failed()) background_.finish();
-  }
-
   SyncResult result() {
     PairwiseProgress::Taken taken = progress_.take();
     return {taken.traffic, taken.variance, {}};
@@ -132,12 +100,10 @@ class AsynchronousGossip final : public Synchronizer {
   }
 
   const AsynchronousGossipParts p_;
-  comm::Watchdog watchdog_;  // for this rank's steps; waits for others use the communicator's
   PairwiseProgress progress_;
   PairwiseExchange exchange_;
-  bool exchanging_ = false;
   StepId step_ = 0;
-  BackgroundThread background_;  // last: its thread uses all of the above
+  EpochThread<PairwiseExchange> thread_;  // last: it uses all of the above
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <queue>
 #include <utility>
 
@@ -68,6 +69,19 @@ std::vector<std::size_t> allocate_batches(std::span<const RankSpeed> speeds,
     if (samples < limits[rank].most) next.emplace(speeds[rank].seconds(samples + 1), rank);
   }
   return batches;
+}
+
+data::Range share_of(std::span<const std::size_t> batches, Rank rank) {
+  const auto own = static_cast<std::size_t>(rank);
+  const std::size_t begin =
+      std::accumulate(batches.begin(), batches.begin() + rank, std::size_t{0});
+  return {begin, begin + batches[own]};
+}
+
+double weight_of(std::span<const std::size_t> batches, Rank rank) {
+  const std::size_t total = std::accumulate(batches.begin(), batches.end(), std::size_t{0});
+  return static_cast<double>(batches.size() * batches[static_cast<std::size_t>(rank)]) /
+         static_cast<double>(total);
 }
 
 double slowest_rank_seconds(std::span<const RankSpeed> speeds,

@@ -9,6 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "core/layout.hpp"
+#include "data/partition.hpp"
+
 namespace eqt::train {
 
 /// The computing time of a step of b samples: fixed + per_sample b [seconds].
@@ -59,6 +62,12 @@ struct BatchLimits {
 /// @pre the sums of `least` and `most` have `total` between them
 std::vector<std::size_t> allocate_batches(std::span<const RankSpeed> speeds,
                                           std::span<const BatchLimits> limits, std::size_t total);
+
+/// The samples of `rank` among those of a batch of all ranks, which are dealt in rank order.
+data::Range share_of(std::span<const std::size_t> batches, Rank rank);
+/// n b_i / B: what a rank's mean gradient is multiplied by, so that the mean over ranks is the mean
+/// over the samples of all.
+double weight_of(std::span<const std::size_t> batches, Rank rank);
 
 /// When the slowest rank ends [seconds].
 double slowest_rank_seconds(std::span<const RankSpeed> speeds,

@@ -44,14 +44,11 @@ BatchBalancer::BatchBalancer(comm::Communicator& comm, BalanceOptions options)
 
 data::BatchLoader::Deal BatchBalancer::deal() const {
   if (options_.own_samples) return {.batch_size = own(), .share = {0, own()}};
-  const auto begin =
-      std::accumulate(batches_.begin(), batches_.begin() + comm_.rank(), std::size_t{0});
-  return {.batch_size = total_, .share = {begin, begin + own()}};
+  return {.batch_size = total_, .share = share_of(batches_, comm_.rank())};
 }
 
 double BatchBalancer::weight() const {
-  if (!options_.weighs) return 1;
-  return static_cast<double>(batches_.size() * own()) / static_cast<double>(total_);
+  return options_.weighs ? weight_of(batches_, comm_.rank()) : 1;
 }
 
 void BatchBalancer::note_step(double seconds) {

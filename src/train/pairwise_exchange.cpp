@@ -7,13 +7,6 @@
 #include "train/synchronizer.hpp"
 
 namespace eqt::train {
-namespace {
-
-// Models use the channels above.
-constexpr comm::Route kNotes = {.channel = 0, .priority = 0};
-
-}  // namespace
-
 PairwiseExchange::PairwiseExchange(comm::Communicator& comm, gossip::PairwiseAveraging& pairs,
                                    std::span<const pipeline::FusionBucket> plan,
                                    PairwiseProgress& progress,
@@ -30,16 +23,13 @@ PairwiseExchange::PairwiseExchange(comm::Communicator& comm, gossip::PairwiseAve
   for (std::size_t i = 0; i < links_.size(); ++i) {
     Link& link = links_[i];
     link.partner = options.role.partners[i];
-    link.note_in.resize(bytes);
-    link.note_out.resize(bytes);
-    link.incoming = {link.partner.rank, link.note_in};
-    link.outgoing = {link.partner.rank, link.note_out};
+    link.notes.connect(link.partner.rank, bytes, "a note of a pair");
   }
 }
 
 PairwiseExchange::~PairwiseExchange() {
-  const bool open = std::ranges::any_of(
-      links_, [](const Link& link) { return !link.receiving.done() || !link.sending.done(); });
+  const bool open =
+      std::ranges::any_of(links_, [](const Link& link) { return link.notes.is_under_way(); });
   if (open) comm_.transfers().abandon();
 }
 
@@ -71,15 +61,15 @@ void PairwiseExchange::ask_in_turn() {
   if (progress_.failed()) return;
   comm_.stop_asked();
   for (Link& link : links_) start_sending(link, gossip::NoteKind::leave);
-  for (Link& link : links_) comm_.transfers().wait(link.sending);
+  for (Link& link : links_) link.notes.wait_sent(comm_);
 }
 
 void PairwiseExchange::ask(Link& link) {
   inject_fault();
-  start_receiving(link, false);
+  link.notes.receive(comm_, false);
   start_sending(link, gossip::NoteKind::ask);
   average(link, comm_.rank());
-  comm_.transfers().wait(link.receiving);
+  link.notes.wait_received(comm_);
   read(link);
   if (note_.kind != gossip::NoteKind::answer)
     fail(Kind::wire, "expected the answer of rank {}, found a note of kind {}", link.partner.rank,
@@ -91,7 +81,7 @@ void PairwiseExchange::answer_all() {
   for (Link& link : links_) {
     link.left = false;
     link.since_heard.restart();
-    start_receiving(link, true);
+    link.notes.receive(comm_, true);
   }
   while (!progress_.failed() && !(all_left() && progress_.closed())) {
     comm_.stop_asked();  // tells others and receives what they know
@@ -106,7 +96,7 @@ void PairwiseExchange::answer_all() {
 bool PairwiseExchange::answer_asked() {
   bool any = false;
   for (Link& link : links_) {
-    if (link.left || !link.receiving.done()) continue;
+    if (link.left || !link.notes.has_received()) continue;
     handle_note(link);
     any = true;
   }
@@ -129,42 +119,28 @@ void PairwiseExchange::handle_note(Link& link) {
   average(link, link.partner.rank);
   ++link.exchanges;
   link.since_heard.restart();
-  start_receiving(link, true);
+  link.notes.receive(comm_, true);
 }
 
 void PairwiseExchange::average(Link& link, Rank asking) {
   const bool measure = options_.lossy && exchanges_++ % kVarianceEvery == 0;
   pairs_.prepare(link.partner.rank, link.exchanges, asking, measure);
   engine_.run(pairs_);
-  comm_.transfers().wait(link.sending);
+  link.notes.wait_sent(comm_);
   Traffic traffic = pairs_.result().traffic;
   traffic += bytes_since();
   progress_.exchanged(traffic, pairs_.result().message);
 }
 
-void PairwiseExchange::start_receiving(Link& link, bool at_any_time) {
-  link.receiving = {.outgoing = {},
-                    .incoming = {&link.incoming, 1},
-                    .route = kNotes,
-                    .operation = "a note of a pair",
-                    .at_any_time = at_any_time};
-  comm_.transfers().start(link.receiving);
-}
-
 void PairwiseExchange::start_sending(Link& link, gossip::NoteKind kind) {
   progress_.steps(known_);
-  gossip::write_note(kind, link.exchanges, known_, link.note_out);
-  link.sending = {.outgoing = {&link.outgoing, 1},
-                  .incoming = {},
-                  .route = kNotes,
-                  .operation = "a note of a pair"};
-  comm_.transfers().start(link.sending);
+  gossip::write_note(kind, link.exchanges, known_, link.notes.note_out());
+  link.notes.send(comm_);
 }
 
 void PairwiseExchange::read(Link& link) {
   try {
-    gossip::read_note(std::span<const std::byte>(link.note_in).first(link.incoming.bytes),
-                      static_cast<std::size_t>(comm_.size()), note_);
+    gossip::read_note(link.notes.note_in(), static_cast<std::size_t>(comm_.size()), note_);
     if (note_.exchange != link.exchanges)
       fail(Kind::wire, "note of a pair: expected exchange {}, found {}", link.exchanges,
            note_.exchange);

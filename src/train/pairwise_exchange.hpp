@@ -17,6 +17,7 @@
 #include "pipeline/engine.hpp"
 #include "train/edge_count.hpp"
 #include "train/fault.hpp"
+#include "train/note_link.hpp"
 #include "train/pairwise_progress.hpp"
 
 namespace eqt::train {
@@ -54,10 +55,7 @@ class PairwiseExchange {
     std::uint64_t exchanges = 0;  // of this pair so far
     bool left = false;            // has finished asking in this epoch
     Stopwatch since_heard{};      // since it last asked
-    std::vector<std::byte> note_in{}, note_out{};
-    comm::Incoming incoming{};
-    comm::Outgoing outgoing{};
-    comm::Exchange receiving{}, sending{};
+    NoteLink notes{};
   };
 
   void ask_in_turn();
@@ -66,7 +64,6 @@ class PairwiseExchange {
   bool answer_asked();
   void handle_note(Link& link);
   void average(Link& link, Rank asking);
-  void start_receiving(Link& link, bool at_any_time);
   void start_sending(Link& link, gossip::NoteKind kind);
   void read(Link& link);
   Traffic bytes_since();

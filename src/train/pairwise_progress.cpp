@@ -2,7 +2,6 @@
 #include "train/pairwise_progress.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -15,10 +14,6 @@ namespace {
 // A passive rank may take this many steps without an exchange. That suffices for a rank that is
 // eight times as fast as its partners; with more, on a slow network, it would train alone.
 constexpr StepId kMaxStepsAlone = 16;
-
-// The interval at which a passive rank polls: much shorter than a step, much longer than polling
-// takes.
-constexpr std::chrono::microseconds kBriefWait{300};
 
 }  // namespace
 
@@ -59,12 +54,6 @@ std::uint64_t PairwiseProgress::steps_of_all() const {
 PairwiseProgress::Taken PairwiseProgress::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(taken_, {});
-}
-
-void PairwiseProgress::close_epoch() {
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
-  changed_.notify_all();
 }
 
 PairwiseProgress::Exchanges PairwiseProgress::exchanges() const {
@@ -120,27 +109,6 @@ void PairwiseProgress::partner_left() {
   const std::lock_guard lock(mutex_);
   ending_ = true;
   changed_.notify_all();
-}
-
-bool PairwiseProgress::closed() const {
-  const std::lock_guard lock(mutex_);
-  return closed_;
-}
-
-void PairwiseProgress::wait_briefly() {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kBriefWait, [this] { return failed_; });
-}
-
-void PairwiseProgress::fail() {
-  const std::lock_guard lock(mutex_);
-  failed_ = true;
-  changed_.notify_all();
-}
-
-bool PairwiseProgress::failed() const {
-  const std::lock_guard lock(mutex_);
-  return failed_;
 }
 
 }  // namespace eqt::train

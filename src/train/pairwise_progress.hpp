@@ -3,10 +3,8 @@
 
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,12 +12,13 @@
 #include "core/layout.hpp"
 #include "core/traffic.hpp"
 #include "gossip/mixer.hpp"
+#include "train/shared_progress.hpp"
 
 namespace eqt::train {
 
 /// Steps of all ranks as far as this rank knows, requested and completed exchanges, and their
 /// costs. Thread-safe. Calls do not wait unless their comment says so.
-class PairwiseProgress {
+class PairwiseProgress : public SharedProgress {
  public:
   /// The costs and errors of the exchanges since the last call of take().
   struct Taken {
@@ -43,8 +42,6 @@ class PairwiseProgress {
   void end_step();
   std::uint64_t steps_of_all() const;
   Taken take();
-  /// This rank's trainer has finished the epoch.
-  void close_epoch();
   Exchanges exchanges() const;
   /// Sets the steps of all ranks after an epoch.
   void set_steps(std::span<const StepId> steps);
@@ -62,27 +59,17 @@ class PairwiseProgress {
   void spent(const Traffic& traffic);
   /// A partner has finished: the epoch ends, and its note had the steps of all ranks.
   void partner_left();
-  bool closed() const;
-  /// Waits for a short time, or until something changes.
-  void wait_briefly();
-
-  // Either side's.
-  void fail();
-  bool failed() const;
 
  private:
   bool goes_on() const { return failed_ || ending_; }
 
   const std::size_t rank_;
   const bool active_, alone_;
-  mutable std::mutex mutex_;  // guards the members below
-  std::condition_variable changed_;
+  // Guarded by mutex_.
   std::vector<StepId> steps_;  // completed, by rank
   StepId last_exchange_ = 0;   // own steps at that time
   bool asked_ = false;
-  bool closed_ = false;
   bool ending_ = false;
-  bool failed_ = false;
   Exchanges exchanges_;
   Taken taken_;
 };

@@ -10,10 +10,6 @@
 namespace eqt::train {
 namespace {
 
-// Messages of buckets use the channels above.
-constexpr comm::Route kNotes = {.channel = 0, .priority = 0};
-constexpr const char* kOperation = "a note of a quorum";
-
 // A rank says that it is alive so many times in the time after which it counts as silent.
 constexpr double kAlivesPerTimeout = 8;
 
@@ -26,19 +22,14 @@ QuorumExchange::QuorumExchange(const QuorumExchangeParts& parts,
       coordinator_(options.rule),
       links_(parts.comm.rank() == 0 ? static_cast<std::size_t>(parts.comm.size() - 1) : 1) {
   const std::size_t bytes = quorum_note_bytes(options.rule.ranks);
-  for (std::size_t i = 0; i < links_.size(); ++i) {
-    Link& link = links_[i];
-    link.peer = p_.comm.rank() == 0 ? static_cast<Rank>(i + 1) : 0;
-    link.note_in.resize(bytes);
-    link.note_out.resize(bytes);
-    link.incoming = {link.peer, link.note_in};
-    link.outgoing = {link.peer, link.note_out};
-  }
+  for (std::size_t i = 0; i < links_.size(); ++i)
+    links_[i].notes.connect(p_.comm.rank() == 0 ? static_cast<Rank>(i + 1) : 0, bytes,
+                            "a note of a quorum");
 }
 
 QuorumExchange::~QuorumExchange() {
-  const bool open = std::ranges::any_of(
-      links_, [](const Link& link) { return !link.receiving.done() || !link.sending.done(); });
+  const bool open =
+      std::ranges::any_of(links_, [](const Link& link) { return link.notes.is_under_way(); });
   if (open) p_.comm.transfers().abandon();
 }
 
@@ -60,7 +51,7 @@ void QuorumExchange::open() {
   for (Link& link : links_) {
     link.left = false;
     link.since_heard.restart();
-    receive(link);
+    link.notes.receive(p_.comm, true);
   }
 }
 
@@ -120,7 +111,7 @@ bool QuorumExchange::stops() {
 bool QuorumExchange::hear() {
   bool any = false;
   for (Link& link : links_) {
-    if (link.left || over_ || !link.receiving.done()) continue;
+    if (link.left || over_ || !link.notes.has_received()) continue;
     hear(link);
     any = true;
   }
@@ -128,9 +119,9 @@ bool QuorumExchange::hear() {
 }
 
 void QuorumExchange::hear(Link& link) {
+  const Rank peer = link.notes.peer();
   try {
-    read_quorum_note(std::span<const std::byte>(link.note_in).first(link.incoming.bytes),
-                     options_.rule.ranks, note_);
+    read_quorum_note(link.notes.note_in(), options_.rule.ranks, note_);
     const bool of_leader = note_.kind == QuorumNoteKind::close || note_.kind == QuorumNoteKind::end;
     if (note_.kind != QuorumNoteKind::alive && of_leader == (p_.comm.rank() == 0))
       fail(Kind::wire, "note of a quorum: found kind {}, which goes the other way",
@@ -138,18 +129,17 @@ void QuorumExchange::hear(Link& link) {
     if (note_.kind == QuorumNoteKind::close && note_.round != p_.progress.rounds() + 1)
       fail(Kind::wire, "note of a quorum: expected round {}, found {}", p_.progress.rounds() + 1,
            note_.round);
-    if (note_.kind == QuorumNoteKind::ready &&
-        note_.counts[static_cast<std::size_t>(link.peer)] == 0)
+    if (note_.kind == QuorumNoteKind::ready && note_.counts[static_cast<std::size_t>(peer)] == 0)
       fail(Kind::wire, "note of a quorum: expected a count of the sender, found 0");
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("from rank {}: {}", link.peer, error.what()));
+    throw Error(error.kind(), fmt::format("from rank {}: {}", peer, error.what()));
   }
   link.since_heard.restart();
   link.left = note_.kind == QuorumNoteKind::leave;
   over_ = note_.kind == QuorumNoteKind::end;
-  if (!link.left && !over_) receive(link);
+  if (!link.left && !over_) link.notes.receive(p_.comm, true);
   if (note_.kind == QuorumNoteKind::ready)
-    coordinator_.ready(link.peer, note_.counts[static_cast<std::size_t>(link.peer)], now());
+    coordinator_.ready(peer, note_.counts[static_cast<std::size_t>(peer)], now());
   if (note_.kind == QuorumNoteKind::close) {
     const std::vector<std::uint64_t> counts = note_.counts;
     run_round(note_.round, counts);
@@ -206,27 +196,16 @@ SyncResult QuorumExchange::average_all(std::uint64_t round, std::span<const std:
 
 void QuorumExchange::send(Link& link, QuorumNoteKind kind, std::uint64_t round,
                           std::span<const std::uint64_t> counts) {
-  p_.comm.transfers().wait(link.sending);
+  link.notes.wait_sent(p_.comm);
   QuorumNote note{.kind = kind, .round = round, .counts = {counts.begin(), counts.end()}};
   note.counts.resize(options_.rule.ranks);
-  write_quorum_note(note, link.note_out);
-  link.sending = {
-      .outgoing = {&link.outgoing, 1}, .incoming = {}, .route = kNotes, .operation = kOperation};
-  p_.comm.transfers().start(link.sending);
+  write_quorum_note(note, link.notes.note_out());
+  link.notes.send(p_.comm);
 }
 
 void QuorumExchange::send_all(QuorumNoteKind kind, std::uint64_t round,
                               std::span<const std::uint64_t> counts) {
   for (Link& link : links_) send(link, kind, round, counts);
-}
-
-void QuorumExchange::receive(Link& link) {
-  link.receiving = {.outgoing = {},
-                    .incoming = {&link.incoming, 1},
-                    .route = kNotes,
-                    .operation = kOperation,
-                    .at_any_time = true};
-  p_.comm.transfers().start(link.receiving);
 }
 
 /// Says that this rank is alive, and ends the job when another one has been silent for too long.
@@ -238,7 +217,7 @@ void QuorumExchange::look_after_links() {
     fail(Kind::timeout,
          "expected a note of rank {} within {} s, found nothing; it is stalled or unreachable "
          "(synchronization.timeout_seconds sets the limit)",
-         link.peer, limit);
+         link.notes.peer(), limit);
   }
   if (since_alive_.seconds() < limit / kAlivesPerTimeout) return;
   since_alive_.restart();
@@ -248,7 +227,7 @@ void QuorumExchange::look_after_links() {
 /// After the last note: what was sent leaves this rank, and a rank that others have stopped for
 /// learns why.
 void QuorumExchange::finish() {
-  for (Link& link : links_) p_.comm.transfers().wait(link.sending);
+  for (Link& link : links_) link.notes.wait_sent(p_.comm);
   while (!p_.progress.epoch_complete() && !p_.progress.failed() && !p_.comm.stop_asked())
     p_.progress.wait_briefly();
   Traffic rest;

@@ -14,6 +14,7 @@
 #include "collective/collective.hpp"
 #include "comm/communicator.hpp"
 #include "core/clock.hpp"
+#include "train/note_link.hpp"
 #include "train/quorum_memory.hpp"
 #include "train/quorum_note.hpp"
 #include "train/quorum_progress.hpp"
@@ -67,15 +68,10 @@ class QuorumExchange {
   void visit_state(StateVisitor& visitor);
 
  private:
-  /// Notes to and from another rank.
   struct Link {
-    Rank peer = 0;
     bool left = false;  // sends no more in this epoch
     Stopwatch since_heard{};
-    std::vector<std::byte> note_in{}, note_out{};
-    comm::Incoming incoming{};
-    comm::Outgoing outgoing{};
-    comm::Exchange receiving{}, sending{};
+    NoteLink notes{};
   };
 
   void lead();
@@ -90,7 +86,6 @@ class QuorumExchange {
             std::span<const std::uint64_t> counts = {});
   void send_all(QuorumNoteKind kind, std::uint64_t round = 0,
                 std::span<const std::uint64_t> counts = {});
-  void receive(Link& link);
   void look_after_links();
   void finish();
   bool stops();

@@ -2,8 +2,8 @@
 // The notes by which ranks agree on the rounds of a quorum: rank 0 leads, the others tell it when
 // they are ready.
 //
-// Little-endian. Bytes 0-3 "EQTQ", 4 version 1, 5 kind, 6-7 zero, 8-11 ranks n, 12-15 zero, 16-23
-// number of the round, then n times 8 bytes: steps that count, by rank. 24 + 8n bytes.
+// A note of ranks (gossip/rank_note.hpp) with magic "EQTQ": the number of the round, and steps that
+// count, by rank. 24 + 8n bytes.
 
 #pragma once
 

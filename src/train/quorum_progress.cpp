@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <numeric>
 #include <utility>
 
@@ -11,13 +10,6 @@
 #include "core/error.hpp"
 
 namespace eqt::train {
-namespace {
-
-// The interval at which a rank looks for notes: much shorter than a step, much longer than looking.
-constexpr std::chrono::microseconds kBriefWait{300};
-
-}  // namespace
-
 QuorumProgress::QuorumProgress(const QuorumProgressOptions& options)
     : o_(options),
       reference_(options.values),
@@ -97,12 +89,6 @@ void QuorumProgress::make_difference(std::span<const float> parameters) {
   announced_ = false;
   made_ = own_steps_;
   due_ = own_steps_ + o_.delay;
-  changed_.notify_all();
-}
-
-void QuorumProgress::close() {
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
   changed_.notify_all();
 }
 
@@ -197,11 +183,6 @@ bool QuorumProgress::epoch_complete() const {
   return counted_all_ >= goal_;
 }
 
-bool QuorumProgress::closed() const {
-  const std::lock_guard lock(mutex_);
-  return closed_;
-}
-
 void QuorumProgress::spent(const Traffic& traffic, std::optional<double> variance) {
   const std::lock_guard lock(mutex_);
   spent_.traffic += traffic;
@@ -218,22 +199,6 @@ void QuorumProgress::end() {
   const std::lock_guard lock(mutex_);
   ended_ = true;
   changed_.notify_all();
-}
-
-void QuorumProgress::wait_briefly() {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kBriefWait, [this] { return failed_; });
-}
-
-void QuorumProgress::fail() {
-  const std::lock_guard lock(mutex_);
-  failed_ = true;
-  changed_.notify_all();
-}
-
-bool QuorumProgress::failed() const {
-  const std::lock_guard lock(mutex_);
-  return failed_;
 }
 
 /// With another number of ranks all go on from r, as if each had taken the mean rank's steps.

@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "core/traffic.hpp"
 #include "train/outer_step.hpp"
 #include "train/quorum_replay.hpp"
+#include "train/shared_progress.hpp"
 
 namespace eqt::train {
 
@@ -36,7 +36,7 @@ struct QuorumProgressOptions {
 /// come, D steps after that and not earlier, x += p - s, else x -= s, as soon as a round has come,
 /// where s is the sum over the rounds. So nobody's progress is lost: what is not in p is in the
 /// next one.
-class QuorumProgress {
+class QuorumProgress : public SharedProgress {
  public:
   struct Applied {
     std::uint64_t round;  // from 1
@@ -62,8 +62,6 @@ class QuorumProgress {
   /// if the epoch or the run ends.
   /// @return true if there is a new difference
   bool end_step(std::span<float> parameters);
-  /// This rank's trainer has finished the epoch.
-  void close();
   /// After the communication thread has finished: applies all rounds.
   void apply_rest(std::span<float> parameters);
   /// The same, before the last round of a run, which is of all ranks: difference = r - parameters.
@@ -90,19 +88,12 @@ class QuorumProgress {
              std::span<const float> mean);
   std::uint64_t rounds() const;
   bool epoch_complete() const;  // no round may follow in this epoch
-  bool closed() const;
   void spent(const Traffic& traffic, std::optional<double> variance);
   /// The run is to stop: nobody waits for rounds any more.
   void note_stop();
   /// No round follows in this epoch.
   void end();
-  /// Waits for a short time, or until something changes.
-  void wait_briefly();
   std::span<const float> common() const { return reference_.span(); }  // r
-
-  // Either side's.
-  void fail();
-  bool failed() const;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -116,8 +107,7 @@ class QuorumProgress {
   bool is_due() const { return outstanding_ && own_steps_ >= due_; }
 
   const QuorumProgressOptions o_;
-  mutable std::mutex mutex_;  // guards the members below
-  std::condition_variable changed_;
+  // Guarded by mutex_.
   FlatBuffer reference_;  // r, after all rounds that have come: the same on all ranks
   FlatBuffer momentum_;   // z
   FlatBuffer own_;        // p
@@ -133,7 +123,7 @@ class QuorumProgress {
   std::uint64_t counted_all_ = 0, counted_here_ = 0;  // steps of all ranks in these
   std::uint64_t goal_ = 0;
   std::uint64_t want_ = 0;  // in a replay: rounds up to this one may come
-  bool closed_ = false, ended_ = false, stopping_ = false, failed_ = false;
+  bool ended_ = false, stopping_ = false;
   Taken spent_;
   std::vector<Applied> applied_;
 };

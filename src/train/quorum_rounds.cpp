@@ -19,10 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "comm/watchdog.hpp"
 #include "core/error.hpp"
-#include "train/background_thread.hpp"
 #include "train/divergence.hpp"
+#include "train/epoch_thread.hpp"
 
 namespace eqt::train {
 namespace {
@@ -33,7 +32,6 @@ class QuorumRounds final : public Synchronizer {
       : p_(std::move(parts)),
         o_(std::move(options)),
         ranks_(static_cast<std::size_t>(p_.comm.size())),
-        watchdog_(o_.timeout_seconds, p_.comm.rank(), p_.comm.size()),
         progress_({.rank = p_.comm.rank(),
                    .ranks = ranks_,
                    .values = p_.parameters.size(),
@@ -53,20 +51,19 @@ class QuorumRounds final : public Synchronizer {
              .replay = replay(),
              .on_round = o_.on_round}),
         members_(ranks_),
-        background_([this] { run_exchange(); }, [this] { give_up(); }) {}
+        thread_(p_.comm, progress_, exchange_, o_.timeout_seconds) {}
 
   void start() override { progress_.start(p_.parameters); }
 
   void begin(StepId step, std::uint64_t) override {
-    watchdog_.disarm();
-    if (!exchanging_) {
+    thread_.stop_watching();
+    if (!thread_.runs()) {
       progress_.open(ranks_ * o_.next_pause(paused_));
-      background_.start();
-      exchanging_ = true;
+      thread_.start();
     }
-    rethrow();
+    thread_.rethrow();
     step_ = step;
-    watch_step();
+    thread_.watch(step_);
   }
 
   void slice_ready(std::size_t) override {}
@@ -76,17 +73,16 @@ class QuorumRounds final : public Synchronizer {
   SyncResult after_update(float) override {
     const bool waits = progress_.would_wait();
     if (waits) {
-      watchdog_.disarm();
+      thread_.stop_watching();
       p_.comm.end_heartbeat();
     }
     const bool has_new_difference = progress_.end_step(p_.parameters);
     if (waits) p_.comm.heartbeat("synchronization", true);
-    rethrow();
+    thread_.rethrow();
     if (has_new_difference)
       require_finite(p_.layout, progress_.own(), 0, "the model's change", step_, p_.comm.rank(),
                      nullptr);
-    ++step_;
-    watch_step();
+    thread_.watch(++step_);
     return result();
   }
 
@@ -94,10 +90,7 @@ class QuorumRounds final : public Synchronizer {
   StepId own_steps() override { return progress_.own_steps(); }
 
   SyncResult end_epoch() override {
-    watchdog_.disarm();
-    progress_.close();
-    background_.finish();
-    exchanging_ = false;
+    thread_.finish();
     progress_.apply_rest(p_.parameters);
     std::vector<metrics::DecisionRecord> decisions = gather_decisions();
     SyncResult last;
@@ -119,30 +112,6 @@ class QuorumRounds final : public Synchronizer {
 
  private:
   const QuorumReplay* replay() const { return o_.replay ? &*o_.replay : nullptr; }
-
-  void watch_step() {
-    watchdog_.set_step(step_);
-    watchdog_.arm("a step between averages", p_.comm.rank());
-  }
-
-  void run_exchange() {
-    try {
-      exchange_.run();
-    } catch (...) {
-      progress_.fail();
-      throw;
-    }
-  }
-
-  void give_up() {
-    progress_.fail();
-    p_.comm.cancel();
-  }
-
-  /// Throws the communication thread's error, if there was one.
-  void rethrow() {
-    if (progress_.failed()) background_.finish();
-  }
 
   SyncResult result() {
     const QuorumProgress::Taken taken = progress_.take();
@@ -219,15 +188,13 @@ class QuorumRounds final : public Synchronizer {
   const QuorumRoundsParts p_;
   const QuorumRoundsOptions o_;
   const std::size_t ranks_;
-  comm::Watchdog watchdog_;  // for this rank's steps; waits for others use the communicator's
   QuorumProgress progress_;
   QuorumExchange exchange_;
-  bool exchanging_ = false;
   StepId step_ = 0;
   StepId paused_ = 0;                   // steps of the mean rank at the last end of an epoch
   std::uint64_t rounds_ = 0;            // rank 0: since the start
   std::vector<std::uint64_t> members_;  // rank 0: rounds of each rank, likewise
-  BackgroundThread background_;         // last: its thread uses all of the above
+  EpochThread<QuorumExchange> thread_;  // last: it uses all of the above
 };
 
 }  // namespace

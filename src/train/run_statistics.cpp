@@ -364,20 +364,15 @@ std::optional<double> RunStatistics::mean_variance(const Totals& totals) {
 
 /// What each rank did in the epoch. Collective.
 metrics::BatchesRecord RunStatistics::batches_of_ranks() {
-  const metrics::PhaseSeconds& s = epoch_.seconds;
-  constexpr std::size_t kColumns = 3;
-  const auto size = static_cast<std::size_t>(comm_.size());
-  std::vector<double> table(kColumns * size);
-  const auto own = std::span(table).subspan(kColumns * static_cast<std::size_t>(comm_.rank()));
-  own[0] = static_cast<double>(batch_);
-  own[1] = epoch_samples_ / (s.data + s.compute + s.update);
-  own[2] = s.transfer / s.total;
-  comm_.allreduce_sum(table);
   metrics::BatchesRecord record;
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    record.batch_sizes.push_back(static_cast<std::uint64_t>(table[kColumns * rank]));
-    record.samples_per_second.push_back(table[kColumns * rank + 1]);
-    record.idle_share.push_back(table[kColumns * rank + 2]);
+  record.batch_sizes = comm_.allgather(batch_);
+  const auto samples = comm_.allgather(static_cast<std::uint64_t>(epoch_samples_));
+  const std::vector<metrics::PhaseSeconds> seconds = of_ranks(epoch_.seconds);
+  for (std::size_t rank = 0; rank < seconds.size(); ++rank) {
+    const metrics::PhaseSeconds& s = seconds[rank];
+    record.samples_per_second.push_back(static_cast<double>(samples[rank]) /
+                                        (s.data + s.compute + s.update));
+    record.idle_share.push_back(s.transfer / s.total);
   }
   return record;
 }

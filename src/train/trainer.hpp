@@ -160,6 +160,11 @@ class Trainer {
   void run_in_step();
   void run_asynchronously();
   void train_until_pause();
+  bool finish_epoch();
+  void run_final_rounds();
+  std::uint64_t parameter_hash();
+
+  // In trainer_step.cpp.
   StepOutcome train_step(const StepNumbers& step);
   ObservedStep observed_step(const StepNumbers& step) const;
   bool compute_gradient(const StepNumbers& step, const Stopwatch& total,
@@ -167,16 +172,13 @@ class Trainer {
   bool compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record);
   void clip_gradient();
   StepId completed(const StepNumbers& step);
-  bool finish_epoch();
 
   // In trainer_timeline.cpp.
   void begin_timeline();
   void write_timeline();
 
-  void run_final_rounds();
-  std::uint64_t parameter_hash();
-
   // In trainer_batches.cpp.
+  void weigh_batches();
   void take_batches(std::uint64_t epoch, std::size_t batch);
   void balance(const metrics::StepRecord& record);
 

@@ -8,12 +8,17 @@
 
 namespace eqt::train {
 
-/// The next batch is number `batch` of `epoch`, of which this rank reads what is its own now.
-void Trainer::take_batches(std::uint64_t epoch, std::size_t batch) {
+/// What else follows from the size of this rank's batches.
+void Trainer::weigh_batches() {
   const double weight = p_.balancer->weight();
   accumulation_.set_weight(plan_.loss_weight(0) * weight);
   evaluator_.weigh_buffers({weight});
   no_batch_.targets.shape = {static_cast<std::int64_t>(p_.balancer->own())};
+}
+
+/// The next batch is number `batch` of `epoch`, of which this rank reads what is its own now.
+void Trainer::take_batches(std::uint64_t epoch, std::size_t batch) {
+  weigh_batches();
   if (p_.batches != nullptr) p_.batches->seek(epoch, batch, p_.balancer->deal());
 }
 

@@ -106,7 +106,7 @@ std::vector<float> train_on_blobs(comm::Communicator& comm, const topology::Topo
   Nothing sink;
   train::Plan steps;
   steps.total_steps = 6;
-  steps.batch_size = batch_size;
+  steps.batch_size = static_cast<double>(batch_size);
   steps.replicas_equal = false;
   (void)train::Trainer({.comm = comm,
                         .replica = replica,
