@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 if(TARGET eqt_config)
   eqt_test(config_unit LABEL unit LINK eqt_config
-    SOURCES unit/config/combinations_test.cpp unit/config/config_docs_test.cpp
+    SOURCES unit/config/auto_test.cpp unit/config/combinations_test.cpp unit/config/config_docs_test.cpp
             unit/config/board_speed_config_test.cpp unit/config/config_errors_test.cpp unit/config/config_files_test.cpp
             unit/config/facts_test.cpp unit/config/fine_tuning_config_test.cpp
             unit/config/gossip_config_test.cpp unit/config/graph_file_test.cpp unit/config/nearest_test.cpp

@@ -22,6 +22,7 @@ eqt_mpi_test(evaluator RANKS 1 2 3 4 5 LINK eqt_train eqt_xxhash SOURCES mpi/eva
 eqt_mpi_test(final_rounds RANKS 2 3 4 5 8 LINK eqt_train SOURCES mpi/final_rounds_test.cpp)
 eqt_mpi_test(health_check RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/health_check_test.cpp)
 eqt_mpi_test(adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/adaptation_test.cpp)
+eqt_mpi_test(grade_adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/grade_adaptation_test.cpp)
 eqt_mpi_test(simulated_averaging RANKS 1 2 3 4 LINK eqt_train eqt_decoders
   SOURCES mpi/simulated_averaging_test.cpp)
 eqt_mpi_test(power_sgd RANKS 1 2 3 4 LINK eqt_train nlohmann_json::nlohmann_json
@@ -39,6 +40,9 @@ eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
   unit/train/workers_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
+eqt_test(grades_unit LABEL unit LINK eqt_collective SOURCES
+  unit/collective/grade_adaptation_test.cpp unit/collective/grade_choice_test.cpp
+  unit/collective/gradient_noise_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES
   unit/comm/failure_test.cpp unit/comm/host_facts_test.cpp unit/comm/link_delay_test.cpp unit/comm/link_schedule_test.cpp unit/comm/local_peers_test.cpp)
 # Each case is a process that ends by its deadline, which takes time.

@@ -76,6 +76,18 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
         "found {:.3g}: the error may be larger than the gradient; try more compressor.bits, a "
         "smaller compressor.bucket_size, or elastiquant, whose bound at equal bits is lower",
         name, *bounds.variance));
+  if (config.compressor.name == codec::kAuto && config.train.is_emulated())
+    notes.push_back(
+        "compressor auto: gradients of emulated boards are drawn, so all of them is noise, and "
+        "grades say nothing about those of a network");
+  const data::PartitionRow& partition = *config.data.partition.kind;
+  if (config.compressor.name == codec::kAuto && !config.train.is_emulated() &&
+      !partition.reshuffles)
+    notes.push_back(fmt::format(
+        "warning: compressor auto: expected data.partition.kind \"iid\", found \"{}\": what ranks' "
+        "data differ in counts as noise, so compression adds more than compressor.noise_share {}; "
+        "try a smaller one",
+        partition.name, config.compressor.noise_share));
   const double ef21_momentum = config.synchronization.ef21_momentum;
   if (ef21_momentum < 1 && config.optimizer.momentum > 0)
     notes.push_back(fmt::format(

@@ -40,4 +40,9 @@ const LevelRounding* Compressor::level_rounding() const noexcept { return nullpt
 
 AdaptiveLevelCodec* Compressor::adaptive_levels() noexcept { return nullptr; }
 
+MixedGrades* Compressor::mixed_grades() noexcept { return nullptr; }
+
+void Compressor::require_payload_of(std::uint32_t /*slice*/,
+                                    std::span<const std::byte> /*payload*/) const {}
+
 }  // namespace eqt::codec

@@ -59,6 +59,7 @@ struct EncodeContext {
 class AdaptiveLevelCodec;
 class IntegerCodec;
 class LevelRounding;
+class MixedGrades;
 
 /// Stateless and thread-safe; knows no ranks. One instance serves every slice.
 class Compressor {
@@ -129,6 +130,12 @@ class Compressor {
   virtual const LevelRounding* level_rounding() const noexcept;
   /// The codec whose levels may be replaced between steps; null for all others.
   virtual AdaptiveLevelCodec* adaptive_levels() noexcept;
+
+  /// The codec whose members may be assigned to slices between steps; null for all others.
+  virtual MixedGrades* mixed_grades() noexcept;
+  /// Checks what depends on the slice whose values a received payload has.
+  /// @throws Error{wire} if this slice is encoded otherwise
+  virtual void require_payload_of(std::uint32_t slice, std::span<const std::byte> payload) const;
 };
 
 /// Name in configs and tables: "e-elastiquant"; "unknown" for a number that no compressor has.

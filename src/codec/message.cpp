@@ -39,7 +39,8 @@ WireHeader expected_header(const Compressor& compressor, std::span<const Segment
 }
 
 /// Takes the bytes of one segment off the front of `rest`.
-std::span<const std::byte> take_segment(const Segment& segment, std::span<const std::byte>& rest) {
+std::span<const std::byte> take_segment(const Compressor& compressor, const Segment& segment,
+                                        std::span<const std::byte>& rest) {
   std::size_t bytes = segment.count * sizeof(float);
   if (segment.compressed) {
     if (rest.size() < kLengthBytes) {
@@ -54,6 +55,7 @@ std::span<const std::byte> take_segment(const Segment& segment, std::span<const 
          rest.size());
   }
   const auto payload = rest.first(bytes);
+  if (segment.compressed) compressor.require_payload_of(segment.slice, payload);
   rest = rest.subspan(bytes);
   return payload;
 }
@@ -170,10 +172,11 @@ std::size_t MessageWriter::finish(const Compressor& compressor, std::span<const 
 
 MessageReader::MessageReader(const Compressor& compressor, std::span<const Segment> segments,
                              std::span<const std::byte> frame, StepId step, std::uint32_t index)
-    : rest_(open_frame(frame, expected_header(compressor, segments, step, index))) {}
+    : compressor_(compressor),
+      rest_(open_frame(frame, expected_header(compressor, segments, step, index))) {}
 
 std::span<const std::byte> MessageReader::next(const Segment& segment) {
-  return take_segment(segment, rest_);
+  return take_segment(compressor_, segment, rest_);
 }
 
 void MessageReader::finish() const {
@@ -205,7 +208,7 @@ void decode_listed_message_add(const Compressor& compressor, std::span<const Seg
     if (!is_listed(list, i)) continue;
     const Segment& segment = segments[i];
     const Compressor& codec = segment.compressed ? compressor : raw_codec();
-    codec.decode_add(take_segment(segment, rest), scale, workspace,
+    codec.decode_add(take_segment(compressor, segment, rest), scale, workspace,
                      flat.subspan(segment.begin, segment.count));
   }
   if (!rest.empty())
@@ -221,7 +224,7 @@ void decode_messages_add(const Compressor& compressor, std::span<const Segment> 
   const WireHeader expected = expected_header(compressor, segments, step, index);
   for (std::size_t k = 0; k < frames.size(); ++k) rest[k] = open_frame(frames[k], expected);
   for (const Segment& segment : segments) {
-    for (std::size_t k = 0; k < frames.size(); ++k) payloads[k] = take_segment(segment, rest[k]);
+    for (std::size_t k = 0; k < frames.size(); ++k) payloads[k] = take_segment(compressor, segment, rest[k]);
     const Compressor& codec = segment.compressed ? compressor : raw_codec();
     codec.decode_add_all(payloads, scale, workspace, flat.subspan(segment.begin, segment.count));
   }

@@ -86,7 +86,7 @@ class MessageWriter {
   std::uint8_t flags_ = 0;
 };
 
-/// Reads a message segment by segment.
+/// Reads a message segment by segment. Keeps a reference to the compressor.
 class MessageReader {
  public:
   /// Checks the header. @throws Error{wire}
@@ -98,6 +98,7 @@ class MessageReader {
   void finish() const;
 
  private:
+  const Compressor& compressor_;
   std::span<const std::byte> rest_;
 };
 

@@ -77,6 +77,10 @@ struct CompressorOptions {
   bool unbiased = false;  // scaled by count / k, for use without error feedback
   double clip = 2.5;      // at this many standard deviations of the slice; 0 = never
   Granularity granularity = Granularity::layer;
+  // auto: grades to choose from, "name", "name:bits" or "name:bits@factor of the best elasticity"
+  std::vector<std::string> menu = {"e-elastiquant:3@1", "e-elastiquant:4@0.75", "e-elastiquant:4@1",
+                                   "e-elastiquant:5@1", "e-elastiquant:6@1",    "e-elastiquant:8@1",
+                                   "bf16",              "none"};
 
   bool operator==(const CompressorOptions&) const = default;
 };
@@ -97,7 +101,8 @@ enum class Option {
   value_bits,
   unbiased,
   clip,
-  granularity
+  granularity,
+  menu
 };
 
 /// Some of the options.

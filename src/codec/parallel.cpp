@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codec/integer/integer_codec.hpp"
+#include "codec/mixed/mixed_grades.hpp"
 #include "core/error.hpp"
 #include "core/worker_threads.hpp"
 
@@ -58,6 +59,10 @@ class Parallel final : public Compressor {
   std::unique_ptr<IntegerCodec> integer_codec() const override { return inner_->integer_codec(); }
   const LevelRounding* level_rounding() const noexcept override { return inner_->level_rounding(); }
   AdaptiveLevelCodec* adaptive_levels() noexcept override { return inner_->adaptive_levels(); }
+  MixedGrades* mixed_grades() noexcept override { return inner_->mixed_grades(); }
+  void require_payload_of(std::uint32_t slice, Payload payload) const override {
+    inner_->require_payload_of(slice, payload);
+  }
   void finish_mean(std::span<float> mean) const override { inner_->finish_mean(mean); }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
@@ -255,6 +260,8 @@ void Parallel::decode_add_all(std::span<const Payload> payloads, float scale, Wo
 
 std::unique_ptr<Compressor> make_parallel(std::unique_ptr<Compressor> inner, int threads,
                                           std::size_t least_values) {
+  if (MixedGrades* const mixed = inner->mixed_grades(); mixed != nullptr && threads >= 2)
+    mixed->use_threads(threads, least_values);
   const Properties properties = inner->properties();
   if (threads < 2 || !properties.concatenates) return inner;
   EQT_CHECK(properties.granule > 0, "{} concatenates, but has no granule", codec_name(inner->id()));

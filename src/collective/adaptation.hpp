@@ -18,6 +18,36 @@
 
 namespace eqt::collective {
 
+/// What a rank spent on an observed step [seconds].
+struct StepSeconds {
+  double forward = 0, backward = 0;
+  double exchange = 0;  // encoding, decoding and waiting for messages, hidden or not
+  double other = 0;     // between the steps: update, loading
+};
+
+/// What an adaptation has found; rank 0's is complete.
+struct Findings {
+  struct Slice {
+    std::uint32_t slice = 0;    // as codec::Segment has it
+    double gradient_noise = 0;  // variance of the mean over the batch
+    std::uint8_t grade = 0;     // from now on
+  };
+  /// Variances of all slices together.
+  double gradient_noise = 0, added_noise = 0;
+  double noise_scale = 0;  // [samples]
+  std::vector<Slice> slices;
+};
+
+/// The kind of decisions about grades in decisions.jsonl: a fingerprint of model and menu, then the
+/// grade of each slice.
+inline constexpr const char* kGradeDecisions = "grades";
+
+/// A decision that another run can repeat.
+struct Decision {
+  std::vector<double> values;
+  std::string why;
+};
+
 /// Observes the gradients of some steps and adapts the compressor after each of them. All ranks
 /// call the same functions for the same steps.
 class Adaptation {
@@ -34,6 +64,12 @@ class Adaptation {
   /// observed step. Collective; nothing else may encode, decode or communicate at that time.
   /// @return on rank 0 one line about the change, if there was one
   virtual std::optional<std::string> adapt(StepId step) = 0;
+  /// The applied mean of all values, and what the step took: to be called before adapt() by who
+  /// knows them. The mean is the same on all ranks. Not collective.
+  virtual void observe_mean(std::span<const float> /*mean*/, const StepSeconds& /*seconds*/) {}
+  /// Of the last adapt(), once.
+  virtual std::optional<Findings> take_findings() { return {}; }
+  virtual std::optional<Decision> take_decision() { return {}; }
   /// What all of this many ranks together send in one adapt(); only the bytes are set.
   virtual Traffic traffic_among(int ranks) const = 0;
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "codec/catalogue.hpp"
+#include "config/auto_checks.hpp"
 #include "config/batch_checks.hpp"
 #include "config/build_topology.hpp"
 #include "config/emulation_checks.hpp"
@@ -323,6 +324,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_selection(config, origin);
   check_groups(config, properties, origin);
   check_schedule(config, origin);
+  check_auto(config, origin);
   check_without_exchange(config, properties, origin);
   check_collective(config, *compressor, origin);
   check_signum(config, properties, origin);

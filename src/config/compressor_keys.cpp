@@ -90,6 +90,33 @@ std::vector<CompressorField> make_fields() {
           .from(0, kHuge)
           .says("dgc: clipping threshold for the norm of all ranks' gradient; each rank clips its "
                 "own at this / sqrt(ranks); 0 = no clipping"),
+      EQT_FIELD(menu, must_stay)
+          .says("auto: grades to choose from, of 2 to 16 compressors as \"name\", \"name:bits\" or "
+                "\"name:bits@factor\" of the best elasticity"),
+      EQT_FIELD(noise_share, must_stay)
+          .within({0, 100, true, false})
+          .says("auto: the most noise that compression may add to the mean gradient, as a multiple "
+                "of the noise that the batch's gradients have anyway"),
+      EQT_FIELD(noise_cap, must_stay)
+          .within({0, 1000, true, false})
+          .says("auto: the same limit for each tensor by itself, at least noise_share"),
+      EQT_FIELD(observe_every, must_stay)
+          .from(1, kMany)
+          .in("steps")
+          .says("auto: steps between observations of the noise, after the first 4"),
+      EQT_FIELD(decide_every, must_stay)
+          .from(1, kMany)
+          .in("observations")
+          .says("auto: observations between decisions"),
+      EQT_FIELD(link, may_change)
+          .within({0, 1e9, true, false})
+          .in("Mb/s")
+          .says("auto: the rate of each rank's link, by which bytes become seconds; with a number "
+                "the run can be repeated; \"ignore\" = the fewest bytes that the noise allows"),
+      EQT_FIELD(replay, may_change)
+          .text_is(TextRule::path)
+          .or_null()
+          .says("auto: a run's decisions.jsonl, whose decisions are taken again; null = decide"),
       EQT_FIELD(skip_below, must_stay)
           .from(0, kMany)
           .in("values")

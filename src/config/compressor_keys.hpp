@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "codec/catalogue.hpp"
+#include "config/key_types.hpp"
 #include "core/catalogue.hpp"
 
 namespace eqt::config {
@@ -25,6 +26,12 @@ struct CompressorConfig : codec::CompressorOptions {
   double warmup_epochs = 4;       // dgc: epochs in which density falls to its value
   double clip_norm = 0;           // dgc: local gradient clipping threshold, 0 = off
   std::size_t skip_below = 1024;  // [values]
+  double noise_share = 0.1;           // auto: most noise added, in units of the gradients' own
+  double noise_cap = 0.5;             // auto: the same for a single tensor
+  std::uint64_t observe_every = 50;   // auto [steps]
+  std::uint64_t decide_every = 4;     // auto [observations]
+  LinkRate link = LinkRule::measured;  // auto [Mb/s]
+  std::string replay;                 // auto: decisions.jsonl of another run; "" = decide
 
   /// @throws Error{usage} as codec::make_compressor()
   std::unique_ptr<codec::Compressor> make() const { return codec::make_compressor(*name, *this); }

@@ -144,6 +144,10 @@ void add_type(const Field& field, OrderedJson& schema) {
       schema["items"]["type"] = "integer";
       schema["minItems"] = 1;
       break;
+    case FieldType::link_rate:
+      schema["oneOf"] = OrderedJson::array(
+          {OrderedJson{{"enum", OrderedJson::array({kMeasured, kIgnore})}}, number});
+      break;
     case FieldType::text_list:
       schema["type"] = "array";
       schema["items"] = {{"type", "string"}, {"minLength", 1}};
@@ -200,6 +204,8 @@ std::string type_word(const Field& field) {
       return "\"balanced\", list of numbers or null";
     case FieldType::batch_sizes:
       return "\"auto\", list of integers or null";
+    case FieldType::link_rate:
+      return "\"measured\", \"ignore\" or number";
     case FieldType::text_list:
       return "list of strings";
     case FieldType::parameter_groups:

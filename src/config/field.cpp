@@ -142,6 +142,8 @@ bool right_type(const KeyFacts& field, const Json& value) {
       return value.is_null() || value == kBalanced || (is_number_list(value) && !value.empty());
     case FieldType::batch_sizes:
       return value.is_null() || value == kAuto || (is_integer_list(value) && !value.empty());
+    case FieldType::link_rate:
+      return value.is_number() || value == kMeasured || value == kIgnore;
     case FieldType::text_list:
       return is_text_list(value);
     case FieldType::parameter_groups:
@@ -193,6 +195,10 @@ struct ToJson {
     if (std::holds_alternative<BatchRule>(*member)) return Json(kAuto);
     if (const auto* list = std::get_if<std::vector<std::uint64_t>>(member)) return Json(*list);
     return Json(nullptr);
+  }
+  Json operator()(const LinkRate* member) const {
+    if (const auto* rate = std::get_if<double>(member)) return Json(*rate);
+    return Json(std::get<LinkRule>(*member) == LinkRule::measured ? kMeasured : kIgnore);
   }
   Json operator()(const ParameterGroups* member) const {
     Json groups = Json::array();
@@ -251,6 +257,13 @@ struct FromJson {
     if (value.is_string()) *member = BatchRule::by_speed;
     if (value.is_array()) *member = value.get<std::vector<std::uint64_t>>();
   }
+  void operator()(LinkRate* member) const {
+    if (value.is_number()) {
+      *member = value.get<double>();
+    } else {
+      *member = value == kMeasured ? LinkRule::measured : LinkRule::ignore;
+    }
+  }
   void operator()(ParameterGroups* member) const {
     member->clear();
     for (const Json& item : value) {
@@ -289,6 +302,7 @@ FieldType type_of(const Member& member) {
     FieldType operator()(PerRank*) const { return FieldType::per_rank; }
     FieldType operator()(ClassWeights*) const { return FieldType::class_weights; }
     FieldType operator()(BatchSizes*) const { return FieldType::batch_sizes; }
+    FieldType operator()(LinkRate*) const { return FieldType::link_rate; }
     FieldType operator()(std::vector<std::string>*) const { return FieldType::text_list; }
     FieldType operator()(ParameterGroups*) const { return FieldType::parameter_groups; }
     FieldType operator()(BoardChanges*) const { return FieldType::board_changes; }
@@ -336,6 +350,8 @@ std::string expectation(const KeyFacts& field) {
     case FieldType::batch_sizes:
       return fmt::format("null, \"{}\" or {}", kAuto,
                          with_range(field, "a list of one integer per rank, each"));
+    case FieldType::link_rate:
+      return fmt::format("\"{}\", \"{}\" or {}", kMeasured, kIgnore, with_range(field, "a number"));
     case FieldType::text_list:
       return "a list of strings";
     case FieldType::parameter_groups:

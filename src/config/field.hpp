@@ -35,6 +35,7 @@ enum class FieldType {
   per_rank,
   class_weights,
   batch_sizes,
+  link_rate,
   text_list,
   parameter_groups,
   board_changes
@@ -42,6 +43,8 @@ enum class FieldType {
 
 /// The word for WeightRule::balanced.
 inline constexpr const char* kBalanced = "balanced";
+/// The words for LinkRule.
+inline constexpr const char *kMeasured = "measured", *kIgnore = "ignore";
 
 /// What a text may be, besides valid UTF-8 and not empty.
 enum class TextRule {
@@ -75,7 +78,7 @@ struct NamedMember {
 using Member =
     std::variant<std::string*, bool*, int*, std::uint64_t*, double*, std::vector<double>*,
                  std::optional<double>*, NumberOrNull*, StepsOrQsr*, StepsOrAuto*, PerRank*,
-                 ClassWeights*, BatchSizes*, std::vector<std::string>*, ParameterGroups*,
+                 ClassWeights*, BatchSizes*, LinkRate*, std::vector<std::string>*, ParameterGroups*,
                  BoardChanges*, NamedMember>;
 
 namespace detail {

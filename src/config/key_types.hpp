@@ -58,6 +58,10 @@ using ClassWeights = std::variant<std::monostate, WeightRule, std::vector<double
 enum class BatchRule { by_speed };
 using BatchSizes = std::variant<std::monostate, BatchRule, std::vector<std::uint64_t>>;
 
+/// How fast links are: measured, a rate [Mb/s], or of no interest.
+enum class LinkRule { measured, ignore };
+using LinkRate = std::variant<LinkRule, double>;
+
 /// Parameters that the optimizer treats in a way of their own.
 struct ParameterGroup {
   std::vector<std::string> names;      // patterns, see core/pattern.hpp

@@ -28,6 +28,7 @@ enum class RandomPurpose : std::uint32_t {
   length_buckets = 0xF0000008u,  // the order of batches of samples of about the same length
   link = 0xF0000009u,            // how much later messages of an emulated link arrive
   board_speed = 0xF000000Au,     // steps of emulated boards that take longer or shorter
+  trial = 0xF000000Bu,           // values that are encoded only to see what a grade costs
 };
 
 struct RandomKey {

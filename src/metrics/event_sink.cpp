@@ -126,6 +126,10 @@ class EventSink final : public Sink {
     append(text_event({.wall = wall(), .step = record.step}, "notes", record.text));
   }
 
+  void write(const NoiseRecord& record) override {
+    append_scalars("noise", record.step, json_of(record));
+  }
+
   void write(const EpochRecord& record) override {
     append_scalars("epoch", record.step, json_of(record));
   }

@@ -187,6 +187,20 @@ Json json_of(const DecisionRecord& r) {
           {"why", r.why}};
 }
 
+Json json_of(const NoiseRecord& r) {
+  Json noise = Json::object(), grades = Json::object();
+  for (const NoiseRecord::Slice& slice : r.slices) {
+    noise[slice.name] = number(slice.gradient_noise);
+    grades[slice.name] = slice.grade;
+  }
+  return {{"type", "noise"},
+          {"step", r.step},
+          {"noise_share", number(r.noise_share)},
+          {"noise_scale", number(r.noise_scale)},
+          {"gradient_noise", std::move(noise)},
+          {"grade", std::move(grades)}};
+}
+
 Json json_of(const TimelineRecord& r) {
   Json spans = Json::array();
   for (const TimelineSpan& span : r.spans)

@@ -136,6 +136,21 @@ struct DecisionRecord {
   std::string why;             // one sentence
 };
 
+/// The noise of a step's gradients and what compression adds to it.
+struct NoiseRecord {
+  StepId step = 0;  // completed steps
+  // Of all compressed values: noise that compression adds to the mean, in units of the noise that
+  // the mean over the batch has; not finite while none is seen.
+  double noise_share = 0;
+  double noise_scale = 0;  // batch at which noise and gradient are equally large [samples]
+  struct Slice {
+    std::string name;           // of the tensor
+    double gradient_noise = 0;  // variance of the mean over the batch
+    std::uint64_t grade = 0;    // index in compressor.menu, from now on
+  };
+  std::vector<Slice> slices{};
+};
+
 /// What a rank does in a span of time. The last two happen beside its own work, on a communication
 /// thread, or while it waits.
 enum class Activity {

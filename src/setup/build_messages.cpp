@@ -5,10 +5,18 @@
 
 #include "codec/parallel.hpp"
 #include "comm/host_facts.hpp"
+#include "comm/link_probe.hpp"
 #include "config/feedback_checks.hpp"
 #include "core/units.hpp"
+#include "setup/build_grades.hpp"
 
 namespace eqt::setup {
+namespace {
+
+// For the links of a whole job, before its first step.
+constexpr double kProbeSeconds = 1;
+
+}  // namespace
 
 int threads_for(const config::RunConfig& config, const comm::Communicator& comm, int simulate) {
   if (config.threads_per_rank > 0) return config.threads_per_rank;
@@ -69,6 +77,12 @@ MessageParts build_messages(const config::RunConfig& config, const Layout& layou
     parts.buckets = make_plan(config, layout, *parts.compressor);
   });
   if (!averages) return parts;
+  if (parts.compressor->mixed_grades() != nullptr) {
+    parts.hosts = equal_hosts(comm);
+    if (measures_links(config, comm.size())) parts.links = comm::probe_links(
+          comm, {.budget_seconds = kProbeSeconds,
+                 .timeout_seconds = config.synchronization.timeout_seconds});
+  }
   parts.choice =
       config.synchronization.quorum > 0
           ? CostedChoice{.collective = collective::kAllgather,

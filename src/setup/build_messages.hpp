@@ -12,6 +12,7 @@
 #include "codec/compressor.hpp"
 #include "collective/memory.hpp"
 #include "comm/communicator.hpp"
+#include "comm/link_speed.hpp"
 #include "config/run_config.hpp"
 #include "core/layout.hpp"
 #include "pipeline/plan.hpp"
@@ -24,6 +25,8 @@ struct MessageParts {
   std::unique_ptr<collective::GradientMemory> memory;  // may be null
   std::vector<pipeline::FusionBucket> buckets;
   std::optional<CostedChoice> choice;  // of the collective, if `auto` had one to make
+  int hosts = 1;                       // compressor auto: if each has as many ranks; else 0
+  std::vector<comm::Link> links;       // compressor auto: measured; empty: they are not
 };
 
 /// Threads for this rank: its share of the host's cores, or of what it was bound to if that is

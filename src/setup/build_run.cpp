@@ -230,7 +230,8 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
                          .schedule = *run->update.schedule,
                          .simulation = run->data.simulation.get(),
                          .communication_thread = communication_thread,
-                         .timeline = run->timeline.get()};
+                         .timeline = run->timeline.get(),
+                         .balancer = run->balancer.get()};
   if (config.synchronization.algorithm->mixes) {
     run->sync = build_gossip_averaging(config, base);
     comm.agree_after([&] { run->update.optimizer = build_optimizer(config, *run); });

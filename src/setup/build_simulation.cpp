@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "setup/build_grades.hpp"
 #include "setup/build_messages.hpp"
 
 namespace eqt::setup {
@@ -54,6 +55,10 @@ void require_simulable(const config::RunConfig& config, int workers,
          "--simulate: expected a compressor whose messages are averaged by allgather, found "
          "\"{}\", whose factors are averaged twice in a step; start the ranks by mpirun",
          config.compressor.name->name);
+  if (measures_links(config, workers))
+    fail(Kind::usage,
+         "--simulate: expected a rate in Mb/s or \"ignore\" as compressor.link, for ranks of one "
+         "process have no links to measure, found \"measured\"; set compressor.link");
   require_simulable_collective(config);
 }
 

@@ -7,6 +7,7 @@
 
 #include "codec/levels/adaptive_codec.hpp"
 #include "core/error.hpp"
+#include "setup/build_grades.hpp"
 #include "setup/make_collective.hpp"
 #include "train/asynchronous_gossip.hpp"
 #include "train/gossip_averaging.hpp"
@@ -292,7 +293,9 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
     return parts;
   }
   MessageParts& messages = base.messages;
-  parts.adaptation = make_adaptation(config, base.comm, *messages.compressor);
+  parts.adaptation = messages.compressor->mixed_grades() != nullptr
+                         ? build_grade_adaptation(config, base)
+                         : make_adaptation(config, base.comm, *messages.compressor);
   if (base.simulation != nullptr) {
     parts.synchronizer = build_simulated_averaging(
         config, *messages.compressor, std::move(messages.buckets), base.replica,

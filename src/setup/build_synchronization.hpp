@@ -52,6 +52,7 @@ struct SyncBase {
   Simulation* simulation = nullptr;   // null: every rank is a process
   bool communication_thread = false;  // whether MPI admits one
   train::Timeline* timeline = nullptr;
+  const train::BatchBalancer* balancer = nullptr;  // null: all ranks have the same batch
 };
 
 /// Before anything is built.

@@ -17,9 +17,11 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "pipeline/engine.hpp"
+#include "train/adaptation_report.hpp"
 #include "train/background_thread.hpp"
 #include "train/count_bytes.hpp"
 #include "train/own_gradient.hpp"
+#include "train/step_clock.hpp"
 
 namespace eqt::train {
 namespace {
@@ -74,12 +76,14 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
       std::copy(slices_of_bucket_.begin(), slices_of_bucket_.end(), pending_.begin());
     }
     own_.begin(step);
+    clock_.begin();
     traffic_ = {};
     bytes_before_ = comm_.byte_count();
     if (background_) background_->start();
   }
 
   void slice_ready(std::size_t slice) override {
+    clock_.slice_ready();
     bool bucket_full = false;
     {
       const std::lock_guard lock(mutex_);
@@ -92,18 +96,20 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
   }
 
   SyncResult finish() override {
+    clock_.computed();
     if (background_) {
       background_->finish();
     } else {
       run_engine();
     }
     count_bytes(bytes_before_, comm_.byte_count(), traffic_);
-    std::optional<std::string> note;
-    if (own_.adapting()) note = adapt();
-    return {.traffic = traffic_,
-            .quantization_variance = own_.variance(),
-            .mean_sketch = own_.sketch(values_[fragment_]),
-            .note = std::move(note)};
+    SyncResult result{.traffic = {},
+                      .quantization_variance = own_.variance(),
+                      .mean_sketch = own_.sketch(values_[fragment_])};
+    if (own_.adapting()) adapt(result);
+    result.traffic = traffic_;
+    clock_.end();
+    return result;
   }
 
   void visit_state(StateVisitor& visitor) override {
@@ -178,19 +184,21 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
 
   void waited(double seconds) override {
     spans_.waited(seconds);
+    clock_.waited(seconds);
     traffic_.transfer_seconds += background_ ? background_->exposed(seconds) : seconds;
   }
 
   /// After the last bucket, on the trainer's thread: the communication thread waits for begin().
-  std::optional<std::string> adapt() {
+  void adapt(SyncResult& result) {
     Traffic traffic;
     const Stopwatch transfer;
     const comm::ByteCount bytes_before = comm_.byte_count();
-    auto note = options_.adaptation->adapt(context_.step);
+    options_.adaptation->observe_mean(gradient_, clock_.seconds(traffic_));
+    result.note = options_.adaptation->adapt(context_.step);
+    report_adaptation(*options_.adaptation, context_.step, layout_, result);
     traffic.transfer_seconds = transfer.seconds();
     count_bytes(bytes_before, comm_.byte_count(), traffic);
     traffic_ += traffic;
-    return note;
   }
 
   comm::Communicator& comm_;
@@ -205,6 +213,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
 
   collective::MeanContext context_;
   OwnGradient own_;
+  StepClock clock_;
   const std::vector<std::vector<FusionBucket>> parts_;  // by fragment
   std::vector<std::vector<pipeline::Range>> values_;    // likewise
   std::deque<pipeline::Engine> engines_;                // likewise

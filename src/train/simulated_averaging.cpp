@@ -7,6 +7,7 @@
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "train/adaptation_report.hpp"
 #include "train/own_gradient.hpp"
 
 namespace eqt::train {
@@ -23,6 +24,7 @@ class SimulatedAveraging final : public Synchronizer {
       : mean_(mean),
         memories_(std::move(memories)),
         plan_(std::move(plan)),
+        layout_(layout),
         gradient_(gradient),
         options_(options) {
     own_.reserve(memories_.size());
@@ -68,7 +70,9 @@ class SimulatedAveraging final : public Synchronizer {
     SyncResult result{
         .traffic = traffic_, .quantization_variance = mean_variance(), .mean_sketch = sketch()};
     if (own_.front().adapting()) {
+      options_.adaptation->observe_mean(gradient_, {});
       result.note = options_.adaptation->adapt(context_.step);
+      report_adaptation(*options_.adaptation, context_.step, layout_, result);
       result.traffic += options_.adaptation->traffic_among(static_cast<int>(own_.size()));
     }
     return result;
@@ -116,6 +120,7 @@ class SimulatedAveraging final : public Synchronizer {
   collective::WorkerMean& mean_;
   const std::vector<GradientMemory*> memories_;  // by worker
   const std::vector<FusionBucket> plan_;
+  const Layout& layout_;
   const std::span<float> gradient_;
   const GradientAveragingOptions options_;
   std::vector<OwnGradient> own_;  // by worker

@@ -34,6 +34,8 @@ struct SyncResult {
   std::optional<std::string> note = {};
   /// Rank 0: what measured times have decided (decisions.jsonl).
   std::vector<metrics::DecisionRecord> decisions = {};
+  /// Rank 0: the gradients' noise, if it was observed in this step.
+  std::optional<metrics::NoiseRecord> noise = {};
   /// Exchanges that ended in this step, the same on all ranks; one of a part of the values counts
   /// as that part. 0: none was due; unset: one.
   std::optional<double> rounds = {};
@@ -44,6 +46,7 @@ struct SyncResult {
     if (other.mean_sketch) mean_sketch = other.mean_sketch;
     if (other.note) note = std::move(other.note);
     decisions.insert(decisions.end(), other.decisions.begin(), other.decisions.end());
+    if (other.noise) noise = std::move(other.noise);
     if (other.rounds) rounds = rounds.value_or(0) + *other.rounds;
   }
 };

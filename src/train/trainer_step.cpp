@@ -57,6 +57,8 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   if (p_.balancer != nullptr) record.samples = p_.balancer->own() * plan_.accumulate;
   statistics_.note_step(record, result, !p_.synchronizer.is_under_way());
   if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
+  for (const metrics::DecisionRecord& decision : result.decisions) p_.sink.write(decision);
+  if (result.noise) p_.sink.write(*result.noise);
   if (observed) p_.observer->finish();
   if (p_.balancer != nullptr) balance(record);
   return {.seconds = record.seconds.total, .met = result.rounds != 0.0};

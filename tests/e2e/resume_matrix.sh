@@ -81,8 +81,8 @@ same() {
 case ${1:-} in
 compressors)
   for compressor in $("$EQT_PROGRAM" list compressors | cut -d ' ' -f 1); do
-    # These three are below, with settings with which their memory matters.
-    case $compressor in dgc | alq | amq) continue ;; esac
+    # These are below, with settings with which their memory matters.
+    case $compressor in dgc | alq | amq | auto) continue ;; esac
     same "$compressor" 2 --set "compressor.name=$compressor"
   done
   same dgc 2 --set compressor.name=dgc --set compressor.warmup_epochs=2 --set compressor.clip_norm=1
@@ -92,6 +92,9 @@ compressors)
   done
   same adaptive 2 --set compressor.name=elastiquant --set compressor.levels=adaptive \
     --set compressor.adapt_every=3
+  # Grades are chosen before the cut, and after it.
+  same auto 2 --set compressor.name=auto --set compressor.link=100 --set compressor.observe_every=2 \
+    --set compressor.decide_every=2
   feedback=(--set compressor.name=qsgd-v --set compressor.bits=8 --set synchronization.error_feedback=ef14)
   for collective in allgather scatter-reduce ring recursive-doubling; do
     same "$collective" 3 "${feedback[@]}" --set "synchronization.collective=$collective"

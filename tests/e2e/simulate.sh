@@ -38,6 +38,8 @@ PY
 same_as_job 3 elastiquant --set compressor.name=elastiquant --set synchronization.collective=allgather
 same_as_job 3 alq --set compressor.name=alq --set compressor.adapt_every=2 \
   --set synchronization.collective=allgather
+same_as_job 3 auto --set compressor.name=auto --set compressor.link=100 \
+  --set compressor.observe_every=1 --set compressor.decide_every=1 --set compressor.skip_below=100
 same_as_job 2 none --set synchronization.collective=dense --set data.augment=true
 
 python3 - "$WORK/played-elastiquant/metrics.jsonl" <<'PY' || wrong "records do not say what they are"
@@ -89,6 +91,7 @@ refuses 'algorithm "allreduce".*"d-psgd"' --set synchronization.algorithm=d-psgd
 refuses 'algorithm "allreduce".*"none"' --set synchronization.algorithm=none
 refuses 'collective.*"ring".*mpirun' --set synchronization.collective=ring --set compressor.name=qsgd
 refuses 'powersgd' --set compressor.name=powersgd
+refuses 'compressor.link.*"measured"' --set compressor.name=auto
 refuses 'emulate_compute' --set train.emulate_compute=0.01
 train 2 refused --simulate 2
 expect_failure 2 'one process.*found 2' "a simulation under mpirun"

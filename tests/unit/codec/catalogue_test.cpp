@@ -19,7 +19,7 @@ TEST_CASE("the numbers on the wire do not change", "[catalogue]") {
       {"topk", 8},       {"dgc", 9},         {"int8", 10},         {"natural", 11},
       {"nuqsgd", 12},    {"alq", 13},        {"amq", 14},          {"randomk", 15},
       {"threshold", 16}, {"signsgd", 17},    {"ef-signsgd", 18},   {"onebit", 19},
-      {"atomo", 20},     {"powersgd", 21},   {"int8-channels", 22}};
+      {"atomo", 20},     {"powersgd", 21},   {"int8-channels", 22}, {"auto", 24}};
   for (const auto& [name, number] : numbers)
     CHECK(static_cast<int>(CompressorRow::all().at(name)->id) == number);
 }

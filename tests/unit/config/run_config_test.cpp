@@ -63,7 +63,12 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                    "density": 0.01,
                    "value_bits": 32, "threshold": 0, "unbiased": false, "rank": 2,
                    "atoms": "spectral", "clip": 2.5,
-                   "warmup_epochs": 4, "clip_norm": 0, "skip_below": 1024, "granularity": "layer"},
+                   "warmup_epochs": 4, "clip_norm": 0, "skip_below": 1024, "granularity": "layer",
+                   "menu": ["e-elastiquant:3@1", "e-elastiquant:4@0.75", "e-elastiquant:4@1",
+                            "e-elastiquant:5@1", "e-elastiquant:6@1", "e-elastiquant:8@1", "bf16",
+                            "none"],
+                   "noise_share": 0.1, "noise_cap": 0.5, "observe_every": 50, "decide_every": 4,
+                   "link": "measured", "replay": null},
     "checkpoint": {"every_epochs": 0, "every_steps": 0, "keep": 2, "best": false},
     "output": {"progress": "auto", "step_records": true, "tensorboard": true,
                "timeline": 0, "dump_gradients": 0}})");

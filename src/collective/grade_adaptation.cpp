@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/grade_adaptation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "collective/grade_choice.hpp"
+#include "collective/grade_trial.hpp"
+#include "collective/messages.hpp"
+#include "collective/running_means.hpp"
+#include "core/checksum.hpp"
+#include "core/error.hpp"
+#include "core/square_norm.hpp"
+
+namespace eqt::collective {
+namespace {
+
+using codec::GradeIndex;
+
+constexpr std::size_t kSampledRanges = 16;
+constexpr double kTie = 0.02;          // seconds that are as good
+constexpr double kGain = 0.05;         // of seconds or bytes, below which a table stays
+constexpr double kQuieter = 0.2;       // of noise at equal seconds, likewise
+constexpr double kBroken = 1.25;       // times the limit: a new table at once
+constexpr std::uint64_t kPatience = 2;  // decisions between changes
+constexpr double kSlowdownKept = 0.7;
+constexpr double kLeastSlowdown = 1.0 / 16, kMostSlowdown = 4096;
+// Of a compressed segment, besides the member's payload: its length and its grade.
+constexpr double kSegmentBytes = 5;
+
+double product_of(std::span<const float> a, std::span<const float> b) {
+  constexpr std::size_t kLanes = 8;
+  std::array<double, kLanes> sums{};
+  std::size_t i = 0;
+  for (; i + kLanes <= a.size(); i += kLanes)
+    for (std::size_t l = 0; l < kLanes; ++l)
+      sums[l] += static_cast<double>(a[i + l]) * static_cast<double>(b[i + l]);
+  for (; i < a.size(); ++i) sums[0] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  double sum = 0;
+  for (const double lane : sums) sum += lane;
+  return sum;
+}
+
+/// Where numbers stand in what a rank sends to the others.
+struct Row {
+  std::size_t grades = 0, slices = 0;
+
+  static constexpr std::size_t kSamples = 0, kWeight = 1, kForward = 2, kBackward = 3, kOther = 4,
+                               kExchange = 5, kEncode = 6;
+  std::size_t decode() const { return kEncode + grades; }
+  std::size_t square(std::size_t slice) const { return slice_at(slice); }
+  std::size_t product(std::size_t slice) const { return slice_at(slice) + 1; }
+  std::size_t error(std::size_t slice) const { return slice_at(slice) + 2; }
+  std::size_t bytes(std::size_t slice) const { return slice_at(slice) + 2 + grades; }
+  std::size_t size() const { return slice_at(slices); }
+
+ private:
+  std::size_t slice_at(std::size_t slice) const {
+    return kEncode + 2 * grades + slice * (2 + 2 * grades);
+  }
+};
+
+/// Where numbers stand in an observation of all ranks, whose means are kept.
+struct Means {
+  std::size_t grades = 0, slices = 0;
+
+  static constexpr std::size_t kForward = 0, kBackward = 1, kOther = 2, kEncode = 3;
+  std::size_t decode() const { return kEncode + grades; }
+  std::size_t signal(std::size_t slice) const { return slice_at(slice); }
+  std::size_t sample_noise(std::size_t slice) const { return slice_at(slice) + 1; }
+  std::size_t square(std::size_t slice) const { return slice_at(slice) + 2; }
+  std::size_t error(std::size_t slice) const { return slice_at(slice) + 3; }
+  std::size_t bytes(std::size_t slice) const { return slice_at(slice) + 3 + grades; }
+  std::size_t size() const { return slice_at(slices); }
+
+ private:
+  std::size_t slice_at(std::size_t slice) const {
+    return kEncode + 2 * grades + slice * (3 + 2 * grades);
+  }
+};
+
+class GradeAdaptation final : public Adaptation {
+ public:
+  GradeAdaptation(comm::Communicator& comm, codec::MixedGrades& codec,
+                  std::span<const pipeline::FusionBucket> plan, GradeAdaptationOptions options)
+      : comm_(comm),
+        codec_(codec),
+        options_(std::move(options)),
+        schedule_(options_.observe_every, options_.decide_every),
+        slices_(compressed_slices(plan)),
+        row_{codec.grades(), slices_.size()},
+        at_{codec.grades(), slices_.size()},
+        trials_(codec),
+        means_(at_.size()),
+        table_(slices_.size(), codec.start()) {
+    const std::size_t granule = codec.properties().granule;
+    for (const SliceParts& slice : slices_) {
+      samples_.push_back(sample_of(slice, granule, kSampledRanges));
+      numbers_.push_back(slice.slice);
+    }
+    if (options_.ranks < 2) table_.assign(slices_.size(), finest());
+    codec_.set_table(numbers_, table_);
+  }
+
+  bool observes(StepId step) const noexcept override {
+    if (options_.ranks < 2 || slices_.empty() || !schedule_.observes(step)) return false;
+    return !options_.replay || schedule_.decides(step);
+  }
+
+  void observe(const pipeline::FusionBucket& bucket, std::span<const float> flat) override {
+    if (options_.replay) return;
+    own_.resize(flat.size());
+    const auto from = flat.subspan(bucket.begin, bucket.count());
+    std::ranges::copy(from, own_.begin() + static_cast<std::ptrdiff_t>(bucket.begin));
+  }
+
+  void end_worker() override { workers_.push_back(std::exchange(own_, {})); }
+
+  void observe_mean(std::span<const float> mean, const StepSeconds& seconds) override {
+    if (options_.replay) return;
+    mean_ = mean;
+    seconds_ = seconds;
+  }
+
+  std::optional<std::string> adapt(StepId step) override {
+    if (options_.replay) return repeat(step);
+    const std::vector<std::vector<double>> rows = rows_of_all(step);
+    means_.add(observation_of(rows));
+    samples_now_ = 0;
+    for (const std::vector<double>& row : rows) samples_now_ += row[Row::kSamples];
+    if (options_.uses_clock) note_exchange(rows);
+    sent_table_ = schedule_.decides(step);
+    if (!sent_table_) {
+      find();
+      return {};
+    }
+    std::vector<GradeIndex> next = table_;
+    std::string why;
+    if (comm_.rank() == 0) std::tie(next, why) = decide();
+    comm_.broadcast(std::as_writable_bytes(std::span(next)), 0);
+    std::optional<std::string> note = take(next, why);
+    find();
+    return note;
+  }
+
+  std::optional<Findings> take_findings() override { return std::exchange(findings_, {}); }
+  std::optional<Decision> take_decision() override { return std::exchange(decision_, {}); }
+
+  Traffic traffic_among(int ranks) const override {
+    if (options_.replay) return {};
+    const auto n = static_cast<std::uint64_t>(ranks);
+    std::uint64_t bytes = n * (n - 1) * (row_.size() * sizeof(double) + kChecksumBytes);
+    if (sent_table_) bytes += (n - 1) * (table_.size() + kChecksumBytes);
+    return {.sent_bytes = bytes, .received_bytes = bytes};
+  }
+
+  void visit_state(StateVisitor& visitor) override {
+    std::vector<std::uint64_t> table(table_.begin(), table_.end());
+    visit_in(visitor, "means", means_);
+    visitor.real("slowdown", slowdown_, Across::same);
+    visitor.number("decisions", decisions_, Across::same);
+    visitor.number("since change", since_change_, Across::same);
+    visitor.numbers("grades", table, Across::same);
+    if (!visitor.restores()) return;
+    for (std::size_t s = 0; s < table.size(); ++s) {
+      if (table[s] >= codec_.grades())
+        fail(Kind::data, "grades of auto: expected numbers below {}, found {}", codec_.grades(),
+             table[s]);
+      table_[s] = static_cast<GradeIndex>(table[s]);
+    }
+    if (options_.ranks < 2) table_.assign(slices_.size(), finest());
+    codec_.set_table(numbers_, table_);
+  }
+
+ private:
+  GradeIndex finest() const {
+    for (std::size_t k = 0; k < codec_.grades(); ++k)
+      if (codec_.grade(static_cast<GradeIndex>(k)).properties().lossless)
+        return static_cast<GradeIndex>(k);
+    return static_cast<GradeIndex>(codec_.grades() - 1);
+  }
+
+  /// What this rank, or worker, tells the others.
+  std::vector<double> row_of(Rank rank, std::span<const float> gradient, StepId step) {
+    const RankBatch batch = options_.batch(rank);
+    std::vector<double> row(row_.size());
+    row[Row::kSamples] = batch.samples;
+    row[Row::kWeight] = batch.weight;
+    std::vector<GradeTrial> all(row_.grades);
+    const RandomKey key = make_key(options_.run_seed, step, static_cast<std::uint32_t>(rank),
+                                   RandomPurpose::trial);
+    for (std::size_t s = 0; s < slices_.size(); ++s) {
+      double square = 0, product = 0;
+      for (const SliceParts::Part& part : slices_[s].parts) {
+        const auto own = gradient.subspan(part.begin, part.count);
+        square += product_of(own, own);
+        product += product_of(own, mean_.subspan(part.begin, part.count));
+      }
+      // What was sent is weight times the gradient.
+      row[row_.square(s)] = square / (batch.weight * batch.weight);
+      row[row_.product(s)] = product / batch.weight;
+      const std::vector<GradeTrial> trials = trials_.run(samples_[s], gradient, key);
+      for (std::size_t k = 0; k < trials.size(); ++k) {
+        row[row_.error(s) + k] = trials[k].relative_error() * square;
+        row[row_.bytes(s) + k] = trials[k].bytes_per_value();
+        all[k].values += trials[k].values;
+        all[k].encode_seconds += trials[k].encode_seconds;
+        all[k].decode_seconds += trials[k].decode_seconds;
+      }
+    }
+    if (!options_.uses_clock) return row;
+    row[Row::kForward] = seconds_.forward;
+    row[Row::kBackward] = seconds_.backward;
+    row[Row::kOther] = seconds_.other;
+    row[Row::kExchange] = seconds_.exchange;
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      row[Row::kEncode + k] = all[k].encode_seconds / std::max(all[k].values, 1.0);
+      row[row_.decode() + k] = all[k].decode_seconds / std::max(all[k].values, 1.0);
+    }
+    return row;
+  }
+
+  std::vector<std::vector<double>> rows_of_all(StepId step) {
+    std::vector<std::vector<double>> rows;
+    if (!workers_.empty()) {
+      for (const std::vector<float>& gradient : workers_)
+        rows.push_back(row_of(static_cast<Rank>(rows.size()), gradient, step));
+      workers_.clear();
+    } else {
+      rows = exchanged(row_of(comm_.rank(), own_, step));
+    }
+    EQT_CHECK(std::ssize(rows) == options_.ranks, "{} rows of {} ranks", rows.size(),
+              options_.ranks);
+    return rows;
+  }
+
+  std::vector<std::vector<double>> exchanged(std::vector<double> own) {
+    constexpr const char* kOperation = "adaptation: what ranks observe";
+    std::vector<std::vector<double>> rows(static_cast<std::size_t>(comm_.size()),
+                                          std::vector<double>(row_.size()));
+    std::vector<comm::Outgoing> outgoing;
+    std::vector<comm::Incoming> incoming;
+    for (Rank peer = 0; peer < comm_.size(); ++peer) {
+      if (peer == comm_.rank()) continue;
+      outgoing.push_back({peer, std::as_bytes(std::span(own))});
+      const std::span<double> theirs = rows[static_cast<std::size_t>(peer)];
+      incoming.push_back({peer, std::as_writable_bytes(theirs), 0});
+    }
+    comm_.exchange(outgoing, incoming, kOperation);
+    for (const comm::Incoming& in : incoming) require_bytes(in, in.buffer.size(), kOperation);
+    rows[static_cast<std::size_t>(comm_.rank())] = std::move(own);
+    return rows;
+  }
+
+  /// Of the ranks' numbers at this place, whatever their order.
+  static double mean_at(const std::vector<std::vector<double>>& rows, std::size_t place) {
+    std::vector<double> values;
+    for (const std::vector<double>& row : rows) values.push_back(row[place]);
+    return ordered_sum(std::move(values)) / static_cast<double>(rows.size());
+  }
+  static double most_at(const std::vector<std::vector<double>>& rows, std::size_t place) {
+    double most = 0;
+    for (const std::vector<double>& row : rows) most = std::max(most, row[place]);
+    return most;
+  }
+
+  std::vector<double> observation_of(const std::vector<std::vector<double>>& rows) {
+    std::vector<double> all(at_.size());
+    all[Means::kForward] = most_at(rows, Row::kForward);
+    all[Means::kBackward] = most_at(rows, Row::kBackward);
+    all[Means::kOther] = most_at(rows, Row::kOther);
+    for (std::size_t k = 0; k < row_.grades; ++k) {
+      all[Means::kEncode + k] = mean_at(rows, Row::kEncode + k);
+      all[at_.decode() + k] = mean_at(rows, row_.decode() + k);
+    }
+    std::vector<RankBatch> batches;
+    for (const std::vector<double>& row : rows)
+      batches.push_back({.samples = row[Row::kSamples], .weight = row[Row::kWeight]});
+    for (std::size_t s = 0; s < slices_.size(); ++s) {
+      std::vector<SliceSums> sums;
+      std::vector<double> squares;
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        sums.push_back({.square = rows[r][row_.square(s)], .product = rows[r][row_.product(s)]});
+        squares.push_back(batches[r].weight * batches[r].weight * sums.back().square);
+      }
+      const NoiseEstimate noise = estimate_noise(sums, batches);
+      all[at_.signal(s)] = noise.signal;
+      all[at_.sample_noise(s)] = noise.sample_noise;
+      all[at_.square(s)] = ordered_sum(std::move(squares)) / static_cast<double>(rows.size());
+      for (std::size_t k = 0; k < row_.grades; ++k) {
+        all[at_.error(s) + k] = mean_at(rows, row_.error(s) + k);
+        all[at_.bytes(s) + k] = mean_at(rows, row_.bytes(s) + k);
+      }
+    }
+    return all;
+  }
+
+  /// How much longer exchanges take than predicted.
+  void note_exchange(const std::vector<std::vector<double>>& rows) {
+    if (!options_.predict) return;
+    // The rank that computes longest waits least for the others: what is left is the link.
+    double measured = rows.front()[Row::kExchange];
+    for (const std::vector<double>& row : rows) measured = std::min(measured, row[Row::kExchange]);
+    StepSpeeds speeds = speeds_now();
+    speeds.slowdown = 1;
+    const double predicted = options_.predict(loads_of(table_), speeds).exchange;
+    if (!(measured > 0) || !(predicted > 0)) return;
+    const double mixed = kSlowdownKept * slowdown_ + (1 - kSlowdownKept) * measured / predicted;
+    slowdown_ = std::clamp(mixed, kLeastSlowdown, kMostSlowdown);
+  }
+
+  StepSpeeds speeds_now() const {
+    StepSpeeds speeds{.forward = coarse(means_[Means::kForward]),
+                      .backward = coarse(means_[Means::kBackward]),
+                      .other = coarse(means_[Means::kOther]),
+                      .encode_seconds = {},
+                      .decode_seconds = {},
+                      .slowdown = coarse(slowdown_)};
+    for (std::size_t k = 0; k < row_.grades; ++k) {
+      speeds.encode_seconds.push_back(coarse(means_[Means::kEncode + k]));
+      speeds.decode_seconds.push_back(coarse(means_[at_.decode() + k]));
+    }
+    return speeds;
+  }
+
+  double bytes_of_slice(std::size_t s, std::size_t grade) const {
+    return means_[at_.bytes(s) + grade] * static_cast<double>(slices_[s].count) +
+           kSegmentBytes * static_cast<double>(slices_[s].parts.size());
+  }
+
+  template <typename Grades>
+  std::vector<SliceLoad> loads_of(const Grades& grades) const {
+    std::vector<SliceLoad> loads;
+    for (std::size_t s = 0; s < slices_.size(); ++s)
+      loads.push_back({.values = static_cast<double>(slices_[s].count),
+                       .bytes = bytes_of_slice(s, grades[s]),
+                       .grade = static_cast<GradeIndex>(grades[s])});
+    return loads;
+  }
+
+  /// V of a slice: tau / B.
+  double batch_noise(std::size_t s) const { return means_[at_.sample_noise(s)] / samples_now_; }
+
+  double noise_of_grade(std::size_t s, std::size_t grade) const {
+    return added_noise(
+        {.square = means_[at_.square(s)], .error = means_[at_.error(s) + grade]},
+        means_[at_.signal(s)], batch_noise(s), options_.ranks, options_.quantisations);
+  }
+
+  GradeCosts costs_now() const {
+    GradeCosts costs(slices_.size());
+    for (std::size_t s = 0; s < slices_.size(); ++s)
+      for (std::size_t k = 0; k < row_.grades; ++k)
+        costs[s].push_back({.bytes = bytes_of_slice(s, k), .noise = noise_of_grade(s, k)});
+    return costs;
+  }
+
+  double total_noise() const {
+    double sum = 0;
+    for (std::size_t s = 0; s < slices_.size(); ++s) sum += batch_noise(s);
+    return sum;
+  }
+
+  NoiseLimits limits_now() const {
+    NoiseLimits limits{.total = options_.noise_share * std::max(total_noise(), 0.0),
+                       .by_slice = {}};
+    for (std::size_t s = 0; s < slices_.size(); ++s)
+      limits.by_slice.push_back(options_.noise_cap * std::max(batch_noise(s), 0.0));
+    return limits;
+  }
+
+  /// On rank 0: the next table and why.
+  std::pair<std::vector<GradeIndex>, std::string> decide() {
+    const GradeCosts costs = costs_now();
+    const NoiseLimits limits = limits_now();
+    const StepSpeeds speeds = speeds_now();
+    const auto seconds = [&](const Assignment& grades) {
+      return options_.predict ? options_.predict(loads_of(grades), speeds).step
+                              : bytes_of(costs, grades);
+    };
+    const double tie = options_.predict ? kTie : 0;
+    const GradeChoice choice = choose_grades(costs, limits, seconds, tie);
+    const Assignment now(table_.begin(), table_.end());
+    const Assignment taken = settle(costs, limits, choice, now, seconds, tie);
+    const double noise = total_noise();
+    std::string why = fmt::format(
+        "noise added {:.3g} times the gradients' own, of at most {:.3g}; {:.4g} bytes a message",
+        noise > 0 ? noise_of(costs, taken) / noise : 0, options_.noise_share,
+        bytes_of(costs, taken));
+    if (options_.predict)
+      why += fmt::format("; {:.4g} s a step expected, exchanges {:.3g} times as long as predicted",
+                         seconds(taken), speeds.slowdown);
+    return {{taken.begin(), taken.end()}, std::move(why)};
+  }
+
+  /// The choice, unless the present table is nearly as good.
+  template <typename Seconds>
+  Assignment settle(const GradeCosts& costs, const NoiseLimits& limits, const GradeChoice& choice,
+                    const Assignment& now, const Seconds& seconds, double tie) const {
+    if (decisions_ == 0) return choice.assignment;
+    const double noise_now = noise_of(costs, now), noise_then = noise_of(costs, choice.assignment);
+    if (noise_now > kBroken * limits.total && noise_then < noise_now) return choice.assignment;
+    if (since_change_ + 1 < kPatience) return now;
+    const double seconds_now = seconds(now);
+    const bool faster = choice.seconds < (1 - kGain) * seconds_now;
+    const bool as_fast = choice.seconds <= (1 + tie) * seconds_now;
+    const bool smaller =
+        bytes_of(costs, choice.assignment) < (1 - kGain) * bytes_of(costs, now);
+    const bool quieter = noise_then < (1 - kQuieter) * noise_now;
+    if (!faster && !(as_fast && (smaller || quieter))) return now;
+    Assignment moved =
+        one_step_towards(costs, allowed_hulls(costs, limits.by_slice), now, choice.assignment);
+    return noise_of(costs, moved) <= limits.total ? moved : choice.assignment;
+  }
+
+  /// All ranks have the next table. @return on rank 0 a line if it is new
+  std::optional<std::string> take(const std::vector<GradeIndex>& next, const std::string& why) {
+    for (const GradeIndex grade : next)
+      if (grade >= codec_.grades())
+        fail(Kind::wire, "adaptation: expected grades below {}, found {}", codec_.grades(), grade);
+    std::size_t changed = 0;
+    for (std::size_t s = 0; s < next.size(); ++s) changed += next[s] != table_[s] ? 1 : 0;
+    ++decisions_;
+    since_change_ = changed > 0 ? 0 : since_change_ + 1;
+    table_ = next;
+    codec_.set_table(numbers_, table_);
+    if (comm_.rank() != 0) return {};
+    decision_ = Decision{.values = {static_cast<double>(options_.fingerprint)}, .why = why};
+    decision_->values.insert(decision_->values.end(), table_.begin(), table_.end());
+    if (changed == 0) return {};
+    return fmt::format("grades of {} of {} tensors changed, now {}: {}", changed, table_.size(),
+                       grades_text(), why);
+  }
+
+  /// "3 with none, 17 with e-elastiquant:4@1".
+  std::string grades_text() const {
+    std::string text;
+    for (std::size_t k = 0; k < codec_.grades(); ++k) {
+      const auto count = std::ranges::count(table_, static_cast<GradeIndex>(k));
+      if (count == 0) continue;
+      text += fmt::format("{}{} with {}", text.empty() ? "" : ", ", count,
+                          codec_.name_of(static_cast<GradeIndex>(k)));
+    }
+    return text;
+  }
+
+  std::optional<std::string> repeat(StepId step) {
+    const StepId done = step + 1;
+    const auto found = options_.replay(done);
+    if (!found)
+      fail(Kind::data,
+           "compressor.replay: expected a decision after step {}, found none; replay a run of at "
+           "least as many steps with the same compressor.observe_every and decide_every",
+           done);
+    const auto fits = [&](double value) {
+      return value >= 0 && value < static_cast<double>(codec_.grades()) &&
+             value == std::floor(value);
+    };
+    const std::vector<double>& values = found->values;
+    const bool same_model = values.size() == table_.size() + 1 &&
+                            values.front() == static_cast<double>(options_.fingerprint) &&
+                            std::all_of(values.begin() + 1, values.end(), fits);
+    if (!same_model)
+      fail(Kind::data,
+           "compressor.replay, step {}: expected grades of {} tensors of this model and menu, "
+           "found those of others; replay a run with the same model and compressor.menu",
+           done, table_.size());
+    std::vector<GradeIndex> next;
+    for (std::size_t s = 0; s < table_.size(); ++s)
+      next.push_back(static_cast<GradeIndex>(values[s + 1]));
+    return take(next, found->why);
+  }
+
+  /// What rank 0 reports of this step.
+  void find() {
+    if (comm_.rank() != 0) return;
+    Findings found;
+    double signal = 0, sample_noise = 0;
+    for (std::size_t s = 0; s < slices_.size(); ++s) {
+      signal += means_[at_.signal(s)];
+      sample_noise += means_[at_.sample_noise(s)];
+      found.added_noise += noise_of_grade(s, table_[s]);
+      found.slices.push_back({.slice = slices_[s].slice,
+                              .gradient_noise = batch_noise(s),
+                              .grade = table_[s]});
+    }
+    found.gradient_noise = total_noise();
+    found.noise_scale = signal > 0 ? sample_noise / signal : 0;
+    findings_ = std::move(found);
+  }
+
+  comm::Communicator& comm_;
+  codec::MixedGrades& codec_;
+  const GradeAdaptationOptions options_;
+  const ObservationSchedule schedule_;
+  const std::vector<SliceParts> slices_;
+  const Row row_;
+  const Means at_;
+  std::vector<std::vector<SliceParts::Part>> samples_;  // by slice: what is tried
+  std::vector<std::uint32_t> numbers_;                  // by slice
+  GradeTrials trials_;
+
+  RunningMeans means_;
+  double slowdown_ = 1;
+  double samples_now_ = 1;  // B
+  std::vector<GradeIndex> table_;
+  std::uint64_t decisions_ = 0, since_change_ = 0;
+
+  std::vector<float> own_;                   // this rank's gradient of an observed step
+  std::vector<std::vector<float>> workers_;  // the same of workers
+  std::span<const float> mean_;
+  StepSeconds seconds_;
+  bool sent_table_ = false;
+  std::optional<Findings> findings_;
+  std::optional<Decision> decision_;
+};
+
+}  // namespace
+
+double coarse(double value) {
+  if (!(value > 0)) return 0;
+  return std::exp2(std::round(4 * std::log2(value)) / 4);
+}
+
+std::unique_ptr<Adaptation> make_grade_adaptation(comm::Communicator& comm,
+                                                  codec::MixedGrades& codec,
+                                                  std::span<const pipeline::FusionBucket> plan,
+                                                  GradeAdaptationOptions options) {
+  return std::make_unique<GradeAdaptation>(comm, codec, plan, std::move(options));
+}
+
+}  // namespace eqt::collective

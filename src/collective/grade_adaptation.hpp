@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compressor auto: noise and link choose the grade of each slice.
+//
+// Rounds   1 in observed steps, and a broadcast in those that decide
+// Sent     by each rank to each other 6 + 2K + S (2 + 2K) doubles for S slices and K grades; a byte
+//          a slice in the broadcast
+// Equal    every rank adds the same numbers in the same order, but only rank 0 decides: the table
+//          does not depend on how processors round
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codec/mixed/mixed_grades.hpp"
+#include "collective/adaptation.hpp"
+#include "collective/gradient_noise.hpp"
+#include "comm/communicator.hpp"
+#include "pipeline/plan.hpp"
+
+namespace eqt::collective {
+
+/// A slice as it would be sent.
+struct SliceLoad {
+  double values = 0, bytes = 0;
+  codec::GradeIndex grade = 0;
+};
+
+/// What was measured, rounded so that no decision hangs on the last digits of a clock.
+struct StepSpeeds {
+  double forward = 0, backward = 0, other = 0;         // of a step [seconds]
+  std::vector<double> encode_seconds, decode_seconds;  // of a value, by grade
+  double slowdown = 1;  // exchanges take so many times as long as their prediction
+};
+
+struct StepPrediction {
+  double step = 0;      // [seconds]
+  double exchange = 0;  // the part for encoding, sending and decoding, hidden or not
+};
+
+using PredictStep = std::function<StepPrediction(std::span<const SliceLoad>, const StepSpeeds&)>;
+
+struct GradeAdaptationOptions {
+  std::uint64_t run_seed = 1;
+  int ranks = 1;           // or workers that this process plays
+  int quantisations = 1;   // of each value, by the collective
+  double noise_share = 0.1, noise_cap = 0.5;
+  StepId observe_every = 50;        // steps, after the first 4
+  std::uint64_t decide_every = 4;   // observations
+  std::uint32_t fingerprint = 0;    // of model and menu, for those who repeat decisions
+  bool uses_clock = false;          // false: what StepSpeeds has of clocks is 0
+  PredictStep predict;              // null: bytes decide
+  /// Of a rank, or worker, in the present step.
+  std::function<RankBatch(Rank)> batch = [](Rank) { return RankBatch{}; };
+  /// Decisions of another run after so many completed steps; null: this one decides.
+  std::function<std::optional<Decision>(StepId done)> replay;
+};
+
+/// Which steps are observed and which decide. Pure.
+class ObservationSchedule {
+ public:
+  static constexpr StepId kFirstSteps = 4;
+
+  ObservationSchedule(StepId observe_every, std::uint64_t decide_every)
+      : observe_every_(observe_every), decide_every_(decide_every) {}
+
+  bool observes(StepId step) const noexcept {
+    return step < kFirstSteps || step % observe_every_ == 0;
+  }
+  /// @pre observes(step)
+  bool decides(StepId step) const noexcept {
+    // Multiples of observe_every_ among the first steps are counted there.
+    const StepId later =
+        step < kFirstSteps ? 0 : step / observe_every_ - (kFirstSteps - 1) / observe_every_;
+    const StepId observations = later + (step < kFirstSteps ? step + 1 : kFirstSteps);
+    return observations % decide_every_ == 0;
+  }
+
+ private:
+  StepId observe_every_;
+  std::uint64_t decide_every_;
+};
+
+/// The nearest quarter power of 2; 0 for 0.
+double coarse(double value);
+
+/// Keeps references to `comm` and `codec`. With fewer than 2 ranks nothing is observed, and slices
+/// have a lossless grade if there is one.
+std::unique_ptr<Adaptation> make_grade_adaptation(comm::Communicator& comm,
+                                                  codec::MixedGrades& codec,
+                                                  std::span<const pipeline::FusionBucket> plan,
+                                                  GradeAdaptationOptions options);
+
+}  // namespace eqt::collective

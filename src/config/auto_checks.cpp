@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/auto_checks.hpp"
+
+#include "core/error.hpp"
+
+namespace eqt::config {
+
+void check_auto(const RunConfig& config, const std::string& origin) {
+  const CompressorConfig& compressor = config.compressor;
+  if (!(compressor.name == codec::kAuto)) {
+    if (!compressor.replay.empty())
+      fail(Kind::usage,
+           "{}: expected compressor.name \"auto\" with compressor.replay, which repeats its "
+           "decisions, found \"{}\"; leave compressor.replay out",
+           origin, compressor.name->name);
+    return;
+  }
+  if (compressor.noise_cap < compressor.noise_share)
+    fail(Kind::usage,
+         "{}: expected compressor.noise_cap of at least compressor.noise_share {}, found {}; raise "
+         "it",
+         origin, compressor.noise_share, compressor.noise_cap);
+  const auto& s = config.synchronization;
+  if (!s.algorithm->averages_gradients || s.algorithm->lazy)
+    fail(Kind::usage,
+         "{}: expected synchronization.algorithm \"allreduce\" with compressor.name \"auto\", which "
+         "measures the noise of gradients, found \"{}\"; set one of the two",
+         origin, s.algorithm->name);
+  if (s.error_feedback == ErrorFeedback::ef14 || s.error_feedback == ErrorFeedback::ef21)
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" or \"none\" with compressor.name "
+         "\"auto\", which keeps the mean unbiased, found \"{}\"; leave it out",
+         origin, name_of(s.error_feedback));
+}
+
+}  // namespace eqt::config

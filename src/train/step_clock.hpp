@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the phases of a step take, as an adaptation wants to know them.
+
+#pragma once
+
+#include "collective/adaptation.hpp"
+#include "core/clock.hpp"
+#include "core/traffic.hpp"
+
+namespace eqt::train {
+
+/// begin() before forward, slice_ready() after each slice, computed() after backward, end() when the
+/// step's exchange is over; waited() on the thread that exchanges.
+class StepClock {
+ public:
+  void begin() {
+    seconds_ = {.other = since_end_.seconds()};
+    step_ = {};
+    first_slice_ = 0;
+    waited_ = 0;
+  }
+  void slice_ready() {
+    if (first_slice_ == 0) first_slice_ = step_.seconds();
+  }
+  void computed() {
+    const double all = step_.seconds();
+    // Backward has begun a little before its first slice is ready.
+    seconds_.forward = first_slice_;
+    seconds_.backward = all - first_slice_;
+  }
+  void waited(double seconds) { waited_ = waited_ + seconds; }
+  void end() { since_end_ = {}; }
+
+  /// After the last message. @param traffic of the step
+  collective::StepSeconds seconds(const Traffic& traffic) const {
+    collective::StepSeconds all = seconds_;
+    all.exchange = traffic.encode_seconds + traffic.decode_seconds + waited_;
+    return all;
+  }
+
+ private:
+  collective::StepSeconds seconds_;
+  Stopwatch step_, since_end_;
+  double first_slice_ = 0;
+  // Written by the thread that exchanges; the other one reads it after that has ended.
+  double waited_ = 0;
+};
+
+}  // namespace eqt::train

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compressor auto on several ranks: one table, limits that hold, runs that repeat.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "codec/catalogue.hpp"
+#include "codec/mixed/mixed_grades.hpp"
+#include "collective/grade_adaptation.hpp"
+#include "core/error.hpp"
+#include "support/catch.hpp"
+#include "support/gaussian.hpp"
+#include "support/layouts.hpp"
+#include "support/mpi_world.hpp"
+#include "support/saved_state.hpp"
+#include "train/gradient_averaging.hpp"
+
+using namespace eqt;
+using namespace eqt::collective;
+using namespace eqt::train;
+
+namespace {
+
+constexpr double kShare = 0.2;
+
+Layout test_layout() { return test::layout_of({{64, 300}, {300}, {100, 100}, {40, 50}, {10}}); }
+
+/// A common gradient and noise of each rank's own, of different sizes in each tensor.
+std::vector<float> gradient_of(const Layout& layout, Rank rank, StepId step, float noise) {
+  const std::size_t count = total_count(layout);
+  const auto common = test::gaussian(count, {.run_seed = 1});
+  auto values = test::gaussian(
+      count, {.run_seed = 2, .step = step, .rank = static_cast<std::uint32_t>(rank)});
+  for (std::size_t s = 0; s < layout.size(); ++s) {
+    const float size = 1.0f / static_cast<float>(s + 1);
+    for (std::size_t i = layout[s].offset; i < layout[s].offset + layout[s].count; ++i)
+      values[i] = size * (0.1f * common[i] + noise * size * values[i]);
+  }
+  return values;
+}
+
+struct Case {
+  StepId steps = 12;
+  float noise = 1;
+  bool overlap = true, scatters = false;
+  PredictStep predict = {};
+  std::map<StepId, std::vector<double>> replay = {};
+  StepId restore_at = 0;  // 0: never
+};
+
+struct Result {
+  std::vector<float> mean;
+  std::vector<std::vector<int>> tables;  // after each step
+  std::vector<SyncResult> steps;
+  std::vector<std::vector<float>> means;
+};
+
+std::vector<int> table_of(const codec::MixedGrades& mixed) {
+  std::vector<int> table;
+  for (const std::uint32_t slice : {0u, 2u, 3u}) table.push_back(mixed.grade_of(slice));
+  return table;
+}
+
+/// What an adaptation would save, put into another one.
+class Copy final : public test::StateSource {
+ public:
+  explicit Copy(Adaptation& from) { from.visit_state(saved_); }
+  void doubles(std::string_view, std::span<double> values, Across) override {
+    for (double& v : values) v = saved_.reals.at(real_++);
+  }
+  void numbers(std::string_view, std::span<std::uint64_t> values, Across) override {
+    for (std::uint64_t& v : values) v = saved_.counts.at(count_++);
+  }
+
+ private:
+  test::StateSpans saved_;
+  std::size_t real_ = 0, count_ = 0;
+};
+
+/// Parts of a run, which another one can continue.
+struct Parts {
+  Parts(comm::Communicator& comm, const Case& c)
+      : compressor(codec::make_compressor(codec::kAuto, {.bucket_size = 512})),
+        mixed(*compressor->mixed_grades()) {
+    auto plan = pipeline::plan_buckets(layout, *compressor, {.bucket_bytes = 20000});
+    collective = c.scatters ? make_scatter_reduce(comm, *compressor, plan, {})
+                            : make_allgather(comm, *compressor, plan);
+    GradeAdaptationOptions grades{.ranks = comm.size(),
+                                  .quantisations = c.scatters ? 2 : 1,
+                                  .noise_share = kShare,
+                                  .observe_every = 2,
+                                  .decide_every = 2,
+                                  .fingerprint = 77,
+                                  .predict = c.predict,
+                                  .replay = {}};
+    if (!c.replay.empty())
+      grades.replay = [replay = c.replay](StepId done) -> std::optional<Decision> {
+        const auto found = replay.find(done);
+        if (found == replay.end()) return {};
+        return Decision{.values = found->second, .why = "as before"};
+      };
+    adaptation = make_grade_adaptation(comm, mixed, plan, std::move(grades));
+    gradient.resize(total_count(layout));
+    GradientAveragingOptions options;
+    options.overlap = c.overlap;
+    options.adaptation = adaptation.get();
+    synchronizer = make_gradient_averaging(comm, *collective, nullptr, std::move(plan), layout,
+                                           gradient, options);
+  }
+
+  const Layout layout = test_layout();
+  std::unique_ptr<codec::Compressor> compressor;
+  codec::MixedGrades& mixed;
+  std::unique_ptr<Collective> collective;
+  std::unique_ptr<Adaptation> adaptation;
+  std::vector<float> gradient;
+  std::unique_ptr<Synchronizer> synchronizer;
+};
+
+Result run(comm::Communicator& comm, const Case& c) {
+  auto parts = std::make_unique<Parts>(comm, c);
+  Result result;
+  for (StepId step = 0; step < c.steps; ++step) {
+    if (step > 0 && step == c.restore_at) {
+      Copy copy(*parts->adaptation);
+      parts = std::make_unique<Parts>(comm, c);
+      parts->adaptation->visit_state(copy);
+    }
+    std::ranges::copy(gradient_of(parts->layout, comm.rank(), step, c.noise),
+                      parts->gradient.begin());
+    parts->synchronizer->begin(step, 0);
+    for (std::size_t i = parts->layout.size(); i-- > 0;) parts->synchronizer->slice_ready(i);
+    result.steps.push_back(parts->synchronizer->finish());
+    result.tables.push_back(table_of(parts->mixed));
+    result.means.push_back(parts->gradient);
+  }
+  result.mean = parts->gradient;
+  return result;
+}
+
+std::map<StepId, std::vector<double>> decisions_of(comm::Communicator& comm, const Result& result) {
+  std::map<StepId, std::vector<double>> decisions;
+  for (const SyncResult& step : result.steps)
+    for (const metrics::DecisionRecord& decision : step.decisions)
+      decisions[decision.step] = decision.values;
+  // Only rank 0 has them, but all ranks read the file.
+  std::string text;
+  for (const auto& [step, values] : decisions) {
+    text += std::to_string(step);
+    for (const double v : values) text += " " + std::to_string(static_cast<long>(v));
+    text += "\n";
+  }
+  text = comm.broadcast(text, 0);
+  decisions.clear();
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    StepId step = 0;
+    words >> step;
+    for (double v = 0; words >> v;) decisions[step].push_back(v);
+  }
+  return decisions;
+}
+
+PredictStep link_of(double bytes_per_second) {
+  return [=](std::span<const SliceLoad> slices, const StepSpeeds&) {
+    double bytes = 0;
+    for (const SliceLoad& slice : slices) bytes += slice.bytes;
+    const double exchange = bytes / bytes_per_second;
+    return StepPrediction{.step = 0.1 + std::max(0.2, exchange), .exchange = exchange};
+  };
+}
+
+double bytes_of(const Result& result) {
+  return static_cast<double>(result.steps.back().traffic.sent_bytes);
+}
+
+}  // namespace
+
+TEST_CASE("all ranks have one table and the same mean after every step", "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  for (const bool scatters : {false, true}) {
+    const Result result = run(comm, {.scatters = scatters});
+    for (std::size_t step = 0; step < result.tables.size(); ++step) {
+      std::uint64_t hash = 0;
+      for (const int grade : result.tables[step])
+        hash = 31 * hash + static_cast<std::uint64_t>(grade);
+      CHECK_NOTHROW(comm.require_same(hash, "table"));
+      CHECK_NOTHROW(comm.require_same(test::hash_of(result.means[step]), "mean"));
+    }
+    if (comm.size() == 1) continue;
+    // The first decision comes after the second step.
+    CHECK(result.tables[0] == std::vector<int>{2, 2, 2});
+    CHECK(result.tables[1] != result.tables[0]);
+  }
+}
+
+TEST_CASE("the noise added stays within its share of the gradients' own", "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  for (const float noise : {0.02f, 0.3f, 3.0f}) {
+    const Result result = run(comm, {.steps = 24, .noise = noise});
+    for (const SyncResult& step : result.steps) {
+      if (step.decisions.empty() || !step.noise) continue;
+      CHECK(step.noise->noise_share <= 1.25 * kShare);
+      CHECK(step.noise->slices.size() == 3);
+    }
+  }
+}
+
+TEST_CASE("noisier gradients send fewer bytes, and a fast link no less than float32", "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  if (comm.size() == 1) {
+    // Nothing is sent: nothing is lost.
+    CHECK(run(comm, {}).tables.back() == std::vector<int>{7, 7, 7});
+    return;
+  }
+  CHECK(bytes_of(run(comm, {.noise = 3})) < bytes_of(run(comm, {.noise = 0.02f})));
+  const Result fast = run(comm, {.noise = 3, .predict = link_of(1e9)});
+  CHECK(fast.tables.back() == std::vector<int>{7, 7, 7});
+  const Result slow = run(comm, {.noise = 3, .predict = link_of(1e3)});
+  CHECK(slow.tables.back() == run(comm, {.noise = 3}).tables.back());
+}
+
+TEST_CASE("overlap changes no bit, and a run repeats", "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  const Result first = run(comm, {});
+  CHECK(run(comm, {}).mean == first.mean);
+  CHECK(run(comm, {.overlap = false}).mean == first.mean);
+}
+
+TEST_CASE("decisions of a run can be repeated without observing", "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  if (comm.size() == 1) return;
+  // What a clock could have decided.
+  const Result first = run(comm, {.predict = link_of(1e5)});
+  const auto decisions = decisions_of(comm, first);
+  REQUIRE_FALSE(decisions.empty());
+  const Result again = run(comm, {.replay = decisions});
+  CHECK(again.means == first.means);
+  CHECK(again.tables == first.tables);
+  CHECK(decisions_of(comm, again) == decisions);
+  CHECK(bytes_of(again) <= bytes_of(first));
+
+  const auto kind_with = [&](const std::map<StepId, std::vector<double>>& replay) {
+    try {
+      run(comm, {.replay = replay});
+    } catch (const Error& error) {
+      return std::optional(error.kind());
+    }
+    return std::optional<Kind>();
+  };
+  auto shorter = decisions;
+  shorter.erase(std::prev(shorter.end()));
+  CHECK(kind_with(shorter) == Kind::data);
+  auto other_model = decisions;
+  other_model.begin()->second.front() += 1;
+  CHECK(kind_with(other_model) == Kind::data);
+  auto other_menu = decisions;
+  other_menu.begin()->second.back() = 8;
+  CHECK(kind_with(other_menu) == Kind::data);
+}
+
+TEST_CASE("a run that is restored goes on as if undisturbed", "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  const Result whole = run(comm, {.predict = link_of(1e5)});
+  for (const StepId at : {1u, 2u, 5u, 9u}) {
+    const Result resumed = run(comm, {.predict = link_of(1e5), .restore_at = at});
+    CHECK(resumed.means == whole.means);
+    CHECK(resumed.tables == whole.tables);
+  }
+}
+
+TEST_CASE("a table with a grade that does not exist is not restored", "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  Parts from(comm, {}), to(comm, {});
+  class Damaged final : public test::StateSource {
+    void numbers(std::string_view name, std::span<std::uint64_t> values, Across) override {
+      if (name == "grades") values.back() = 8;
+    }
+  } damaged;
+  try {
+    to.adaptation->visit_state(damaged);
+    CHECK(false);
+  } catch (const Error& error) {
+    CHECK(error.kind() == Kind::data);
+  }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys of the compressor auto, and what it refuses.
+
+#include <string>
+#include <vector>
+
+#include "config/run_config.hpp"
+#include "core/error.hpp"
+#include "support/catch.hpp"
+#include "support/refusal.hpp"
+
+using namespace eqt::config;
+using Catch::Matchers::Contains;
+
+namespace {
+
+RunConfig with(std::vector<std::string> sets) {
+  sets.insert(sets.begin(), "compressor.name=auto");
+  return parse_config("{}", "test", sets);
+}
+
+std::string why_not(std::vector<std::string> sets) {
+  return eqt::test::refusal(eqt::Kind::usage, [&] { with(sets); });
+}
+
+}  // namespace
+
+TEST_CASE("auto reads its keys and writes them back", "[config]") {
+  const RunConfig usual = with({});
+  CHECK(usual.compressor.noise_share == 0.1);
+  CHECK(usual.compressor.noise_cap == 0.5);
+  CHECK(usual.compressor.observe_every == 50);
+  CHECK(usual.compressor.decide_every == 4);
+  CHECK(usual.compressor.link == LinkRate(LinkRule::measured));
+  CHECK(usual.compressor.replay.empty());
+  CHECK(usual.compressor.menu.size() == 8);
+  const RunConfig given =
+      with({"compressor.noise_share=0.5", "compressor.noise_cap=2", "compressor.observe_every=10",
+            "compressor.decide_every=1", "compressor.link=12.5", "compressor.replay=a/b",
+            R"(compressor.menu=["none", "qsgd:4"])"});
+  CHECK(given.compressor.link == LinkRate(12.5));
+  CHECK(given.compressor.replay == "a/b");
+  CHECK(given.compressor.menu == std::vector<std::string>{"none", "qsgd:4"});
+  CHECK(with({"compressor.link=ignore"}).compressor.link == LinkRate(LinkRule::ignore));
+  for (const RunConfig& config : {usual, given, with({"compressor.link=ignore"})})
+    CHECK(parse_config(resolved_json(config), "test", {}) == config);
+}
+
+TEST_CASE("auto refuses values that make no sense", "[config]") {
+  CHECK_THAT(why_not({"compressor.noise_share=0"}), Contains("compressor.noise_share"));
+  CHECK_THAT(why_not({"compressor.noise_share=101"}), Contains("compressor.noise_share"));
+  CHECK_THAT(why_not({"compressor.noise_share=0.6"}),
+             Contains("compressor.noise_cap") && Contains("0.6") && Contains("found 0.5"));
+  CHECK_THAT(why_not({"compressor.observe_every=0"}), Contains("compressor.observe_every"));
+  CHECK_THAT(why_not({"compressor.decide_every=0"}), Contains("compressor.decide_every"));
+  for (const std::string link : {"0", "-1", "fast", "true"})
+    CHECK_THAT(why_not({"compressor.link=" + link}),
+               Contains("compressor.link") && Contains("\"measured\", \"ignore\" or a number"));
+  CHECK_THAT(why_not({R"(compressor.menu=["none"])"}), Contains("from 2 to 16 grades"));
+  CHECK_THAT(why_not({R"(compressor.menu=["none", "topk"])"}), Contains("\"topk\""));
+  CHECK_THAT(why_not({R"(compressor.menu=["none", "none"])"}), Contains("each grade once"));
+}
+
+TEST_CASE("auto refuses what has another noise, a memory, or no such messages", "[config]") {
+  for (const std::string algorithm : {"local-sgd", "laq", "d-psgd", "choco-sgd", "ad-psgd"})
+    CHECK_THAT(
+        why_not({"synchronization.algorithm=" + algorithm,
+                 "synchronization.local_steps=" + std::string(algorithm == "local-sgd" ? "2" : "1"),
+                 "optimizer.momentum=0"}),
+        Contains("\"allreduce\"") && Contains("\"" + algorithm + "\""));
+  for (const std::string feedback : {"ef14", "ef21"})
+    CHECK_THAT(why_not({"synchronization.error_feedback=" + feedback}),
+               Contains("synchronization.error_feedback") && Contains(feedback));
+  for (const std::string collective : {"sparse", "integer", "dense"})
+    CHECK_THAT(why_not({"synchronization.collective=" + collective}),
+               Contains("\"" + collective + "\""));
+  for (const std::string collective : {"allgather", "scatter-reduce", "hierarchical"})
+    CHECK_NOTHROW(with({"synchronization.collective=" + collective}));
+}
+
+TEST_CASE("compressor.replay needs auto", "[config]") {
+  CHECK_THAT(eqt::test::refusal(eqt::Kind::usage,
+                                [] { parse_config("{}", "test", {"compressor.replay=x"}); }),
+             Contains("compressor.name \"auto\"") && Contains("found \"none\""));
+}
