@@ -43,8 +43,8 @@ TEST_CASE("coarse values are quarter powers of 2", "[grades]") {
   CHECK(coarse(-1) == 0);
   CHECK(coarse(8) == 8);
   CHECK(coarse(8.5) == 8);
-  CHECK(coarse(9) == Catch::Approx(9.5137).epsilon(1e-4));
-  CHECK(coarse(1e-9) == Catch::Approx(1e-9).epsilon(0.1));
+  CHECK(coarse(9) == Approx(9.5137).epsilon(1e-4));
+  CHECK(coarse(1e-9) == Approx(1e-9).epsilon(0.1));
 }
 
 TEST_CASE("means forget old observations and have no bias of their start", "[grades]") {
@@ -52,12 +52,12 @@ TEST_CASE("means forget old observations and have no bias of their start", "[gra
   CHECK(means.empty());
   CHECK(means[0] == 0);
   means.add(std::vector<double>{4, -1});
-  CHECK(means[0] == Catch::Approx(4));
-  CHECK(means[1] == Catch::Approx(-1));
+  CHECK(means[0] == Approx(4));
+  CHECK(means[1] == Approx(-1));
   means.add(std::vector<double>{8, -1});
-  CHECK(means[0] == Catch::Approx((0.9 * 4 + 8) / 1.9));
+  CHECK(means[0] == Approx((0.9 * 4 + 8) / 1.9));
   for (int i = 0; i < 300; ++i) means.add(std::vector<double>{8, -1});
-  CHECK(means[0] == Catch::Approx(8));
+  CHECK(means[0] == Approx(8));
 }
 
 TEST_CASE("samples are whole ranges of a slice, evenly spaced", "[grades]") {

@@ -179,9 +179,9 @@ TEST_CASE("gradients of twice the size have four times the noise, exactly", "[no
 
 TEST_CASE("the second quantisation of scatter-reduce does not shrink with the ranks", "[noise]") {
   const SliceError error{.square = 10, .error = 2};
-  CHECK(added_noise(error, 6, 1, 4, 1) == Catch::Approx(0.5));
-  CHECK(added_noise(error, 6, 1, 4, 2) == Catch::Approx(0.5 + 0.2 * 7.5));
+  CHECK(added_noise(error, 6, 1, 4, 1) == Approx(0.5));
+  CHECK(added_noise(error, 6, 1, 4, 2) == Approx(0.5 + 0.2 * 7.5));
   // A negative estimate of a square counts as none.
-  CHECK(added_noise(error, -6, 1, 4, 2) == Catch::Approx(0.5 + 0.2 * 0.5));
+  CHECK(added_noise(error, -6, 1, 4, 2) == Approx(0.5 + 0.2 * 0.5));
   CHECK(added_noise({}, 6, 1, 4, 2) == 0);
 }
