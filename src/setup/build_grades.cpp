@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "codec/frame.hpp"
+#include "collective/collective.hpp"
 #include "collective/grade_trial.hpp"
 #include "core/checksum.hpp"
 #include "core/error.hpp"
@@ -32,6 +33,16 @@ constexpr double kForwardShare = 1.0 / 3;
 
 int ranks_of(const SyncBase& base) {
   return base.simulation != nullptr ? base.simulation->count() : base.comm.size();
+}
+
+/// What `auto` makes of compressor and plan, if it had no choice by cost.
+const collective::CollectiveRow& collective_of(const config::RunConfig& config,
+                                               const SyncBase& base) {
+  const auto& row = config.synchronization.collective;
+  if (!(row == collective::kAutomatic)) return *row;
+  const MessageParts& messages = base.messages;
+  return collective::choose_collective(*messages.compressor, messages.buckets.front().end,
+                                       ranks_of(base));
 }
 
 /// The slowest links of each kind; no links of a kind: 0 bytes/s.
@@ -72,7 +83,7 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
   const auto* const rate = std::get_if<double>(&config.compressor.link);
   const int ranks = ranks_of(base);
   const int hosts = messages.hosts;
-  StepModel model{.collective = &*config.synchronization.collective,
+  StepModel model{.collective = &collective_of(config, base),
                   .volume = {},
                   .machine = {.ranks = ranks,
                               .hosts = std::max(hosts, 1),
