@@ -224,7 +224,8 @@ void decode_messages_add(const Compressor& compressor, std::span<const Segment> 
   const WireHeader expected = expected_header(compressor, segments, step, index);
   for (std::size_t k = 0; k < frames.size(); ++k) rest[k] = open_frame(frames[k], expected);
   for (const Segment& segment : segments) {
-    for (std::size_t k = 0; k < frames.size(); ++k) payloads[k] = take_segment(compressor, segment, rest[k]);
+    for (std::size_t k = 0; k < frames.size(); ++k)
+      payloads[k] = take_segment(compressor, segment, rest[k]);
     const Compressor& codec = segment.compressed ? compressor : raw_codec();
     codec.decode_add_all(payloads, scale, workspace, flat.subspan(segment.begin, segment.count));
   }

@@ -78,9 +78,14 @@ struct CompressorOptions {
   double clip = 2.5;      // at this many standard deviations of the slice; 0 = never
   Granularity granularity = Granularity::layer;
   // auto: grades to choose from, "name", "name:bits" or "name:bits@factor of the best elasticity"
-  std::vector<std::string> menu = {"e-elastiquant:3@1", "e-elastiquant:4@0.75", "e-elastiquant:4@1",
-                                   "e-elastiquant:5@1", "e-elastiquant:6@1",    "e-elastiquant:8@1",
-                                   "bf16",              "none"};
+  std::vector<std::string> menu = {"e-elastiquant:3@1",
+                                   "e-elastiquant:4@0.75",
+                                   "e-elastiquant:4@1",
+                                   "e-elastiquant:5@1",
+                                   "e-elastiquant:6@1",
+                                   "e-elastiquant:8@1",
+                                   "bf16",
+                                   "none"};
 
   bool operator==(const CompressorOptions&) const = default;
 };

@@ -24,10 +24,10 @@ namespace {
 using codec::GradeIndex;
 
 constexpr std::size_t kSampledRanges = 16;
-constexpr double kTie = 0.02;          // seconds that are as good
-constexpr double kGain = 0.05;         // of seconds or bytes, below which a table stays
-constexpr double kQuieter = 0.2;       // of noise at equal seconds, likewise
-constexpr double kBroken = 1.25;       // times the limit: a new table at once
+constexpr double kTie = 0.02;           // seconds that are as good
+constexpr double kGain = 0.05;          // of seconds or bytes, below which a table stays
+constexpr double kQuieter = 0.2;        // of noise at equal seconds, likewise
+constexpr double kBroken = 1.25;        // times the limit: a new table at once
 constexpr std::uint64_t kPatience = 2;  // decisions between changes
 constexpr double kSlowdownKept = 0.7;
 constexpr double kLeastSlowdown = 1.0 / 16, kMostSlowdown = 4096;
@@ -106,6 +106,9 @@ class GradeAdaptation final : public Adaptation {
     }
     if (options_.ranks < 2) table_.assign(slices_.size(), finest());
     codec_.set_table(numbers_, table_);
+    if (!options_.replay) return;
+    for (StepId step = 0; step < options_.total_steps; ++step)
+      if (observes(step)) static_cast<void>(replayed(step));
   }
 
   bool observes(StepId step) const noexcept override {
@@ -193,8 +196,8 @@ class GradeAdaptation final : public Adaptation {
     row[Row::kSamples] = batch.samples;
     row[Row::kWeight] = batch.weight;
     std::vector<GradeTrial> all(row_.grades);
-    const RandomKey key = make_key(options_.run_seed, step, static_cast<std::uint32_t>(rank),
-                                   RandomPurpose::trial);
+    const RandomKey key =
+        make_key(options_.run_seed, step, static_cast<std::uint32_t>(rank), RandomPurpose::trial);
     for (std::size_t s = 0; s < slices_.size(); ++s) {
       double square = 0, product = 0;
       for (const SliceParts::Part& part : slices_[s].parts) {
@@ -348,9 +351,9 @@ class GradeAdaptation final : public Adaptation {
   double batch_noise(std::size_t s) const { return means_[at_.sample_noise(s)] / samples_now_; }
 
   double noise_of_grade(std::size_t s, std::size_t grade) const {
-    return added_noise(
-        {.square = means_[at_.square(s)], .error = means_[at_.error(s) + grade]},
-        means_[at_.signal(s)], batch_noise(s), options_.ranks, options_.quantisations);
+    return added_noise({.square = means_[at_.square(s)], .error = means_[at_.error(s) + grade]},
+                       means_[at_.signal(s)], batch_noise(s), options_.ranks,
+                       options_.quantisations);
   }
 
   GradeCosts costs_now() const {
@@ -410,8 +413,7 @@ class GradeAdaptation final : public Adaptation {
     const double seconds_now = seconds(now);
     const bool faster = choice.seconds < (1 - kGain) * seconds_now;
     const bool as_fast = choice.seconds <= (1 + tie) * seconds_now;
-    const bool smaller =
-        bytes_of(costs, choice.assignment) < (1 - kGain) * bytes_of(costs, now);
+    const bool smaller = bytes_of(costs, choice.assignment) < (1 - kGain) * bytes_of(costs, now);
     const bool quieter = noise_then < (1 - kQuieter) * noise_now;
     if (!faster && !(as_fast && (smaller || quieter))) return now;
     Assignment moved =
@@ -451,6 +453,12 @@ class GradeAdaptation final : public Adaptation {
   }
 
   std::optional<std::string> repeat(StepId step) {
+    const auto [grades, why] = replayed(step);
+    return take(grades, why);
+  }
+
+  /// What the other run decided in this step.
+  std::pair<std::vector<GradeIndex>, std::string> replayed(StepId step) const {
     const StepId done = step + 1;
     const auto found = options_.replay(done);
     if (!found)
@@ -471,10 +479,10 @@ class GradeAdaptation final : public Adaptation {
            "compressor.replay, step {}: expected grades of {} tensors of this model and menu, "
            "found those of others; replay a run with the same model and compressor.menu",
            done, table_.size());
-    std::vector<GradeIndex> next;
+    std::vector<GradeIndex> grades;
     for (std::size_t s = 0; s < table_.size(); ++s)
-      next.push_back(static_cast<GradeIndex>(values[s + 1]));
-    return take(next, found->why);
+      grades.push_back(static_cast<GradeIndex>(values[s + 1]));
+    return {std::move(grades), found->why};
   }
 
   /// What rank 0 reports of this step.
@@ -486,9 +494,8 @@ class GradeAdaptation final : public Adaptation {
       signal += means_[at_.signal(s)];
       sample_noise += means_[at_.sample_noise(s)];
       found.added_noise += noise_of_grade(s, table_[s]);
-      found.slices.push_back({.slice = slices_[s].slice,
-                              .gradient_noise = batch_noise(s),
-                              .grade = table_[s]});
+      found.slices.push_back(
+          {.slice = slices_[s].slice, .gradient_noise = batch_noise(s), .grade = table_[s]});
     }
     found.gradient_noise = total_noise();
     found.noise_scale = signal > 0 ? sample_noise / signal : 0;

@@ -46,18 +46,19 @@ using PredictStep = std::function<StepPrediction(std::span<const SliceLoad>, con
 
 struct GradeAdaptationOptions {
   std::uint64_t run_seed = 1;
-  int ranks = 1;           // or workers that this process plays
-  int quantisations = 1;   // of each value, by the collective
+  int ranks = 1;          // or workers that this process plays
+  int quantisations = 1;  // of each value, by the collective
   double noise_share = 0.1, noise_cap = 0.5;
-  StepId observe_every = 50;        // steps, after the first 4
-  std::uint64_t decide_every = 4;   // observations
-  std::uint32_t fingerprint = 0;    // of model and menu, for those who repeat decisions
-  bool uses_clock = false;          // false: what StepSpeeds has of clocks is 0
-  PredictStep predict;              // null: bytes decide
+  StepId observe_every = 50;       // steps, after the first 4
+  std::uint64_t decide_every = 4;  // observations
+  std::uint32_t fingerprint = 0;   // of model and menu, for those who repeat decisions
+  bool uses_clock = false;         // false: what StepSpeeds has of clocks is 0
+  PredictStep predict;             // null: bytes decide
   /// Of a rank, or worker, in the present step.
   std::function<RankBatch(Rank)> batch = [](Rank) { return RankBatch{}; };
   /// Decisions of another run after so many completed steps; null: this one decides.
   std::function<std::optional<Decision>(StepId done)> replay;
+  StepId total_steps = 0;  // for which decisions must be there; 0: each is looked for in its step
 };
 
 /// Which steps are observed and which decide. Pure.
@@ -90,6 +91,7 @@ double coarse(double value);
 
 /// Keeps references to `comm` and `codec`. With fewer than 2 ranks nothing is observed, and slices
 /// have a lossless grade if there is one.
+/// @throws Error{data} if the decisions to be repeated are of another run than this one
 std::unique_ptr<Adaptation> make_grade_adaptation(comm::Communicator& comm,
                                                   codec::MixedGrades& codec,
                                                   std::span<const pipeline::FusionBucket> plan,

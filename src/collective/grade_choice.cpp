@@ -42,7 +42,7 @@ std::size_t place_of(std::span<const GradeCost> costs, std::span<const std::size
   return hull.size() - 1;
 }
 
-double sum_of(const GradeCosts& costs, const Assignment& assignment, double GradeCost::* part) {
+double sum_of(const GradeCosts& costs, const Assignment& assignment, double GradeCost::*part) {
   double sum = 0;
   for (std::size_t s = 0; s < costs.size(); ++s) sum += costs[s][assignment[s]].*part;
   return sum;
@@ -53,9 +53,8 @@ double sum_of(const GradeCosts& costs, const Assignment& assignment, double Grad
 std::vector<std::size_t> lower_hull(std::span<const GradeCost> grades) {
   std::vector<std::size_t> order(grades.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t g) {
-    return std::pair(grades[g].bytes, grades[g].noise);
-  });
+  std::ranges::stable_sort(
+      order, {}, [&](std::size_t g) { return std::pair(grades[g].bytes, grades[g].noise); });
   std::vector<std::size_t> hull;
   for (const std::size_t g : order) {
     if (!hull.empty() && grades[g].noise >= grades[hull.back()].noise) continue;

@@ -22,10 +22,11 @@ void check_auto(const RunConfig& config, const std::string& origin) {
          origin, compressor.noise_share, compressor.noise_cap);
   const auto& s = config.synchronization;
   if (!s.algorithm->averages_gradients || s.algorithm->lazy)
-    fail(Kind::usage,
-         "{}: expected synchronization.algorithm \"allreduce\" with compressor.name \"auto\", which "
-         "measures the noise of gradients, found \"{}\"; set one of the two",
-         origin, s.algorithm->name);
+    fail(
+        Kind::usage,
+        "{}: expected synchronization.algorithm \"allreduce\" with compressor.name \"auto\", which "
+        "measures the noise of gradients, found \"{}\"; set one of the two",
+        origin, s.algorithm->name);
   if (s.error_feedback == ErrorFeedback::ef14 || s.error_feedback == ErrorFeedback::ef21)
     fail(Kind::usage,
          "{}: expected synchronization.error_feedback \"auto\" or \"none\" with compressor.name "

@@ -215,12 +215,21 @@ std::string type_word(const Field& field) {
   return "";
 }
 
+/// As JSON, with spaces at which a line may break.
+std::string shown_default(const Field& field) {
+  const Json value = value_of(field, RunConfig{});
+  if (!value.is_array()) return value.dump();
+  std::string text;
+  for (const Json& item : value) text += (text.empty() ? "" : ", ") + item.dump();
+  return "[" + text + "]";
+}
+
 /// "integer, [2, 8] bits, default `4`".
 std::string facts_of(const Field& field) {
   std::string facts = type_word(field);
   if (field.choices().empty() && field.range) facts += ", " + range_text(field);
   if (!field.unit.empty()) facts += (field.range ? " " : ", ") + field.unit;
-  return facts + ", default `" + value_of(field, RunConfig{}).dump() + "`";
+  return facts + ", default `" + shown_default(field) + "`";
 }
 
 /// Appends a list item of Markdown in lines of at most 120 columns; `indent` columns stand before

@@ -106,8 +106,7 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
                    .codec_seconds = {}};
     const codec::MixedGrades& codec = *messages.compressor->mixed_grades();
     for (std::size_t k = 0; k < codec.grades(); ++k) {
-      const bool copies =
-          codec.grade(static_cast<codec::GradeIndex>(k)).properties().lossless;
+      const bool copies = codec.grade(static_cast<codec::GradeIndex>(k)).properties().lossless;
       model.fixed->codec_seconds.push_back(copies ? kCopySeconds : kCodecSeconds);
     }
     // Whether MPI admits a thread must not decide either.
@@ -115,8 +114,8 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
   } else {
     set_measured(messages.links, model.machine);
   }
-  model.volume = collective::volume_of(*messages.compressor, messages.buckets, ranks,
-                                       model.machine.hosts);
+  model.volume =
+      collective::volume_of(*messages.compressor, messages.buckets, ranks, model.machine.hosts);
   for (const pipeline::FusionBucket& bucket : messages.buckets) {
     model.raw_bytes += static_cast<double>(codec::kFrameHeaderBytes);
     for (const codec::Segment& segment : bucket.segments)
@@ -133,9 +132,8 @@ std::function<collective::RankBatch(Rank)> batches_of(const config::RunConfig& c
   const auto accumulated = static_cast<double>(config.train.accumulate);
   if (base.balancer != nullptr)
     return [balancer = base.balancer, accumulated](Rank) {
-      return collective::RankBatch{
-          .samples = accumulated * static_cast<double>(balancer->own()),
-          .weight = balancer->weight()};
+      return collective::RankBatch{.samples = accumulated * static_cast<double>(balancer->own()),
+                                   .weight = balancer->weight()};
     };
   std::vector<collective::RankBatch> all;
   if (config.train.has_batches_by_rank()) {
@@ -168,8 +166,7 @@ bool measures_links(const config::RunConfig& config, int ranks) {
          config.compressor.link == config::LinkRate(config::LinkRule::measured);
 }
 
-StepPrediction predict_step(const StepModel& model,
-                            std::span<const collective::SliceLoad> slices,
+StepPrediction predict_step(const StepModel& model, std::span<const collective::SliceLoad> slices,
                             const collective::StepSpeeds& speeds) {
   collective::Volume volume = model.volume;
   volume.message_bytes = model.raw_bytes;
@@ -190,8 +187,7 @@ StepPrediction predict_step(const StepModel& model,
   const auto cost = collective::collective_cost(*model.collective, volume);
   EQT_CHECK(cost.has_value(), "no cost of {}", model.collective->name);
   // Messages of all buckets may be under way together.
-  const double exchange =
-      collective::predict_seconds(*cost, machine, model.buckets, model.buckets);
+  const double exchange = collective::predict_seconds(*cost, machine, model.buckets, model.buckets);
   const double forward = model.fixed ? model.fixed->forward : speeds.forward;
   const double backward = model.fixed ? model.fixed->backward : speeds.backward;
   const double both = model.overlap ? std::max(backward, exchange) : backward + exchange;
@@ -202,17 +198,17 @@ std::unique_ptr<collective::Adaptation> build_grade_adaptation(const config::Run
                                                                const SyncBase& base) {
   const config::CompressorConfig& compressor = config.compressor;
   const int ranks = ranks_of(base);
-  collective::GradeAdaptationOptions options{
-      .run_seed = config.seed,
-      .ranks = ranks,
-      .noise_share = compressor.noise_share,
-      .noise_cap = compressor.noise_cap,
-      .observe_every = compressor.observe_every,
-      .decide_every = compressor.decide_every,
-      .fingerprint = fingerprint_of(config, base),
-      .predict = {},
-      .batch = batches_of(config, base),
-      .replay = replay_of(compressor.replay)};
+  collective::GradeAdaptationOptions options{.run_seed = config.seed,
+                                             .ranks = ranks,
+                                             .noise_share = compressor.noise_share,
+                                             .noise_cap = compressor.noise_cap,
+                                             .observe_every = compressor.observe_every,
+                                             .decide_every = compressor.decide_every,
+                                             .fingerprint = fingerprint_of(config, base),
+                                             .predict = {},
+                                             .batch = batches_of(config, base),
+                                             .replay = replay_of(compressor.replay),
+                                             .total_steps = base.plan.total_steps};
   const auto model = make_model(config, base);
   if (model) {
     const auto cost = collective::collective_cost(*model->collective, model->volume);

@@ -79,9 +79,10 @@ MessageParts build_messages(const config::RunConfig& config, const Layout& layou
   if (!averages) return parts;
   if (parts.compressor->mixed_grades() != nullptr) {
     parts.hosts = equal_hosts(comm);
-    if (measures_links(config, comm.size())) parts.links = comm::probe_links(
-          comm, {.budget_seconds = kProbeSeconds,
-                 .timeout_seconds = config.synchronization.timeout_seconds});
+    if (measures_links(config, comm.size()))
+      parts.links =
+          comm::probe_links(comm, {.budget_seconds = kProbeSeconds,
+                                   .timeout_seconds = config.synchronization.timeout_seconds});
   }
   parts.choice =
       config.synchronization.quorum > 0

@@ -16,9 +16,8 @@ void report_adaptation(collective::Adaptation& adaptation, StepId step, const La
     for (const collective::Findings::Slice& slice : found->slices) {
       // One slice may stand for all tensors.
       std::string name = slice.slice < layout.size() ? layout[slice.slice].name : "model";
-      noise.slices.push_back({.name = std::move(name),
-                              .gradient_noise = slice.gradient_noise,
-                              .grade = slice.grade});
+      noise.slices.push_back(
+          {.name = std::move(name), .gradient_noise = slice.gradient_noise, .grade = slice.grade});
     }
     result.noise = std::move(noise);
   }

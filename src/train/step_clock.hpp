@@ -9,8 +9,8 @@
 
 namespace eqt::train {
 
-/// begin() before forward, slice_ready() after each slice, computed() after backward, end() when the
-/// step's exchange is over; waited() on the thread that exchanges.
+/// begin() before forward, slice_ready() after each slice, computed() after backward, end() when
+/// the step's exchange is over; waited() on the thread that exchanges.
 class StepClock {
  public:
   void begin() {

@@ -50,7 +50,8 @@ struct Case {
   bool overlap = true, scatters = false;
   PredictStep predict = {};
   std::map<StepId, std::vector<double>> replay = {};
-  StepId restore_at = 0;  // 0: never
+  StepId restore_at = 0;       // 0: never
+  bool checks_replay = false;  // before the first step
 };
 
 struct Result {
@@ -97,7 +98,8 @@ struct Parts {
                                   .decide_every = 2,
                                   .fingerprint = 77,
                                   .predict = c.predict,
-                                  .replay = {}};
+                                  .replay = {},
+                                  .total_steps = c.checks_replay ? c.steps : 0};
     if (!c.replay.empty())
       grades.replay = [replay = c.replay](StepId done) -> std::optional<Decision> {
         const auto found = replay.find(done);
@@ -246,14 +248,23 @@ TEST_CASE("decisions of a run can be repeated without observing", "[grades]") {
   CHECK(decisions_of(comm, again) == decisions);
   CHECK(bytes_of(again) <= bytes_of(first));
 
+  // Before the first step, or where it is missing.
   const auto kind_with = [&](const std::map<StepId, std::vector<double>>& replay) {
+    std::optional<Kind> early, late;
+    try {
+      const Parts parts(comm, {.replay = replay, .checks_replay = true});
+    } catch (const Error& error) {
+      early = error.kind();
+    }
     try {
       run(comm, {.replay = replay});
     } catch (const Error& error) {
-      return std::optional(error.kind());
+      late = error.kind();
     }
-    return std::optional<Kind>();
+    CHECK(early == late);
+    return late;
   };
+  CHECK_FALSE(kind_with(decisions));
   auto shorter = decisions;
   shorter.erase(std::prev(shorter.end()));
   CHECK(kind_with(shorter) == Kind::data);

@@ -84,8 +84,7 @@ std::string parse(const std::string& text, const CompressorOptions& common, Pars
     const auto factor = number_of<double>(std::string_view(text).substr(at + 1));
     if (!factor || !parsed.row->reads.has(Option::elasticity) || !(*factor >= 0.1) ||
         !(*factor <= 10))
-      return refuse(text,
-                    "a factor from 0.1 to 10, only for compressors that have an elasticity,");
+      return refuse(text, "a factor from 0.1 to 10, only for compressors that have an elasticity,");
     if (*factor != 1)
       options.elasticity = std::min(*factor * best_elasticity(*parsed.row, options),
                                     row_of(options.levels).most_elasticity);

@@ -31,8 +31,8 @@ Properties properties_of(const std::vector<Grade>& menu) {
 
 GradeIndex start_of(const std::vector<Grade>& menu) {
   const auto found = std::ranges::find(menu, kStartGrade, &Grade::name);
-  const auto index = found != menu.end() ? static_cast<std::size_t>(found - menu.begin())
-                                         : menu.size() / 2;
+  const auto index =
+      found != menu.end() ? static_cast<std::size_t>(found - menu.begin()) : menu.size() / 2;
   return static_cast<GradeIndex>(index);
 }
 
@@ -92,8 +92,8 @@ std::size_t MixedGrades::encode(std::span<const float> values, const EncodeConte
             payload.size(), values.size());
   const GradeIndex grade = grade_of(context.key.slice);
   payload.front() = std::byte{grade};
-  return kGradeBytes + menu_[grade].compressor->encode(values, context, workspace,
-                                                       payload.subspan(kGradeBytes));
+  return kGradeBytes +
+         menu_[grade].compressor->encode(values, context, workspace, payload.subspan(kGradeBytes));
 }
 
 GradeIndex MixedGrades::read_grade(std::span<const std::byte> payload) const {

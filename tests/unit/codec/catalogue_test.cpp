@@ -14,11 +14,11 @@ using namespace eqt::codec;
 
 TEST_CASE("the numbers on the wire do not change", "[catalogue]") {
   const std::map<std::string_view, int> numbers = {
-      {"none", 0},       {"fp16", 1},        {"bf16", 2},          {"qsgd", 3},
-      {"qsgd-v", 4},     {"elastiquant", 5}, {"e-elastiquant", 6}, {"terngrad", 7},
-      {"topk", 8},       {"dgc", 9},         {"int8", 10},         {"natural", 11},
-      {"nuqsgd", 12},    {"alq", 13},        {"amq", 14},          {"randomk", 15},
-      {"threshold", 16}, {"signsgd", 17},    {"ef-signsgd", 18},   {"onebit", 19},
+      {"none", 0},       {"fp16", 1},        {"bf16", 2},           {"qsgd", 3},
+      {"qsgd-v", 4},     {"elastiquant", 5}, {"e-elastiquant", 6},  {"terngrad", 7},
+      {"topk", 8},       {"dgc", 9},         {"int8", 10},          {"natural", 11},
+      {"nuqsgd", 12},    {"alq", 13},        {"amq", 14},           {"randomk", 15},
+      {"threshold", 16}, {"signsgd", 17},    {"ef-signsgd", 18},    {"onebit", 19},
       {"atomo", 20},     {"powersgd", 21},   {"int8-channels", 22}, {"auto", 24}};
   for (const auto& [name, number] : numbers)
     CHECK(static_cast<int>(CompressorRow::all().at(name)->id) == number);

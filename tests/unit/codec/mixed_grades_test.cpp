@@ -128,8 +128,8 @@ TEST_CASE("a message is refused if a slice has another slice's grade", "[mixed]"
   std::vector<std::byte> frame(max_message_bytes(sender, segments));
   frame.resize(encode_message(sender, segments, values, {.run_seed = 1}, workspace, frame));
   std::vector<float> sum(values.size());
-  CHECK_FALSE(kind_of(
-      [&] { decode_message_add(sender, segments, frame, 0, 0, 1, workspace, sum); }));
+  CHECK_FALSE(
+      kind_of([&] { decode_message_add(sender, segments, frame, 0, 0, 1, workspace, sum); }));
   CHECK(kind_of([&] { decode_message_add(receiver, segments, frame, 0, 0, 1, workspace, sum); }) ==
         Kind::wire);
   const std::array<std::span<const std::byte>, 2> frames = {frame, frame};

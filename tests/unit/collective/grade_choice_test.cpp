@@ -18,8 +18,8 @@ GradeCosts random_costs(std::mt19937& random, std::size_t slices, std::size_t gr
   GradeCosts costs(slices);
   for (auto& slice : costs)
     for (std::size_t g = 0; g < grades; ++g)
-      slice.push_back({.bytes = 1000 * std::exp(exponent(random)),
-                       .noise = std::exp(exponent(random))});
+      slice.push_back(
+          {.bytes = 1000 * std::exp(exponent(random)), .noise = std::exp(exponent(random))});
   return costs;
 }
 
@@ -39,8 +39,8 @@ void for_every_assignment(const GradeCosts& costs, Check&& check) {
 }
 
 double by_bytes(const GradeCosts& costs, const NoiseLimits& limits, Assignment* taken = nullptr) {
-  const GradeChoice choice =
-      choose_grades(costs, limits, [&](const Assignment& a) { return bytes_of(costs, a); }, 0);
+  const GradeChoice choice = choose_grades(
+      costs, limits, [&](const Assignment& a) { return bytes_of(costs, a); }, 0);
   if (taken != nullptr) *taken = choice.assignment;
   return choice.seconds;
 }

@@ -33,8 +33,7 @@ std::vector<RankBatch> batches_of(const std::vector<double>& samples) {
   const double all = std::accumulate(samples.begin(), samples.end(), 0.0);
   std::vector<RankBatch> batches;
   for (const double b : samples)
-    batches.push_back(
-        {.samples = b, .weight = static_cast<double>(samples.size()) * b / all});
+    batches.push_back({.samples = b, .weight = static_cast<double>(samples.size()) * b / all});
   return batches;
 }
 
@@ -111,9 +110,12 @@ TEST_CASE("signal and noise are estimated without bias with every unbiased grade
        .menu = {"e-elastiquant:3@1", "e-elastiquant:4@0.75", "e-elastiquant:8@1", "none"}});
   const double square = 0.5, tau = 40;
   const auto signal = signal_of(square);
-  const std::vector<std::vector<double>> all = {
-      {16, 16}, {8, 24}, {16, 16, 16}, {4, 10, 30}, {16, 16, 16, 16, 16, 16, 16, 16},
-      {2, 4, 8, 16, 16, 16, 30, 40}};
+  const std::vector<std::vector<double>> all = {{16, 16},
+                                                {8, 24},
+                                                {16, 16, 16},
+                                                {4, 10, 30},
+                                                {16, 16, 16, 16, 16, 16, 16, 16},
+                                                {2, 4, 8, 16, 16, 16, 30, 40}};
   for (const std::vector<double>& samples : all) {
     const auto batches = batches_of(samples);
     for (std::size_t k = 0; k < mixed.grades(); ++k) {
@@ -122,8 +124,8 @@ TEST_CASE("signal and noise are estimated without bias with every unbiased grade
       Moments found_signal, found_noise, added, predicted;
       const double all_samples = std::accumulate(samples.begin(), samples.end(), 0.0);
       for (int i = 0; i < kDraws; ++i) {
-        const Drawn drawn = draw(mixed.grade(grade), signal, tau, batches,
-                                 static_cast<std::uint64_t>(i));
+        const Drawn drawn =
+            draw(mixed.grade(grade), signal, tau, batches, static_cast<std::uint64_t>(i));
         const NoiseEstimate estimate = estimate_noise(drawn.sums, batches);
         found_signal.add(estimate.signal);
         found_noise.add(estimate.sample_noise);

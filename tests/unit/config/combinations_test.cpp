@@ -199,7 +199,7 @@ TEST_CASE("final rounds need an algorithm that gossips in step", "[config]") {
 TEST_CASE("error feedback needs a loss and one memory", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.error_feedback=ef14"};
-    const Sets refused = {"none", "dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo"};
+    const Sets refused = {"none", "dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo", "auto"};
     if (std::count(refused.begin(), refused.end(), name) > 0)
       CHECK_THAT(rejection("{}", sets), Contains("synchronization.error_feedback"));
     else
@@ -230,7 +230,7 @@ TEST_CASE("EF21 needs a contraction, gradients, and a weight in (0, 1]", "[confi
   const std::string ef21 = "synchronization.error_feedback=ef21";
   for (const auto& name : kAll) {
     INFO(name);
-    const Sets refused = {"none", "dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo"};
+    const Sets refused = {"none", "dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo", "auto"};
     if (std::count(refused.begin(), refused.end(), name) > 0)
       CHECK_THAT(rejection("{}", {compressor(name), ef21}),
                  Contains("synchronization.error_feedback") && Contains("\"ef21\""));
