@@ -15,6 +15,7 @@ source_folder=${1:-$EQT_ROOT/src}
 # Room -> rooms whose headers it may include, besides its own.
 declare -A rooms=(
   [core]=""
+  [forecast]="core"
   [codec]="core"
   [int8]="core"
   [device]="core codec"
@@ -30,15 +31,16 @@ declare -A rooms=(
   [metrics]="core"
   [report]="core codec data metrics model"
   [weights]="core"
-  [model]="core int8 text data weights metrics"
+  [model]="core forecast int8 text data weights metrics"
   [checkpoint]="core comm metrics"
   [train]="core codec comm pipeline topology collective gossip data model optim metrics checkpoint"
   [config]="core codec topology collective gossip data model optim metrics"
-  [setup]="core codec int8 theory comm pipeline topology collective gossip text data model optim metrics checkpoint train config"
+  [setup]="core forecast codec int8 theory comm pipeline topology collective gossip text data model optim metrics checkpoint train config"
   [bench]="core codec int8 comm pipeline collective model config setup"
   [doctor]="core codec comm model setup"
   [analyze]="core codec theory pipeline topology data model report config setup bench"
-  [app]="core codec int8 theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze"
+  [app]="core forecast codec int8 theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze planner"
+  [planner]="core forecast codec pipeline topology collective data model train report config setup bench analyze"
   [c_interface]="core codec config"
 )
 
@@ -47,7 +49,7 @@ declare -A rooms=(
 declare -A libraries=(
   [mpi]="comm"
   [torch]="model"
-  [json]="text metrics weights model report config bench doctor analyze app"
+  [json]="text metrics weights model report config bench doctor analyze planner app"
   [cli11]="app"
   [zlib]="data"
   [libzip]="weights"
@@ -64,7 +66,7 @@ declare -A libraries=(
   [xxhash]="checkpoint core train setup bench"
   [eigen]="topology"
   [cuda]="device"
-  [fmt]="core codec int8 device theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze app c_interface"
+  [fmt]="core forecast codec int8 device theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze planner app c_interface"
 )
 
 # library_of HEADER: the library that it belongs to; "system" for the standard library, POSIX and

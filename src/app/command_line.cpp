@@ -112,6 +112,7 @@ void add_list_options(CLI::App& app, ListCommand& list) {
 }
 
 constexpr int kMaxCheckedRanks = 65536;
+constexpr int kMaxPlannedRanks = 100'000;
 
 // Each worker has a thread that loads its batches.
 constexpr int kMaxSimulatedWorkers = 1024;
@@ -146,6 +147,36 @@ void add_doctor_options(CLI::App& app, doctor::DoctorCommand& doctor) {
       ->type_name("T")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", doctor.json, "One JSON document");
+}
+
+void add_plan_options(CLI::App& app, planner::PlanCommand& plan) {
+  add_config_options(app, plan.config_path, plan.sets);
+  app.add_option("--cluster", plan.cluster_path,
+                 "File that describes boards and links (JSON), as " + shipped("configs/clusters/"))
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--calibration", plan.calibration_path,
+                 "Speeds of compressors, as bench codecs --json prints them [measured now]")
+      ->type_name("FILE");
+  app.add_option("--ranks", plan.ranks,
+                 "Numbers of ranks, with commas [powers of two, the cluster's, one board more]")
+      ->type_name("N,N,...")
+      ->delimiter(',')
+      ->check(CLI::Range(1, kMaxPlannedRanks));
+  app.add_option("--vary", plan.vary,
+                 "Values of a config key; repeatable: all combinations [usual compressors]")
+      ->type_name("KEY=V,V,...")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--steps-at-1", plan.steps_at_1,
+                 "Steps to a target with an unlimited batch; with --noise-scale")
+      ->type_name("S")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--noise-scale", plan.noise_scale, "Gradient noise scale of a run [samples]")
+      ->type_name("X")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--plot", plan.plot, "Epochs by ranks as a plot")->type_name("FILE.svg|png");
+  app.add_flag("--json", plan.json, "One JSON document");
 }
 
 void add_report_options(CLI::App& app, report::Request& request) {
@@ -265,6 +296,7 @@ class CommandLine {
     collectives_verb_ = add_bench_collectives(*bench_verb_, bench_collectives_);
     convolutions_verb_ = add_bench_convolutions(*bench_verb_, bench_convolutions_);
     add_doctor_options(*doctor_verb_, doctor_);
+    add_plan_options(*plan_verb_, plan_);
     add_report_options(*report_verb_, report_.request);
     add_evaluate_options(*evaluate_verb_, evaluate_);
     add_predict_options(*predict_verb_, predict_);
@@ -280,6 +312,12 @@ class CommandLine {
     if (manual_verb_->parsed()) return PrintCommand{manual_page(app_)};
     if (completion_verb_->parsed()) return PrintCommand{bash_completion(app_)};
     if (doctor_verb_->parsed()) return doctor_;
+    if (plan_verb_->parsed()) {
+      if (plan_.config_path.empty())
+        fail(Kind::usage,
+             "command line: expected plan --config FILE; try equant-train plan --help");
+      return plan_;
+    }
     if (report_verb_->parsed()) return report_;
     if (evaluate_verb_->parsed()) return evaluate_;
     if (predict_verb_->parsed()) return predict_;
@@ -309,6 +347,8 @@ class CommandLine {
   AnalyzeOptions analyze_options_;
   CLI::App* doctor_verb_ = app_.add_subcommand(
       "doctor", "Hosts, cores, links and libraries of a job; run it under mpirun");
+  CLI::App* plan_verb_ = app_.add_subcommand(
+      "plan", "Seconds, bytes, joules and memory on a cluster that is not here, by scheme");
   CLI::App* report_verb_ = app_.add_subcommand(
       "report", "Tables, plots and one HTML page from run folders; seeds become mean ± deviation");
   CLI::App* evaluate_verb_ = app_.add_subcommand(
@@ -327,6 +367,7 @@ class CommandLine {
   TrainCommand train_;
   CheckCommand check_;
   ListCommand list_;
+  planner::PlanCommand plan_;
   bench::BenchCommand bench_;
   bench::BenchCollectivesCommand bench_collectives_;
   bench::BenchConvolutionsCommand bench_convolutions_;

@@ -16,6 +16,7 @@
 #include "app/predict_command.hpp"
 #include "bench/bench.hpp"
 #include "doctor/doctor.hpp"
+#include "planner/plan.hpp"
 #include "report/report.hpp"
 
 namespace CLI {
@@ -59,8 +60,8 @@ struct PrintCommand {
 using Command =
     std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, bench::BenchCommand,
                  bench::BenchCollectivesCommand, bench::BenchConvolutionsCommand,
-                 analyze::AnalyzeCommand, doctor::DoctorCommand, ReportCommand, EvaluateCommand,
-                 ExportCommand, PredictCommand, PrintCommand>;
+                 analyze::AnalyzeCommand, doctor::DoctorCommand, planner::PlanCommand,
+                 ReportCommand, EvaluateCommand, ExportCommand, PredictCommand, PrintCommand>;
 
 /// Loads the plugins of --plugin. Call it before parse_command_line(), whose options list
 /// compressors.

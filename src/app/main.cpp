@@ -20,6 +20,7 @@
 #include "comm/session.hpp"
 #include "core/error.hpp"
 #include "doctor/doctor.hpp"
+#include "planner/plan.hpp"
 
 namespace {
 
@@ -84,6 +85,11 @@ int main(int argc, char** argv) {
             [](const analyze::AnalyzeCommand& asked) { return analyze::run_analyze(asked), 0; },
             [&](const doctor::DoctorCommand& asked) {
               return doctor::run_doctor(asked, argc, argv);
+            },
+            [](const planner::PlanCommand& asked) {
+              planner::PlanCommand command = asked;
+              command.config_text = read_config_file(asked.config_path);
+              return planner::run_plan(command), 0;
             },
             [](const ReportCommand& asked) {
               return fmt::print("{}", report::make_report(asked.request)), 0;

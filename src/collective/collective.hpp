@@ -247,6 +247,10 @@ std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
                                            std::span<const FusionBucket> plan,
                                            const PowerSgdOptions& options);
 
+/// Bytes of the factors of these buckets and of the values that have none: what power-sgd averages,
+/// Volume::message_bytes of its cost.
+double power_sgd_message_bytes(std::span<const FusionBucket> plan, std::size_t rank);
+
 /// What collectives are made from. Everything referred to outlives them.
 struct CollectiveParts {
   comm::Communicator& comm;

@@ -208,6 +208,18 @@ std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
   return std::make_unique<PowerSgd>(comm, plan, options);
 }
 
+double power_sgd_message_bytes(std::span<const FusionBucket> plan, std::size_t rank) {
+  std::size_t values = 0;
+  for (const FusionBucket& bucket : plan) {
+    for (const codec::Segment& segment : bucket.segments) {
+      const std::size_t rows = segment.compressed ? segment.rows : 0;
+      const FactorShape shape = codec::factor_shape(segment.count, rows, rank);
+      values += shape.rank == 0 ? segment.count : shape.left() + shape.right();
+    }
+  }
+  return static_cast<double>(values * sizeof(float));
+}
+
 namespace {
 
 std::optional<CollectiveCost> power_sgd_cost(const Volume& v) {

@@ -108,7 +108,7 @@ class EmulatedReplica final : public Replica {
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override {
     const auto start = Clock::now();
-    const StepTime time = time_of_call();
+    const forecast::StepTime time = time_of_call();
     const double step_seconds = seconds_of(batch.size()) * time.factor;
     draw_gradient();
     for (std::size_t i = ready_.size(); i-- > 0;) {
@@ -143,9 +143,9 @@ class EmulatedReplica final : public Replica {
   }
 
   /// A stall comes before the first batch of a step.
-  StepTime time_of_call() const {
-    StepTime time =
-        step_time(options_.speed, options_.seed, 1 + step_ / options_.batches, options_.rank);
+  forecast::StepTime time_of_call() const {
+    forecast::StepTime time = forecast::step_time(options_.speed, options_.seed,
+                                                  1 + step_ / options_.batches, options_.rank);
     if (step_ % options_.batches != 0) time.stall_seconds = 0;
     return time;
   }
@@ -242,7 +242,8 @@ std::vector<double> multiply_adds(const Layout& layout, int side) {
 double planned_seconds(const EmulationOptions& options, StepId steps) {
   double sum = 0;
   for (StepId step = 1; step <= steps; ++step) {
-    const StepTime time = step_time(options.speed, options.seed, step, options.rank);
+    const forecast::StepTime time =
+        forecast::step_time(options.speed, options.seed, step, options.rank);
     sum += options.step_seconds * time.factor +
            time.stall_seconds / static_cast<double>(options.batches);
   }

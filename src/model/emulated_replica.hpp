@@ -9,19 +9,19 @@
 #include <vector>
 
 #include "core/layout.hpp"
-#include "model/board_speed.hpp"
+#include "forecast/board_speed.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::model {
 
 struct EmulationOptions {
-  double step_seconds = 0;     // forward and backward of a step with a batch of `batch_size`
-  std::size_t batch_size = 0;  // [samples]; 0: a step takes that long with any batch
-  int image_side = 32;         // [pixels] of the images that the network would see
-  std::uint64_t seed = 1;      // of the gradients
-  Rank rank = 0;               // ranks draw independently
-  std::size_t batches = 1;     // calls of forward_backward in a step
-  BoardSpeed speed{};          // what changes the time of a step
+  double step_seconds = 0;       // forward and backward of a step with a batch of `batch_size`
+  std::size_t batch_size = 0;    // [samples]; 0: a step takes that long with any batch
+  int image_side = 32;           // [pixels] of the images that the network would see
+  std::uint64_t seed = 1;        // of the gradients
+  Rank rank = 0;                 // ranks draw independently
+  std::size_t batches = 1;       // calls of forward_backward in a step
+  forecast::BoardSpeed speed{};  // what changes the time of a step
 };
 
 /// A replica with `network`'s layout, parameters and gradient that never runs it: forward_backward

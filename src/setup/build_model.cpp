@@ -35,9 +35,9 @@ double of_rank(const config::PerRank& value, const char* key, Rank rank, int ran
   return list[static_cast<std::size_t>(rank)];
 }
 
-model::BoardSpeed board_speed(const config::RunConfig::Train& train, Rank rank, int ranks) {
+forecast::BoardSpeed board_speed(const config::RunConfig::Train& train, Rank rank, int ranks) {
   const auto& jitter = train.emulate_jitter;
-  model::BoardSpeed speed{
+  forecast::BoardSpeed speed{
       .cv = of_rank(jitter.cv, "train.emulate_jitter.cv", rank, ranks),
       .stall_every = of_rank(jitter.stall_every, "train.emulate_jitter.stall_every", rank, ranks),
       .stall_seconds = jitter.stall_seconds,

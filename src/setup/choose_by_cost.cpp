@@ -90,29 +90,40 @@ void drop_dominated(std::vector<CostedCollective>& all, const Machine& machine) 
 }
 
 /// In the order of preference: the static choice, then fewer quantisations and rounds first.
-std::vector<CostedCollective> costed_collectives(const config::RunConfig& config,
-                                                 comm::Communicator& comm,
-                                                 const codec::Compressor& compressor,
-                                                 bool remembers, const Plan& plan,
-                                                 const Machine& machine, int hosts) {
-  const collective::Volume volume = collective::volume_of(compressor, plan, comm.size(), hosts);
+/// @param slots_of of a collective, nothing if it refuses the config
+template <typename SlotsOf>
+std::vector<CostedCollective> costed_collectives(const codec::Compressor& compressor,
+                                                 const Plan& plan, const Machine& machine,
+                                                 int hosts, const SlotsOf& slots_of) {
+  const int ranks = machine.ranks;
+  const collective::Volume volume = collective::volume_of(compressor, plan, ranks, hosts);
   const bool lossless = compressor.properties().lossless;
   std::vector<CostedCollective> found;
   for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
-    if (row->is_candidate != nullptr && !row->is_candidate(comm.size(), hosts)) continue;
+    if (row->is_candidate != nullptr && !row->is_candidate(ranks, hosts)) continue;
     const auto cost = collective::collective_cost(*row, volume);
     if (!cost || (!lossless && cost->quantisations > kMaxQuantisations)) continue;
-    const auto made = try_to_make(with_collective(config, *row), comm, compressor, remembers, plan);
-    if (made != nullptr)
-      found.push_back({.collective = row, .cost = *cost, .slots = made->slots()});
+    if (const std::optional<std::size_t> slots = slots_of(*row))
+      found.push_back({.collective = row, .cost = *cost, .slots = *slots});
   }
   drop_dominated(found, machine);
   const Entry<CollectiveRow> first =
-      collective::choose_collective(compressor, plan.front().end, comm.size());
+      collective::choose_collective(compressor, plan.front().end, ranks);
   std::ranges::stable_sort(found, {}, [&](const CostedCollective& c) {
     return std::tuple(!(c.collective == first), c.cost.quantisations, c.cost.rounds);
   });
   return found;
+}
+
+/// The place of the one that `auto` takes. Sets the seconds of all.
+std::size_t choose(std::vector<CostedCollective>& found, const Plan& plan, const Machine& machine) {
+  std::vector<Candidate> candidates;
+  for (CostedCollective& c : found) {
+    c.seconds = collective::predict_seconds(c.cost, machine, plan.size(), c.slots);
+    candidates.push_back({std::string(c.collective->name), c.seconds});
+  }
+  // Within one host no link is slow, so the static choice is taken.
+  return machine.hosts <= 1 ? 0 : collective::choose_first_fast(candidates, kTie);
 }
 
 std::string note_on(std::span<const CostedCollective> all, std::size_t chosen) {
@@ -145,19 +156,29 @@ std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
   const int equal = equal_hosts(comm);
   const Machine machine = reference_machine(comm.size(), comm.host_count());
   comm.agree_after([&] {
-    found = costed_collectives(config, comm, compressor, remembers, plan, machine, equal);
+    found = costed_collectives(compressor, plan, machine, equal, [&](const CollectiveRow& row) {
+      const auto made =
+          try_to_make(with_collective(config, row), comm, compressor, remembers, plan);
+      return made == nullptr ? std::optional<std::size_t>() : made->slots();
+    });
   });
   if (found.size() < 2) return {};
-
-  std::vector<Candidate> candidates;
-  for (CostedCollective& c : found) {
-    c.seconds = collective::predict_seconds(c.cost, machine, plan.size(), c.slots);
-    candidates.push_back({std::string(c.collective->name), c.seconds});
-  }
-  // Within one host no link is slow, so the static choice is taken.
-  const std::size_t chosen =
-      machine.hosts <= 1 ? 0 : collective::choose_first_fast(candidates, kTie);
+  const std::size_t chosen = choose(found, plan, machine);
   return CostedChoice{found[chosen].collective, note_on(found, chosen)};
+}
+
+Entry<CollectiveRow> collective_on_paper(const codec::Compressor& compressor, const Plan& plan,
+                                         int ranks, int hosts, bool equal_hosts) {
+  const Entry<CollectiveRow> usual =
+      collective::choose_collective(compressor, plan.front().end, ranks);
+  if (ranks == 1 || usual == collective::kPowerSgd) return usual;
+  const Machine machine = reference_machine(ranks, hosts);
+  std::vector<CostedCollective> found = costed_collectives(
+      compressor, plan, machine, equal_hosts ? hosts : 0, [&](const CollectiveRow& row) {
+        const bool takes = collective::why_not(row, compressor).empty();
+        return takes ? std::optional(collective::Collective::kMaxSlots) : std::nullopt;
+      });
+  return found.empty() ? usual : found[choose(found, plan, machine)].collective;
 }
 
 }  // namespace eqt::setup

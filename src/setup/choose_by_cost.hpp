@@ -39,4 +39,12 @@ std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
                                            const codec::Compressor& compressor, bool remembers,
                                            const std::vector<pipeline::FusionBucket>& plan);
 
+/// What `auto` chooses where there are no ranks: the same, but for collectives that refuse a config
+/// for another reason than its compressor.
+/// @param equal_hosts whether each host has as many ranks
+/// @pre plan is not empty
+Entry<eqt::collective::CollectiveRow> collective_on_paper(
+    const codec::Compressor& compressor, const std::vector<pipeline::FusionBucket>& plan, int ranks,
+    int hosts, bool equal_hosts);
+
 }  // namespace eqt::setup

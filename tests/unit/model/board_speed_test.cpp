@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps of emulated boards that do not all take the same time.
 
-#include "model/board_speed.hpp"
+#include "forecast/board_speed.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -12,6 +12,10 @@
 
 namespace eqt::model {
 namespace {
+
+using forecast::BoardSpeed;
+using forecast::step_time;
+using forecast::StepTime;
 
 constexpr StepId kSteps = 40000;
 

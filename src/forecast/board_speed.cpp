@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/board_speed.hpp"
+#include "forecast/board_speed.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "core/random.hpp"
 
-namespace eqt::model {
+namespace eqt::forecast {
 namespace {
 
 constexpr std::uint32_t kRadius = 0, kAngle = 1, kStalls = 2;  // indices of a step's random numbers
@@ -39,6 +40,16 @@ int poisson(double mean, double uniform) {
   return count;
 }
 
+/// By bisection, to 1e-12. @pre 0 < probability < 1
+double normal_quantile(double probability) {
+  double low = -40, high = 40;
+  while (high - low > 1e-12) {
+    const double middle = (low + high) / 2;
+    (0.5 * std::erfc(-middle / std::numbers::sqrt2) < probability ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
 double change_at(const std::vector<SpeedChange>& changes, StepId step) {
   StepId since = 0;
   double factor = 1;
@@ -63,4 +74,26 @@ StepTime step_time(const BoardSpeed& speed, std::uint64_t seed, StepId step, Ran
   return time;
 }
 
-}  // namespace eqt::model
+double typical_factor(const BoardSpeed& speed) { return 1 / std::sqrt(1 + speed.cv * speed.cv); }
+
+StepTime slowest_step_time(const BoardSpeed& speed, std::uint64_t seed, StepId step, Rank rank,
+                           int ranks) {
+  const RandomStream random(
+      make_key(seed, step, static_cast<std::uint32_t>(rank), RandomPurpose::board_speed));
+  const auto greatest = [&](std::uint32_t index) {
+    // The largest double below 1 keeps quantiles finite.
+    return std::min(std::pow(uniform(random, index), 1.0 / ranks), 1 - 0x1p-53);
+  };
+  StepTime time;
+  time.factor = change_at(speed.changes, step);
+  if (speed.cv > 0) {
+    const double variance = std::log1p(speed.cv * speed.cv);
+    time.factor *=
+        std::exp(std::sqrt(variance) * normal_quantile(greatest(kRadius)) - variance / 2);
+  }
+  if (speed.stall_every > 0)
+    time.stall_seconds = speed.stall_seconds * poisson(1 / speed.stall_every, greatest(kStalls));
+  return time;
+}
+
+}  // namespace eqt::forecast

@@ -8,7 +8,7 @@
 
 #include "core/layout.hpp"
 
-namespace eqt::model {
+namespace eqt::forecast {
 
 /// From a step on, the compute time of a board is multiplied by a factor, until its next change.
 struct SpeedChange {
@@ -34,4 +34,13 @@ struct StepTime {
 /// arguments. @param step counted from 1
 StepTime step_time(const BoardSpeed& speed, std::uint64_t seed, StepId step, Rank rank);
 
-}  // namespace eqt::model
+/// The factor below which half of all steps are, without changes.
+double typical_factor(const BoardSpeed& speed);
+
+/// The longest of the times of `ranks` ranks in a step, from one random number each:
+/// F^-1(u^(1 / ranks)) is distributed as the greatest of so many draws from F.
+/// @pre ranks >= 1
+StepTime slowest_step_time(const BoardSpeed& speed, std::uint64_t seed, StepId step, Rank rank,
+                           int ranks);
+
+}  // namespace eqt::forecast

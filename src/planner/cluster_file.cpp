@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/cluster_file.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+
+#include "config/document.hpp"
+#include "config/nearest.hpp"
+#include "core/error.hpp"
+
+namespace eqt::planner {
+namespace {
+
+using config::Json;
+using config::shown;
+using nlohmann::ordered_json;
+
+constexpr double kMegabit = 1e6 / 8;
+constexpr double kMost = 1e15;  // of any number in the file
+
+/// A key of an object of the file: the table from which the reader and the schema are made.
+struct Key {
+  const char* name;
+  enum class Type { number, integer, text, object, list } type;
+  const char* about;
+  bool required = false;
+  double least = 0;    // numbers
+  bool above = false;  // strictly
+  double most = kMost;
+};
+using Type = Key::Type;
+
+constexpr Key kFileKeys[] = {
+    {"boards", Type::list, "kinds of boards, in the order of their ranks", true},
+    {"links", Type::object, "networks by name", true},
+    {"switches", Type::list, "switches with limited uplinks"},
+    {"joules_per_gigabyte", Type::number, "energy of sending 1e9 bytes, on top of the boards'"},
+    {"cores_of_all", Type::number, "the boards are emulated by one machine with so many cores",
+     false, 1},
+    {"currency", Type::text, "of prices"},
+    {"source", Type::text, "where the numbers come from"},
+};
+constexpr Key kBoardKeys[] = {
+    {"name", Type::text, "of this kind of boards", true},
+    {"count", Type::integer, "boards [1]", false, 1, false, kMostRanks},
+    {"ranks", Type::integer, "ranks on each board [1]", false, 1, false, 1024},
+    {"step_seconds", Type::number,
+     "forward and backward pass of the config's model and batch on a rank", false, 0, true},
+    {"flops", Type::number,
+     "floating-point operations per second of a rank while training, instead of step_seconds",
+     false, 0, true},
+    {"update_seconds", Type::number, "the optimizer's part of a step [by the number of values]"},
+    {"codec_scale", Type::number, "speed of a core of the board, this machine's = 1 [1]", false, 0,
+     true},
+    {"cores", Type::number, "of the board [enough for all threads]", false, 0, true},
+    {"memory_mib", Type::number, "of the board, for all its ranks", false, 0, true},
+    {"link", Type::text, "the network that it is on", true},
+    {"switch", Type::text, "the switch that it is at [the common one]"},
+    {"jitter", Type::object, "steps that do not all take the same time"},
+    {"stall", Type::object, "pauses"},
+    {"watts", Type::object, "electrical power"},
+    {"price", Type::number, "of a board"},
+    {"source", Type::text, "where the numbers come from"},
+};
+constexpr Key kJitterKeys[] = {
+    {"kind", Type::text, "lognormal", true},
+    {"cv", Type::number, "standard deviation / mean", true, 0, false, 10},
+};
+constexpr Key kStallKeys[] = {
+    {"every_seconds", Type::number, "mean time between pauses", true, 0, true},
+    {"seconds", Type::number, "of a pause", true},
+};
+constexpr Key kWattKeys[] = {
+    {"busy", Type::number, "while a rank computes", true},
+    {"idle", Type::number, "while it waits", true},
+};
+constexpr Key kLinkKeys[] = {
+    {"kind", Type::text, "duplex: a cable to a switch; shared: a radio channel", true},
+    {"megabits", Type::number, "rate per second, of a cable in each direction", true, 0, true},
+    {"contention", Type::number, "shared: time that each further sender costs, as a part of all",
+     false, 0, false, 10},
+    {"latency_ms", Type::number, "from one board to another [0]"},
+    {"jitter_ms", Type::number, "mean of an exponential delay on top of it [0]"},
+    {"source", Type::text, "where the numbers come from"},
+};
+constexpr Key kSwitchKeys[] = {
+    {"name", Type::text, "of the switch", true},
+    {"uplink_megabits", Type::number, "rate per second of its uplink, in each direction", true, 0,
+     true},
+    {"to", Type::text, "the switch that the uplink leads to [the common one]"},
+};
+
+/// One object of the file, whose keys have been checked.
+class Object {
+ public:
+  Object(const Json& json, std::span<const Key> keys, std::string place)
+      : json_(json), place_(std::move(place)) {
+    if (!json.is_object())
+      fail(Kind::usage, "{}: expected an object, found {}", place_, shown(json));
+    std::vector<std::string> names;
+    for (const Key& key : keys) names.emplace_back(key.name);
+    for (const auto& [name, value] : json.items()) {
+      const auto found = std::ranges::find(names, name);
+      if (found == names.end()) {
+        const std::string* const near = config::close_name(name, names);
+        fail(Kind::usage, "{}: unknown key {}; {}", place_, config::shown_text(name),
+             near != nullptr ? fmt::format("the nearest is \"{}\"", *near)
+                             : fmt::format("its keys are {}", fmt::join(names, ", ")));
+      }
+      check(keys[static_cast<std::size_t>(found - names.begin())], value);
+    }
+    for (const Key& key : keys)
+      if (key.required && !json.contains(key.name))
+        fail(Kind::usage, "{}: expected the key \"{}\" ({}), found none", place_, key.name,
+             key.about);
+  }
+
+  bool has(const char* key) const { return json_.contains(key); }
+  double number(const char* key, double otherwise) const {
+    return has(key) ? json_.at(key).get<double>() : otherwise;
+  }
+  int integer(const char* key, int otherwise) const {
+    return has(key) ? json_.at(key).get<int>() : otherwise;
+  }
+  std::string text(const char* key, const std::string& otherwise = {}) const {
+    return has(key) ? json_.at(key).get<std::string>() : otherwise;
+  }
+  Object object(const char* key, std::span<const Key> keys) const {
+    return {json_.at(key), keys, place_ + "." + key};
+  }
+  const Json& list(const char* key) const { return json_.at(key); }
+  const std::string& place() const { return place_; }
+
+ private:
+  void check(const Key& key, const Json& value) const {
+    switch (key.type) {
+      case Type::number:
+      case Type::integer: {
+        const bool right = key.type == Type::number ? value.is_number() : value.is_number_integer();
+        const double number = value.is_number() ? value.get<double>() : 0;
+        if (right && std::isfinite(number) && number <= key.most &&
+            (key.above ? number > key.least : number >= key.least))
+          return;
+        fail(Kind::usage, "{}.{}: expected {} {} {:g} and at most {:g} ({}), found {}", place_,
+             key.name, key.type == Type::number ? "a number" : "an integer",
+             key.above ? "above" : "of at least", key.least, key.most, key.about, shown(value));
+      }
+      case Type::text:
+        if (value.is_string() && !value.get_ref<const std::string&>().empty()) return;
+        fail(Kind::usage, "{}.{}: expected a text ({}), found {}", place_, key.name, key.about,
+             shown(value));
+      case Type::object:
+        if (value.is_object()) return;
+        fail(Kind::usage, "{}.{}: expected an object ({}), found {}", place_, key.name, key.about,
+             shown(value));
+      case Type::list:
+        if (value.is_array()) return;
+        fail(Kind::usage, "{}.{}: expected a list ({}), found {}", place_, key.name, key.about,
+             shown(value));
+    }
+  }
+
+  const Json& json_;
+  std::string place_;
+};
+
+/// The place of `name` among named things.
+template <typename Named>
+std::size_t find_named(const std::vector<Named>& all, const std::string& name,
+                       const std::string& place, const char* what) {
+  const auto found = std::ranges::find(all, name, &Named::name);
+  if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
+  std::vector<std::string> names;
+  for (const Named& one : all) names.push_back(one.name);
+  fail(Kind::usage, "{}: expected a {} that the file describes ({}), found {}", place, what,
+       fmt::join(names, ", "), config::shown_text(name));
+}
+
+forecast::Link read_link(const std::string& name, const Json& json, const std::string& origin) {
+  const Object object(json, kLinkKeys, fmt::format("{}: links.{}", origin, name));
+  const std::string kind = object.text("kind");
+  if (kind != "duplex" && kind != "shared")
+    fail(Kind::usage, "{}.kind: expected duplex or shared, found {}", object.place(),
+         config::shown_text(kind));
+  if (kind == "duplex" && object.has("contention"))
+    fail(Kind::usage, "{}.contention: only a shared link has it; remove it or set kind to shared",
+         object.place());
+  return {.name = name,
+          .shared = kind == "shared",
+          .bytes_per_second = object.number("megabits", 0) * kMegabit * kGoodput,
+          .contention = object.number("contention", 0),
+          .latency_seconds = object.number("latency_ms", 0) / 1e3,
+          .jitter_seconds = object.number("jitter_ms", 0) / 1e3};
+}
+
+void read_switches(const Json& list, const std::string& origin, forecast::Cluster& cluster) {
+  std::vector<std::string> to;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Object object(list[i], kSwitchKeys, fmt::format("{}: switches[{}]", origin, i));
+    cluster.switches.push_back(
+        {.name = object.text("name"),
+         .bytes_per_second = object.number("uplink_megabits", 0) * kMegabit * kGoodput});
+    to.push_back(object.text("to"));
+  }
+  for (std::size_t i = 0; i < to.size(); ++i)
+    if (!to[i].empty())
+      cluster.switches[i].to = find_named(cluster.switches, to[i],
+                                          fmt::format("{}: switches[{}].to", origin, i), "switch");
+  for (const forecast::Switch& s : cluster.switches) {
+    std::size_t at = s.to;
+    for (std::size_t hops = 0; at != forecast::Switch::kTop; at = cluster.switches[at].to)
+      if (++hops > cluster.switches.size())
+        fail(Kind::usage,
+             "{}: switches: expected uplinks that lead to one switch, found a loop "
+             "through \"{}\"; leave one \"to\" out",
+             origin, s.name);
+  }
+}
+
+void read_boards(const Json& json, const std::string& place, ClusterFile& file) {
+  const Object object(json, kBoardKeys, place);
+  forecast::Cluster& cluster = file.cluster;
+  forecast::Boards boards = {.name = object.text("name"),
+                             .count = object.integer("count", 1),
+                             .ranks = object.integer("ranks", 1),
+                             .step_seconds = object.number("step_seconds", 0),
+                             .update_seconds = object.number("update_seconds", -1),
+                             .codec_speed = object.number("codec_scale", 1),
+                             .cores = object.number("cores", 0),
+                             .speed = {}};
+  if (object.has("step_seconds") == object.has("flops"))
+    fail(Kind::usage, "{}: expected step_seconds or flops, found {}", place,
+         object.has("flops") ? "both" : "neither");
+  BoardFacts facts = {.flops = {},
+                      .memory_bytes = object.number("memory_mib", 0) * (1 << 20),
+                      .price = object.number("price", 0)};
+  if (object.has("flops")) facts.flops = object.number("flops", 0);
+  // Computing takes all cores but those of other ranks.
+  if (boards.cores > 0) boards.cores_of_rank = std::max(1.0, boards.cores / boards.ranks);
+  boards.link = find_named(cluster.links, object.text("link"), place + ".link", "link");
+  if (object.has("switch"))
+    boards.at = find_named(cluster.switches, object.text("switch"), place + ".switch", "switch");
+  if (object.has("jitter")) {
+    const Object jitter = object.object("jitter", kJitterKeys);
+    if (jitter.text("kind") != "lognormal")
+      fail(Kind::usage, "{}.kind: expected lognormal, found {}", jitter.place(),
+           config::shown_text(jitter.text("kind")));
+    boards.speed.cv = jitter.number("cv", 0);
+  }
+  if (object.has("stall")) {
+    const Object stall = object.object("stall", kStallKeys);
+    boards.speed.stall_every = stall.number("every_seconds", 0);  // [seconds]; see settle()
+    boards.speed.stall_seconds = stall.number("seconds", 0);
+  }
+  if (object.has("watts")) {
+    const Object watts = object.object("watts", kWattKeys);
+    facts.busy_watts = watts.number("busy", 0);
+    facts.idle_watts = watts.number("idle", 0);
+  }
+  cluster.boards.push_back(boards);
+  file.facts.push_back(facts);
+}
+
+ordered_json schema_of(std::span<const Key> keys) {
+  ordered_json properties, required = ordered_json::array();
+  for (const Key& key : keys) {
+    ordered_json property = {{"description", key.about}};
+    switch (key.type) {
+      case Type::number:
+        property["type"] = "number";
+        break;
+      case Type::integer:
+        property["type"] = "integer";
+        break;
+      case Type::text:
+        property["type"] = "string";
+        break;
+      case Type::object:
+        property["type"] = "object";
+        break;
+      case Type::list:
+        property["type"] = "array";
+        break;
+    }
+    if (key.type == Type::number || key.type == Type::integer) {
+      property[key.above ? "exclusiveMinimum" : "minimum"] = key.least;
+      property["maximum"] = key.most;
+    }
+    properties[key.name] = property;
+    if (key.required) required.push_back(key.name);
+  }
+  ordered_json schema = {{"type", "object"}, {"additionalProperties", false}};
+  schema["properties"] = properties;
+  if (!required.empty()) schema["required"] = required;
+  return schema;
+}
+
+}  // namespace
+
+std::string read_input(const std::string& path, const std::string& option,
+                       const std::string& what) {
+  std::error_code error;
+  std::ifstream file(path, std::ios::binary);
+  if (!std::filesystem::is_regular_file(path, error) || !file)
+    fail(Kind::usage, "{}: expected a readable file with {}, found none at {}; check the path",
+         option, what, path);
+  std::string text(config::kMaxDocumentBytes + 1, '\0');  // one more tells that it is too large
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+ClusterFile parse_cluster(const std::string& text, const std::string& origin) {
+  const Json document = config::parse_document(text, origin, "cluster");
+  const Object object(document, kFileKeys, origin);
+  ClusterFile file;
+  file.joules_per_byte = object.number("joules_per_gigabyte", 0) / 1e9;
+  file.currency = object.text("currency", file.currency);
+  file.source = object.text("source");
+  file.cluster.cores_of_all = object.number("cores_of_all", 0);
+  for (const auto& [name, link] : object.list("links").items())
+    file.cluster.links.push_back(read_link(name, link, origin));
+  if (object.has("switches")) read_switches(object.list("switches"), origin, file.cluster);
+  const Json& boards = object.list("boards");
+  for (std::size_t i = 0; i < boards.size(); ++i)
+    read_boards(boards[i], fmt::format("{}: boards[{}]", origin, i), file);
+  double ranks = 0;
+  for (const forecast::Boards& kind : file.cluster.boards)
+    ranks += static_cast<double>(kind.count) * kind.ranks;
+  if (!(ranks >= 1 && ranks <= kMostRanks))
+    fail(Kind::usage, "{}: boards: expected 1 to {} ranks in all, found {:g}", origin, kMostRanks,
+         ranks);
+  return file;
+}
+
+std::string cluster_schema() {
+  ordered_json schema = schema_of(kFileKeys);
+  ordered_json board = schema_of(kBoardKeys);
+  board["properties"]["jitter"] = schema_of(kJitterKeys);
+  board["properties"]["stall"] = schema_of(kStallKeys);
+  board["properties"]["watts"] = schema_of(kWattKeys);
+  schema["properties"]["boards"]["items"] = board;
+  schema["properties"]["boards"]["minItems"] = 1;
+  schema["properties"]["links"]["additionalProperties"] = schema_of(kLinkKeys);
+  schema["properties"]["switches"]["items"] = schema_of(kSwitchKeys);
+  ordered_json result = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                         {"title", "A cluster for equant-train plan"}};
+  result.update(schema);
+  return result.dump(2) + "\n";
+}
+
+ClusterFile first_ranks(const ClusterFile& file, int ranks) {
+  ClusterFile result = file;
+  auto& boards = result.cluster.boards;
+  int left = ranks;
+  std::size_t kinds = 0;
+  for (; kinds < boards.size() && left > 0; ++kinds) {
+    forecast::Boards& kind = boards[kinds];
+    const bool last = kinds + 1 == boards.size();
+    const int whole = left / kind.ranks;
+    if (left < kind.ranks) {  // a board that is not full
+      kind.count = 1;
+      kind.ranks = left;
+      left = 0;
+    } else {
+      kind.count = last ? whole : std::min(whole, kind.count);
+      left -= kind.count * kind.ranks;
+    }
+  }
+  boards.resize(kinds);
+  result.facts.resize(kinds);
+  return result;
+}
+
+}  // namespace eqt::planner

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file that describes a cluster: boards, links, switches, what they take and cost.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "forecast/cluster.hpp"
+
+namespace eqt::planner {
+
+/// What a board takes and costs besides time. 0: not said.
+struct BoardFacts {
+  std::optional<double> flops;  // multiply-adds count twice; instead of step_seconds
+  double memory_bytes = 0;
+  double busy_watts = 0, idle_watts = 0;
+  double price = 0;
+};
+
+struct ClusterFile {
+  forecast::Cluster cluster;      // step_seconds is 0 where flops are given
+  std::vector<BoardFacts> facts;  // by kind of boards
+  double joules_per_byte = 0;     // of what a board sends
+  std::string currency = "EUR";
+  std::string source;  // of its numbers; "" = not said
+};
+
+/// The most ranks of a cluster.
+inline constexpr int kMostRanks = 100'000;
+
+/// Of all rates, 1448 of 1514 bytes carry data: TCP over Ethernet with an MTU of 1500.
+inline constexpr double kGoodput = 1448.0 / 1514.0;
+
+/// @throws Error{usage}: malformed, an unknown key (with the nearest), a number out of range, a
+/// link or switch that is not described, switches in a loop, too many ranks
+ClusterFile parse_cluster(const std::string& text, const std::string& origin);
+
+/// The text of a file that `option` names. @throws Error{usage} if it cannot be read
+/// @param what it is expected to hold
+std::string read_input(const std::string& path, const std::string& option, const std::string& what);
+
+/// JSON Schema (draft 2020-12) of the file, pretty-printed.
+std::string cluster_schema();
+
+/// The first `ranks` ranks, boards in the order of the file; if it has fewer, the last kind of
+/// boards is multiplied.
+ClusterFile first_ranks(const ClusterFile& file, int ranks);
+
+}  // namespace eqt::planner

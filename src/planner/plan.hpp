@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verb `plan`: how long steps and epochs take on a cluster that is not here, by scheme.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace eqt::planner {
+
+struct PlanCommand {
+  std::string config_path, config_text;
+  std::vector<std::string> sets;  // "key=JSON", in order
+  std::string cluster_path;
+  std::string calibration_path;   // "" = compressors are measured now
+  std::vector<int> ranks;         // empty = powers of two, the cluster's number and one board more
+  std::vector<std::string> vary;  // "key=a,b,c"; empty = compressors
+  double steps_at_1 = 0;          // of an unlimited batch, to a target; 0 = not given
+  double noise_scale = 0;         // [samples]; 0 = not given
+  bool json = false;
+  std::string plot;  // "" = none; *.svg or *.png
+};
+
+/// Prints the plan: a sentence, tables and what was guessed, or one JSON document. Needs no MPI and
+/// no data.
+/// @throws Error{usage} for a config, cluster or calibration that is none, or a scheme that has no
+/// plan
+void run_plan(const PlanCommand& command);
+
+/// Prints the JSON Schema of cluster files.
+void print_cluster_schema();
+
+}  // namespace eqt::planner

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/planned_run.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "setup/memory_estimate.hpp"
+
+namespace eqt::planner {
+namespace {
+
+// Steps of a forecast whose steps vary, and of one whose steps are alike but for the first ones.
+constexpr std::size_t kVaryingSteps = 200, kRounds = 4;
+
+bool varies(const forecast::Cluster& cluster) {
+  return std::ranges::any_of(cluster.boards, [&](const forecast::Boards& boards) {
+    return boards.speed.cv > 0 || boards.speed.stall_every > 0 ||
+           cluster.links[boards.link].jitter_seconds > 0;
+  });
+}
+
+forecast::StepForecast forecast_of(const PlannedStep& step) {
+  const auto every = static_cast<std::size_t>(step.work.every);
+  std::size_t steps = std::max<std::size_t>(kRounds * every, 2 * kRounds);
+  if (varies(step.cluster)) steps = std::max(steps, kVaryingSteps);
+  steps = (steps + every - 1) / every * every;
+  return forecast::simulate_steps(step.cluster, step.work, {.steps = steps});
+}
+
+/// Beside activations, data and program.
+double memory_of(const config::RunConfig& config, int ranks) {
+  config::RunConfig emulated = config;
+  emulated.train.emulate_compute = 1.0;
+  setup::MemoryEstimate estimate = setup::estimate_memory(emulated, {}, ranks, 1);
+  estimate.program = 0;
+  return static_cast<double>(estimate.total());
+}
+
+}  // namespace
+
+PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subject& subject) {
+  const PlannedStep step =
+      plan_step(scheme.config, subject.network, cluster, subject.codecs, subject.machine);
+  PlannedRun run = {.scheme = scheme.name,
+                    .ranks = step.cluster.ranks(),
+                    .collective = step.collective,
+                    .forecast = forecast_of(step)};
+  const double seconds = run.forecast.mean_seconds;
+  run.memory_bytes =
+      memory_of(scheme.config, run.ranks) + static_cast<double>(subject.other_memory);
+  double watts = 0;
+  for (std::size_t b = 0; b < step.cluster.boards.size(); ++b) {
+    const forecast::Boards& boards = step.cluster.boards[b];
+    const BoardFacts& facts = cluster.facts[b];
+    const double computing = std::min(seconds, run.forecast.boards[b].computing);
+    run.samples += step.batches[b] * static_cast<double>(scheme.config.train.accumulate) *
+                   boards.count * boards.ranks;
+    run.price += facts.price * boards.count;
+    run.joules +=
+        boards.count * (facts.busy_watts * computing + facts.idle_watts * (seconds - computing));
+    watts += facts.busy_watts;
+    if (facts.memory_bytes > 0 && run.memory_bytes * boards.ranks > facts.memory_bytes)
+      run.too_small.push_back(boards.name);
+  }
+  if (watts > 0) run.joules += run.ranks * run.forecast.sent_bytes * cluster.joules_per_byte;
+  if (subject.samples) {
+    run.steps_per_epoch =
+        std::max(1.0, std::floor(static_cast<double>(*subject.samples) / run.samples));
+    run.epoch_seconds = *run.steps_per_epoch * seconds;
+    if (run.joules > 0) run.epoch_joules = *run.steps_per_epoch * run.joules;
+  }
+  return run;
+}
+
+double break_even_megabits(const Scheme& scheme, const Scheme& other, const ClusterFile& cluster,
+                           const Subject& subject) {
+  constexpr double kGain = 1.01, kRange = 1000;
+  PlannedStep first =
+      plan_step(scheme.config, subject.network, cluster, subject.codecs, subject.machine);
+  PlannedStep second =
+      plan_step(other.config, subject.network, cluster, subject.codecs, subject.machine);
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const forecast::Boards& boards : cluster.cluster.boards)
+    slowest = std::min(slowest, cluster.cluster.links[boards.link].bytes_per_second);
+  const auto is_faster = [&](double factor) {
+    const auto seconds = [&](PlannedStep step) {
+      for (forecast::Link& link : step.cluster.links) link.bytes_per_second *= factor;
+      for (forecast::Switch& s : step.cluster.switches) s.bytes_per_second *= factor;
+      for (forecast::Boards& boards : step.cluster.boards) boards.speed.cv = 0;
+      return forecast_of(step).mean_seconds;
+    };
+    return seconds(second) > kGain * seconds(first);
+  };
+  if (is_faster(kRange)) return std::numeric_limits<double>::infinity();
+  double low = 1 / kRange, high = kRange;
+  if (!is_faster(low)) return 0;
+  while (high / low > 1.01) {
+    const double middle = std::sqrt(low * high);
+    (is_faster(middle) ? low : high) = middle;
+  }
+  return low * slowest / kGoodput * 8 / 1e6;
+}
+
+}  // namespace eqt::planner

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a scheme takes on a cluster: seconds, bytes, joules, memory.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "forecast/step_simulation.hpp"
+#include "planner/planned_step.hpp"
+#include "planner/scheme.hpp"
+
+namespace eqt::planner {
+
+struct PlannedRun {
+  std::string scheme;
+  int ranks = 1;
+  std::string collective;
+  forecast::StepForecast forecast;
+  double samples = 0;  // of all ranks in a step
+  std::optional<double> steps_per_epoch{}, epoch_seconds{}, epoch_joules{};
+  double joules = 0;                     // of a step, all boards; 0: no watts are known
+  double price = 0;                      // of all boards
+  double memory_bytes = 0;               // of a rank
+  std::vector<std::string> too_small{};  // kinds of boards whose memory does not suffice
+};
+
+/// What is the same for all plans of a command.
+struct Subject {
+  const PlannedNetwork& network;
+  CodecSpeeds& codecs;
+  MachineCosts machine;
+  std::optional<std::uint64_t> samples;  // of an epoch
+  // Activations, data and the program itself, in a rank's memory.
+  std::uint64_t other_memory = 0;
+};
+
+PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subject& subject);
+
+/// The rate of the slowest link [megabits/s] below which the scheme is at least 1 % faster than
+/// `other`, if all rates change in proportion; 0: it never is; infinite: it always is, up to a
+/// thousand times the rates.
+double break_even_megabits(const Scheme& scheme, const Scheme& other, const ClusterFile& cluster,
+                           const Subject& subject);
+
+}  // namespace eqt::planner

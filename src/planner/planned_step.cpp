@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/planned_step.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "codec/frame.hpp"
+#include "collective/collective.hpp"
+#include "config/build_topology.hpp"
+#include "config/graph_file.hpp"
+#include "core/error.hpp"
+#include "model/emulated_replica.hpp"
+#include "model/replica.hpp"
+#include "pipeline/plan.hpp"
+#include "setup/build_messages.hpp"
+#include "setup/build_model.hpp"
+#include "setup/choose_by_cost.hpp"
+#include "train/batch_allocation.hpp"
+
+namespace eqt::planner {
+namespace {
+
+using collective::CollectiveCost;
+using forecast::BucketWork;
+using forecast::Peers;
+using forecast::Round;
+using pipeline::FusionBucket;
+
+// As emulated boards: a gradient costs two products of the size of the forward pass.
+constexpr double kForwardShare = 1.0 / 3;
+
+/// When each bucket's values are complete: as parts of forward and backward pass.
+std::vector<double> ready_moments(const PlannedNetwork& network,
+                                  const std::vector<FusionBucket>& buckets) {
+  const double all =
+      std::accumulate(network.multiply_adds.begin(), network.multiply_adds.end(), 0.0);
+  std::vector<double> moments(network.layout.size());
+  double done = 0;
+  for (std::size_t i = network.layout.size(); i-- > 0;) {
+    done += network.multiply_adds[i];
+    moments[i] = kForwardShare + (1 - kForwardShare) * (all > 0 ? done / all : 1);
+  }
+  std::vector<double> result;
+  double last = 0;
+  for (const FusionBucket& bucket : buckets) {
+    double ready = 0;
+    for (std::size_t i = 0; i < network.layout.size(); ++i) {
+      const TensorSlice& slice = network.layout[i];
+      if (slice.offset < bucket.end && slice.offset + slice.count > bucket.begin)
+        ready = std::max(ready, moments[i]);
+    }
+    last = std::max(last, ready);  // buckets start in their order
+    result.push_back(std::min(1.0, last));
+  }
+  return result;
+}
+
+void require_steps_together(const config::RunConfig& config) {
+  const auto& s = config.synchronization;
+  if (s.is_asynchronous() || s.algorithm->lazy)
+    fail(Kind::usage,
+         "plan: expected an algorithm whose ranks take their steps together, found {}{}; try "
+         "--set synchronization.algorithm=allreduce, local-sgd or choco-sgd",
+         s.algorithm->name, s.quorum > 0 ? " with a quorum" : "");
+  if (!s.local_steps.count)
+    fail(Kind::usage,
+         "plan: expected a number of synchronization.local_steps, found \"qsr\", which changes "
+         "it along the run; plan for the numbers that it begins and ends with");
+}
+
+/// Each slice of a step: message to out-neighbours, decoding those of in-neighbours.
+std::vector<Round> gossip_rounds(const FusionBucket& bucket, const codec::Compressor& compressor,
+                                 double neighbours, const CodecCosts& codec,
+                                 const MachineCosts& machine, double& seconds_after) {
+  const double bytes =
+      collective::expected_message_bytes(compressor, std::span(&bucket, std::size_t{1}));
+  const auto values = static_cast<double>(bucket.count());
+  const double handling = neighbours * (machine.message + bytes * machine.byte);
+  seconds_after = neighbours * values * codec.decode + handling;
+  return {{.seconds_before = values * codec.encode + handling,
+           .message_bytes = bytes,
+           .to = Peers::graph}};
+}
+
+/// Sets the neighbours of all ranks. @return their mean number
+double set_graph(const config::RunConfig& config, int ranks, forecast::StepWork& work) {
+  const auto& keys = config.synchronization.topology;
+  const auto graph = config::build_topology(
+      keys, ranks, keys.file.empty() ? std::string() : config::read_graph_file(keys.file));
+  double edges = 0;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    std::vector<int> to;
+    for (const auto& neighbour : graph->at(0).out_neighbours(rank))
+      if (neighbour.rank != rank) to.push_back(neighbour.rank);
+    edges += static_cast<double>(to.size());
+    work.neighbours.push_back(std::move(to));
+  }
+  return edges / ranks;
+}
+
+/// Sets computing times of all boards, for the batches of the config.
+void set_computing(const config::RunConfig& config, const PlannedNetwork& network,
+                   const ClusterFile& file, const MachineCosts& machine, PlannedStep& step) {
+  const double forward =
+      2 * std::accumulate(network.multiply_adds.begin(), network.multiply_adds.end(), 0.0);
+  const auto batch = static_cast<double>(config.train.batch_size);
+  for (std::size_t b = 0; b < step.cluster.boards.size(); ++b) {
+    forecast::Boards& boards = step.cluster.boards[b];
+    if (const auto flops = file.facts[b].flops) {
+      boards.step_seconds = 3 * forward * batch / *flops;
+      step.guessed_computing = true;
+    }
+    boards.step_seconds *= static_cast<double>(config.train.accumulate);
+    if (boards.update_seconds < 0)
+      boards.update_seconds =
+          static_cast<double>(total_count(network.layout)) * machine.update / boards.codec_speed;
+    if (config.train.is_emulated()) boards.cores_of_rank = 0;
+    step.batches.push_back(batch);
+  }
+  if (!config.train.has_batches_by_rank()) return;
+  const int ranks = step.cluster.ranks();
+  std::vector<train::RankSpeed> speeds;
+  for (const forecast::Boards& boards : step.cluster.boards)
+    speeds.insert(speeds.end(), static_cast<std::size_t>(boards.count * boards.ranks),
+                  {.fixed = 0, .per_sample = boards.step_seconds / batch});
+  std::vector<std::size_t> batches;
+  if (config.train.balances()) {
+    const std::size_t total = config.train.batch_size * static_cast<std::size_t>(ranks);
+    batches = train::allocate_batches(
+        speeds,
+        std::vector<train::BatchLimits>(speeds.size(),
+                                        {.least = config.train.batch_least, .most = total}),
+        total);
+  } else {
+    for (const auto size : std::get<std::vector<std::uint64_t>>(config.train.batch_sizes))
+      batches.push_back(size);
+    if (std::ssize(batches) != ranks)
+      fail(Kind::usage,
+           "train.batch_sizes: expected a list of {} batches, one per rank, found {}; plan with "
+           "\"auto\" or for as many ranks",
+           ranks, batches.size());
+  }
+  // Ranks of a kind differ by a sample at most if batches follow speeds.
+  std::size_t at = 0;
+  for (std::size_t b = 0; b < step.cluster.boards.size(); ++b) {
+    forecast::Boards& boards = step.cluster.boards[b];
+    const auto ranks_here = static_cast<std::size_t>(boards.count * boards.ranks);
+    double sum = 0;
+    for (std::size_t i = 0; i < ranks_here; ++i) sum += static_cast<double>(batches[at++]);
+    step.batches[b] = sum / static_cast<double>(ranks_here);
+    boards.step_seconds *= step.batches[b] / batch;
+  }
+}
+
+/// Stalls of the file are so many seconds apart, those of a forecast so many steps.
+void set_stalls(forecast::Cluster& cluster) {
+  for (forecast::Boards& boards : cluster.boards)
+    if (boards.speed.stall_every > 0)
+      boards.speed.stall_every = std::max(1e-3, boards.speed.stall_every / boards.step_seconds);
+}
+
+}  // namespace
+
+PlannedNetwork network_of(const config::RunConfig& config) {
+  const model::ModelOptions options = setup::published_network(config);
+  PlannedNetwork network = {.layout = model::make_idle_replica(options)->layout(),
+                            .multiply_adds = {}};
+  // Networks without images: values are multiplied once each.
+  const int side = config.model.name->users_own || options.encoder
+                       ? 1
+                       : static_cast<int>(model::images_of(options).height);
+  network.multiply_adds = model::multiply_adds(network.layout, side);
+  return network;
+}
+
+std::vector<Round> rounds_of(const collective::CollectiveRow& row, const CollectiveCost& cost,
+                             int ranks, const CodecCosts& codec, const MachineCosts& machine,
+                             double& seconds_after) {
+  const double n = ranks;
+  const double encode = cost.encoded_values * codec.encode;
+  const double decode = cost.decoded_values * codec.decode + cost.added_values * machine.add;
+  const int rounds = cost.rounds;
+  if (ranks == 1 || rounds == 0) return {};
+  const bool ring =
+      row.name == collective::kRing.name || row.name == collective::kMpiAllreduce.name;
+  if (ring) {
+    const double bytes = cost.sent_bytes / rounds;
+    const double handling = 2 * (machine.message + bytes * machine.byte);
+    seconds_after = 0;
+    return {{.seconds_before = (encode + decode) / rounds + handling,
+             .message_bytes = bytes,
+             .to = Peers::distance,
+             .times = rounds}};
+  }
+  if (row.name == collective::kRecursiveDoubling.name) {
+    const double bytes = cost.sent_bytes / rounds;
+    const double handling = machine.message + bytes * machine.byte;
+    std::vector<Round> result;
+    for (int r = 0; r < rounds; ++r)
+      result.push_back(
+          {.seconds_before = encode / rounds + (r > 0 ? decode / rounds + handling : 0) + handling,
+           .message_bytes = bytes,
+           .to = Peers::distance,
+           .distance = 1 << (r % 30)});
+    seconds_after = decode / rounds + handling;
+    return result;
+  }
+  // All others send to all, in two rounds with owners of parts in between, or in one.
+  const double each =
+      (cost.between_hosts_bytes ? *cost.between_hosts_bytes : cost.sent_bytes) / (rounds * (n - 1));
+  const double handling = (n - 1) * (machine.message + each * machine.byte);
+  const bool owners = rounds > 1;
+  // scatter-reduce: d values are encoded, then the d / n of the mean; d (n - 1) / n are decoded
+  // before that, d after it.
+  const double first_encode = owners ? n / (n + 1) : 1,
+               first_decode = owners ? (n - 1) / (2 * n - 1) : 0;
+  std::vector<Round> result;
+  for (int r = 0; r < rounds; ++r)
+    result.push_back({.seconds_before = (r == 0 ? encode * first_encode : handling) + handling,
+                      .message_bytes = each});
+  if (owners) result[1].seconds_before += encode * (1 - first_encode) + decode * first_decode;
+  seconds_after = decode * (1 - first_decode) + handling;
+  return result;
+}
+
+PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& network,
+                      const ClusterFile& file, CodecSpeeds& codecs, const MachineCosts& machine) {
+  require_steps_together(config);
+  const auto& s = config.synchronization;
+  PlannedStep step = {.work = {}, .cluster = file.cluster, .collective = "none", .batches = {}};
+  set_computing(config, network, file, machine, step);
+  set_stalls(step.cluster);
+  const int ranks = step.cluster.ranks();
+  step.work.overlap = s.overlap;
+  step.work.every = static_cast<int>(*s.local_steps.count);
+  step.work.after_update = s.algorithm->mixes || s.algorithm->averages_models;
+  step.work.delay = static_cast<int>(s.delay.count.value_or(*s.local_steps.count));
+  if (ranks == 1 || !s.algorithm->exchanges()) return step;
+
+  const auto compressor = config.compressor.make();
+  const bool feedback =
+      s.algorithm->mixes || setup::make_memory(config, ranks, *compressor, 0) != nullptr;
+  const CodecCosts codec = codecs.of(config, *compressor, feedback);
+  config::RunConfig settled = config;
+  int boards = 0;
+  for (const forecast::Boards& kind : step.cluster.boards) boards += kind.count;
+  const bool equal_hosts = std::ranges::all_of(step.cluster.boards, [&](const auto& kind) {
+    return kind.ranks == step.cluster.boards[0].ranks;
+  });
+  std::vector<FusionBucket> buckets = setup::make_plan(config, network.layout, *compressor);
+  if (s.algorithm->averages() && s.collective == collective::kAutomatic)
+    settled.synchronization.collective =
+        setup::collective_on_paper(*compressor, buckets, ranks, boards, equal_hosts);
+  const collective::CollectiveRow& row = *settled.synchronization.collective;
+  if (s.algorithm->averages()) {
+    if (row.name != collective::kPowerSgd.name) collective::require_carries(row, *compressor);
+    buckets = setup::make_plan(settled, network.layout, *compressor);
+    if (row.name == collective::kMpiAllreduce.name) step.work.slots = 1;
+  }
+  const double neighbours = s.algorithm->mixes ? set_graph(config, ranks, step.work) : 0;
+  step.collective = s.algorithm->mixes ? std::string(s.algorithm->name) : std::string(row.name);
+  const std::vector<double> ready = ready_moments(network, buckets);
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    // With batches that are added up only the last one's backward pass overlaps.
+    const auto parts = static_cast<double>(config.train.accumulate);
+    BucketWork work = {.ready = 1 - (1 - ready[b]) / parts, .rounds = {}};
+    if (s.algorithm->mixes) {
+      work.rounds =
+          gossip_rounds(buckets[b], *compressor, neighbours, codec, machine, work.seconds_after);
+      step.message_bytes += neighbours * work.rounds.at(0).message_bytes;
+    } else {
+      const std::span bucket(&buckets[b], std::size_t{1});
+      auto volume = collective::volume_of(*compressor, bucket, ranks, equal_hosts ? boards : 0);
+      if (row.name == collective::kPowerSgd.name)
+        volume.message_bytes = collective::power_sgd_message_bytes(
+            bucket, static_cast<std::size_t>(config.compressor.rank));
+      const auto cost = collective::collective_cost(row, volume);
+      if (!cost)
+        fail(Kind::usage,
+             "plan: the collective {} has no formula for {} ranks on {} boards; try "
+             "another --set synchronization.collective",
+             row.name, ranks, boards);
+      work.rounds = rounds_of(row, *cost, ranks, codec, machine, work.seconds_after);
+      step.message_bytes += cost->sent_bytes;
+    }
+    step.work.buckets.push_back(std::move(work));
+  }
+  return step;
+}
+
+}  // namespace eqt::planner

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a config and a cluster to what its ranks do in a step.
+
+#pragma once
+
+#include <string>
+
+#include "collective/cost.hpp"
+#include "config/run_config.hpp"
+#include "core/layout.hpp"
+#include "forecast/cluster.hpp"
+#include "planner/cluster_file.hpp"
+#include "planner/machine_costs.hpp"
+
+namespace eqt::planner {
+
+/// A network, as far as a plan needs it.
+struct PlannedNetwork {
+  Layout layout;
+  std::vector<double> multiply_adds;  // of a sample's forward pass, by slice
+};
+
+/// The network of the config as it was published, without data.
+/// @throws Error{usage}, Error{data} as setup::published_network()
+PlannedNetwork network_of(const config::RunConfig& config);
+
+struct PlannedStep {
+  forecast::StepWork work;
+  forecast::Cluster cluster;       // with all times set
+  std::string collective;          // or the algorithm, if it gossips
+  double message_bytes = 0;        // of one synchronization, by a rank, by formula
+  std::vector<double> batches;     // by kind of boards: samples of a rank in a step
+  bool guessed_computing = false;  // from flops
+};
+
+/// @throws Error{usage} for what has no step that all ranks take (ad-psgd, quorum, LAQ), a
+/// collective that does not take the compressor, and a topology that does not exist
+PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& network,
+                      const ClusterFile& cluster, CodecSpeeds& codecs, const MachineCosts& machine);
+
+/// The rounds of one mean of `values`, whose bytes and seconds are those of its cost formula.
+std::vector<forecast::Round> rounds_of(const collective::CollectiveRow& row,
+                                       const collective::CollectiveCost& cost, int ranks,
+                                       const CodecCosts& codec, const MachineCosts& machine,
+                                       double& seconds_after);
+
+}  // namespace eqt::planner
