@@ -22,7 +22,6 @@ namespace eqt::collective {
 struct StepSeconds {
   double forward = 0, backward = 0;
   double exchange = 0;  // encoding, decoding and waiting for messages, hidden or not
-  double other = 0;     // between the steps: update, loading
 };
 
 /// What an adaptation has found; rank 0's is complete.

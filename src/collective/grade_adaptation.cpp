@@ -51,8 +51,8 @@ double product_of(std::span<const float> a, std::span<const float> b) {
 struct Row {
   std::size_t grades = 0, slices = 0;
 
-  static constexpr std::size_t kSamples = 0, kWeight = 1, kForward = 2, kBackward = 3, kOther = 4,
-                               kExchange = 5, kEncode = 6;
+  static constexpr std::size_t kSamples = 0, kWeight = 1, kForward = 2, kBackward = 3,
+                               kExchange = 4, kEncode = 5;
   std::size_t decode() const { return kEncode + grades; }
   std::size_t square(std::size_t slice) const { return slice_at(slice); }
   std::size_t product(std::size_t slice) const { return slice_at(slice) + 1; }
@@ -66,12 +66,19 @@ struct Row {
   }
 };
 
-/// Where numbers stand in an observation of all ranks, whose means are kept.
+/// Where numbers stand in what clocks have measured, whose means are kept.
+struct Clocks {
+  std::size_t grades = 0;
+
+  static constexpr std::size_t kForward = 0, kBackward = 1, kEncode = 2;
+  std::size_t decode() const { return kEncode + grades; }
+  std::size_t size() const { return kEncode + 2 * grades; }
+};
+
+/// The same of an observation of all ranks.
 struct Means {
   std::size_t grades = 0, slices = 0;
 
-  static constexpr std::size_t kForward = 0, kBackward = 1, kOther = 2, kEncode = 3;
-  std::size_t decode() const { return kEncode + grades; }
   std::size_t signal(std::size_t slice) const { return slice_at(slice); }
   std::size_t sample_noise(std::size_t slice) const { return slice_at(slice) + 1; }
   std::size_t square(std::size_t slice) const { return slice_at(slice) + 2; }
@@ -80,9 +87,7 @@ struct Means {
   std::size_t size() const { return slice_at(slices); }
 
  private:
-  std::size_t slice_at(std::size_t slice) const {
-    return kEncode + 2 * grades + slice * (3 + 2 * grades);
-  }
+  std::size_t slice_at(std::size_t slice) const { return slice * (3 + 2 * grades); }
 };
 
 class GradeAdaptation final : public Adaptation {
@@ -96,8 +101,10 @@ class GradeAdaptation final : public Adaptation {
         slices_(compressed_slices(plan)),
         row_{codec.grades(), slices_.size()},
         at_{codec.grades(), slices_.size()},
+        clock_at_{codec.grades()},
         trials_(codec),
         means_(at_.size()),
+        clocks_(clock_at_.size()),
         table_(slices_.size(), codec.start()) {
     const std::size_t granule = codec.properties().granule;
     for (const SliceParts& slice : slices_) {
@@ -137,7 +144,11 @@ class GradeAdaptation final : public Adaptation {
     means_.add(observation_of(rows));
     samples_now_ = 0;
     for (const std::vector<double>& row : rows) samples_now_ += row[Row::kSamples];
-    if (options_.uses_clock) note_exchange(rows);
+    // The first step of a run takes longer than any other.
+    if (options_.uses_clock && step > 0) {
+      note_clocks(rows);
+      note_exchange(rows);
+    }
     sent_table_ = schedule_.decides(step);
     if (!sent_table_) {
       find();
@@ -166,6 +177,7 @@ class GradeAdaptation final : public Adaptation {
   void visit_state(StateVisitor& visitor) override {
     std::vector<std::uint64_t> table(table_.begin(), table_.end());
     visit_in(visitor, "means", means_);
+    visit_in(visitor, "clocks", clocks_);
     visitor.real("slowdown", slowdown_, Across::same);
     visitor.number("decisions", decisions_, Across::same);
     visitor.number("since change", since_change_, Across::same);
@@ -220,7 +232,6 @@ class GradeAdaptation final : public Adaptation {
     if (!options_.uses_clock) return row;
     row[Row::kForward] = seconds_.forward;
     row[Row::kBackward] = seconds_.backward;
-    row[Row::kOther] = seconds_.other;
     row[Row::kExchange] = seconds_.exchange;
     for (std::size_t k = 0; k < all.size(); ++k) {
       row[Row::kEncode + k] = all[k].encode_seconds / std::max(all[k].values, 1.0);
@@ -275,13 +286,6 @@ class GradeAdaptation final : public Adaptation {
 
   std::vector<double> observation_of(const std::vector<std::vector<double>>& rows) {
     std::vector<double> all(at_.size());
-    all[Means::kForward] = most_at(rows, Row::kForward);
-    all[Means::kBackward] = most_at(rows, Row::kBackward);
-    all[Means::kOther] = most_at(rows, Row::kOther);
-    for (std::size_t k = 0; k < row_.grades; ++k) {
-      all[Means::kEncode + k] = mean_at(rows, Row::kEncode + k);
-      all[at_.decode() + k] = mean_at(rows, row_.decode() + k);
-    }
     std::vector<RankBatch> batches;
     for (const std::vector<double>& row : rows)
       batches.push_back({.samples = row[Row::kSamples], .weight = row[Row::kWeight]});
@@ -304,6 +308,17 @@ class GradeAdaptation final : public Adaptation {
     return all;
   }
 
+  void note_clocks(const std::vector<std::vector<double>>& rows) {
+    std::vector<double> all(clock_at_.size());
+    all[Clocks::kForward] = most_at(rows, Row::kForward);
+    all[Clocks::kBackward] = most_at(rows, Row::kBackward);
+    for (std::size_t k = 0; k < row_.grades; ++k) {
+      all[Clocks::kEncode + k] = mean_at(rows, Row::kEncode + k);
+      all[clock_at_.decode() + k] = mean_at(rows, row_.decode() + k);
+    }
+    clocks_.add(all);
+  }
+
   /// How much longer exchanges take than predicted.
   void note_exchange(const std::vector<std::vector<double>>& rows) {
     if (!options_.predict) return;
@@ -319,15 +334,14 @@ class GradeAdaptation final : public Adaptation {
   }
 
   StepSpeeds speeds_now() const {
-    StepSpeeds speeds{.forward = coarse(means_[Means::kForward]),
-                      .backward = coarse(means_[Means::kBackward]),
-                      .other = coarse(means_[Means::kOther]),
+    StepSpeeds speeds{.forward = coarse(clocks_[Clocks::kForward]),
+                      .backward = coarse(clocks_[Clocks::kBackward]),
                       .encode_seconds = {},
                       .decode_seconds = {},
                       .slowdown = coarse(slowdown_)};
     for (std::size_t k = 0; k < row_.grades; ++k) {
-      speeds.encode_seconds.push_back(coarse(means_[Means::kEncode + k]));
-      speeds.decode_seconds.push_back(coarse(means_[at_.decode() + k]));
+      speeds.encode_seconds.push_back(coarse(clocks_[Clocks::kEncode + k]));
+      speeds.decode_seconds.push_back(coarse(clocks_[clock_at_.decode() + k]));
     }
     return speeds;
   }
@@ -509,11 +523,12 @@ class GradeAdaptation final : public Adaptation {
   const std::vector<SliceParts> slices_;
   const Row row_;
   const Means at_;
+  const Clocks clock_at_;
   std::vector<std::vector<SliceParts::Part>> samples_;  // by slice: what is tried
   std::vector<std::uint32_t> numbers_;                  // by slice
   GradeTrials trials_;
 
-  RunningMeans means_;
+  RunningMeans means_, clocks_;
   double slowdown_ = 1;
   double samples_now_ = 1;  // B
   std::vector<GradeIndex> table_;

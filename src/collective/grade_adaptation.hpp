@@ -2,7 +2,7 @@
 // The compressor auto: noise and link choose the grade of each slice.
 //
 // Rounds   1 in observed steps, and a broadcast in those that decide
-// Sent     by each rank to each other 6 + 2K + S (2 + 2K) doubles for S slices and K grades; a byte
+// Sent     by each rank to each other 5 + 2K + S (2 + 2K) doubles for S slices and K grades; a byte
 //          a slice in the broadcast
 // Equal    every rank adds the same numbers in the same order, but only rank 0 decides: the table
 //          does not depend on how processors round
@@ -32,7 +32,7 @@ struct SliceLoad {
 
 /// What was measured, rounded so that no decision hangs on the last digits of a clock.
 struct StepSpeeds {
-  double forward = 0, backward = 0, other = 0;         // of a step [seconds]
+  double forward = 0, backward = 0;                    // of a step [seconds]
   std::vector<double> encode_seconds, decode_seconds;  // of a value, by grade
   double slowdown = 1;  // exchanges take so many times as long as their prediction
 };

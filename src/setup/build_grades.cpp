@@ -191,7 +191,7 @@ StepPrediction predict_step(const StepModel& model, std::span<const collective::
   const double forward = model.fixed ? model.fixed->forward : speeds.forward;
   const double backward = model.fixed ? model.fixed->backward : speeds.backward;
   const double both = model.overlap ? std::max(backward, exchange) : backward + exchange;
-  return {.step = forward + both + speeds.other, .exchange = exchange};
+  return {.step = forward + both, .exchange = exchange};
 }
 
 std::unique_ptr<collective::Adaptation> build_grade_adaptation(const config::RunConfig& config,

@@ -108,7 +108,6 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
                       .mean_sketch = own_.sketch(values_[fragment_])};
     if (own_.adapting()) adapt(result);
     result.traffic = traffic_;
-    clock_.end();
     return result;
   }
 

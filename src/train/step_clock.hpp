@@ -9,13 +9,12 @@
 
 namespace eqt::train {
 
-/// begin() before forward, slice_ready() after each slice, computed() after backward, end() when
-/// the step's exchange is over; waited() on the thread that exchanges.
+/// begin() before forward, slice_ready() after each slice, computed() after backward; waited() on
+/// the thread that exchanges.
 class StepClock {
  public:
   void begin() {
-    seconds_ = {.other = since_end_.seconds()};
-    step_ = {};
+    step_.restart();
     first_slice_ = 0;
     waited_ = 0;
   }
@@ -29,7 +28,6 @@ class StepClock {
     seconds_.backward = all - first_slice_;
   }
   void waited(double seconds) { waited_ = waited_ + seconds; }
-  void end() { since_end_ = {}; }
 
   /// After the last message. @param traffic of the step
   collective::StepSeconds seconds(const Traffic& traffic) const {
@@ -40,7 +38,7 @@ class StepClock {
 
  private:
   collective::StepSeconds seconds_;
-  Stopwatch step_, since_end_;
+  Stopwatch step_;
   double first_slice_ = 0;
   // Written by the thread that exchanges; the other one reads it after that has ended.
   double waited_ = 0;

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The compressor auto in whole runs: records and decisions, a measured link, replay, uneven batches,
+# what it refuses, and notes about gradients whose noise is not what it seems.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+auto=(--set compressor.name=auto --set compressor.observe_every=2 --set compressor.decide_every=2
+  --set train.steps=10 --set compressor.skip_below=500)
+
+# A measured link: what it decides is recorded, and another run repeats it.
+train 2 measured "${auto[@]}"
+expect_code 0 "measured"
+expect_equal true "$(summary replicas_identical)" "measured: replicas"
+hash=$(summary parameter_hash)
+python3 - "$RUN" <<'PY' || wrong "measured: records or decisions are not as documented"
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
+lines = [json.loads(line) for line in open(sys.argv[1] + "/decisions.jsonl")]
+noise = [r for r in records if r["type"] == "noise"]
+# Steps 0, 1, 2, 3, 4, 6 and 8 are observed, every second observation decides.
+assert [r["step"] for r in noise] == [1, 2, 3, 4, 5, 7, 9], noise
+assert [d["step"] for d in lines] == [2, 4, 7], lines
+for r in noise:
+    assert set(r["gradient_noise"]) == set(r["grade"]) and len(r["grade"]) > 10, r
+    assert r["noise_scale"] >= 0, r
+at = {r["step"]: r for r in noise}
+for d in lines:
+    assert d["kind"] == "grades" and d["why"], d
+    assert d["values"][1:] == list(at[d["step"]]["grade"].values()), d
+    share = at[d["step"]]["noise_share"]
+    assert share is None or share <= 1.25 * 0.1, at[d["step"]]
+PY
+train 2 again "${auto[@]}" --set "compressor.replay=$WORK/measured/decisions.jsonl"
+expect_code 0 "replayed"
+expect_equal "$hash" "$(summary parameter_hash)" "replayed: the parameters"
+cmp -s "$WORK/measured/decisions.jsonl" "$RUN/decisions.jsonl" || wrong "replayed: other decisions"
+
+# Decisions of a shorter run, of another model, and of nobody.
+train 2 longer "${auto[@]}" --set train.steps=20 --set "compressor.replay=$WORK/measured/decisions.jsonl"
+expect_failure 3 'compressor.replay: expected a decision after step [0-9]+, found none' "a shorter run's decisions"
+train 2 other "${auto[@]}" --set model.name=resnet18 --set "compressor.replay=$WORK/measured/decisions.jsonl"
+expect_failure 3 'compressor.replay, step 2: expected grades of [0-9]+ tensors of this model' "another model's decisions"
+train 2 nobody "${auto[@]}" --set "compressor.replay=$WORK/nothing.jsonl"
+expect_failure 3 'nothing.jsonl' "decisions that are not there"
+
+# With a rate nothing is measured: two runs are one. A slow link sends no more than a fast one.
+declare -A bytes
+for rate in 1 100000; do
+  train 2 "link-$rate" "${auto[@]}" --set "compressor.link=$rate"
+  expect_code 0 "link $rate"
+  bytes[$rate]=$(summary sent_bytes)
+  hash=$(summary parameter_hash)
+  train 2 "link-$rate-again" "${auto[@]}" --set "compressor.link=$rate" --set synchronization.overlap=false
+  expect_equal "$hash" "$(summary parameter_hash)" "link $rate, again without overlap: the parameters"
+done
+expect_number "${bytes[1]}" "<" "${bytes[100000]}" "bytes of a slow and a fast link"
+
+# Batches of another size on each rank, as ranks and as workers.
+uneven=("${auto[@]}" --set 'train.batch_sizes=[24, 4, 12]' --set compressor.link=10)
+train 3 uneven "${uneven[@]}"
+expect_code 0 "uneven batches"
+hash=$(summary parameter_hash)
+train 1 simulated "${uneven[@]}" --simulate 3
+expect_code 0 "uneven batches, simulated"
+expect_equal "$hash" "$(summary parameter_hash)" "uneven batches, simulated: the parameters"
+
+# One rank sends nothing and loses nothing.
+train 1 alone "${auto[@]}"
+expect_code 0 "one rank"
+hash=$(summary parameter_hash)
+train 1 none --set train.steps=10
+expect_equal "$hash" "$(summary parameter_hash)" "one rank: the parameters without a compressor"
+
+# Noise that is not what it seems.
+train 2 boards "${auto[@]}" --set train.emulate_compute=0.01 --set compressor.link=100
+expect_code 0 "emulated boards"
+grep -q 'gradients of emulated boards are drawn' "$RUN/metrics.jsonl" || wrong "emulated boards: no note"
+train 2 skewed "${auto[@]}" --set data.partition.kind=skew --set data.partition.skew=0.5 --set compressor.link=100
+expect_code 0 "skewed data"
+grep -q "what ranks' data differ in counts as noise" "$RUN/metrics.jsonl" || wrong "skewed data: no warning"
+finish
