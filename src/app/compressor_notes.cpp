@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "config/feedback_checks.hpp"
@@ -52,6 +53,21 @@ std::optional<std::string> memory_of(const config::RunConfig& config,
 
 }  // namespace
 
+std::vector<std::string> noise_notes(const config::RunConfig& config) {
+  if (!(config.compressor.name == codec::kAuto)) return {};
+  if (config.train.is_emulated())
+    return {
+        "compressor auto: gradients of emulated boards are drawn, so all of them is noise, and "
+        "grades say nothing about those of a network"};
+  const data::PartitionRow& partition = *config.data.partition.kind;
+  if (partition.reshuffles) return {};
+  return {fmt::format(
+      "warning: compressor auto: expected data.partition.kind \"iid\", found \"{}\": what ranks' "
+      "data differ in counts as noise, so compression adds more than compressor.noise_share {}; "
+      "try a smaller one",
+      partition.name, config.compressor.noise_share)};
+}
+
 std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout) {
   const auto compressor = config.compressor.make();
   const codec::Properties properties = compressor->properties();
@@ -76,18 +92,7 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
         "found {:.3g}: the error may be larger than the gradient; try more compressor.bits, a "
         "smaller compressor.bucket_size, or elastiquant, whose bound at equal bits is lower",
         name, *bounds.variance));
-  if (config.compressor.name == codec::kAuto && config.train.is_emulated())
-    notes.push_back(
-        "compressor auto: gradients of emulated boards are drawn, so all of them is noise, and "
-        "grades say nothing about those of a network");
-  const data::PartitionRow& partition = *config.data.partition.kind;
-  if (config.compressor.name == codec::kAuto && !config.train.is_emulated() &&
-      !partition.reshuffles)
-    notes.push_back(fmt::format(
-        "warning: compressor auto: expected data.partition.kind \"iid\", found \"{}\": what ranks' "
-        "data differ in counts as noise, so compression adds more than compressor.noise_share {}; "
-        "try a smaller one",
-        partition.name, config.compressor.noise_share));
+  std::ranges::move(noise_notes(config), std::back_inserter(notes));
   const double ef21_momentum = config.synchronization.ef21_momentum;
   if (ef21_momentum < 1 && config.optimizer.momentum > 0)
     notes.push_back(fmt::format(

@@ -16,4 +16,8 @@ namespace eqt::app {
 /// @param layout of the network
 std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout);
 
+/// The compressor auto: why the noise that it sees may not be that of a network's gradients. Also
+/// part of compressor_notes().
+std::vector<std::string> noise_notes(const config::RunConfig& config);
+
 }  // namespace eqt::app

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "app/compressor_notes.hpp"
 #include "app/preprocessing.hpp"
 #include "app/trained_run.hpp"
 #include "core/shipped.hpp"
@@ -45,6 +46,22 @@ constexpr const char* kBf16Storage =
 constexpr const char* kNoBf16 =
     "this processor or LibTorch has no fast bf16 products: this network computes in float32, as "
     "without model.precision bf16";
+
+/// What the compressor auto knows of its links before it has seen a message.
+std::string note_on_links(const std::vector<comm::Link>& links) {
+  constexpr double kMegabit = 1e6 / 8;
+  double rate = links.front().forward.duplex_bytes_per_second, latency = 0;
+  for (const comm::Link& link : links) {
+    for (const comm::LinkSpeed& speed : {link.forward, link.backward}) {
+      rate = std::min(rate, speed.duplex_bytes_per_second);
+      latency = std::max(latency, speed.latency_seconds);
+    }
+  }
+  return fmt::format(
+      "compressor auto: links measured: {}, the slowest with {:.4g} Mb/s both ways at "
+      "once and {:.3g} ms",
+      links.size(), rate / kMegabit, 1e3 * latency);
+}
 
 /// What settings of local SGD's rounds do that a reader may not expect.
 std::vector<std::string> notes_on_rounds(const config::RunConfig& config) {
@@ -136,6 +153,8 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   if (simulates) notes.push_back(note_on_simulation(job.config, run));
   if (job.laboratory.link) notes.push_back(note_on_link(job.laboratory));
   if (run.messages.choice) notes.push_back(run.messages.choice->note);
+  std::ranges::move(noise_notes(job.config), std::back_inserter(notes));
+  if (!run.messages.links.empty()) notes.push_back(note_on_links(run.messages.links));
   if (job.comm.size() == 1 && comm::launched_size() == 0 && !simulates &&
       synchronization.algorithm->exchanges())
     notes.push_back(one_rank());
