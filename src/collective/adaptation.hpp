@@ -21,7 +21,8 @@ namespace eqt::collective {
 /// What a rank spent on an observed step [seconds].
 struct StepSeconds {
   double forward = 0, backward = 0;
-  double exchange = 0;  // encoding, decoding and waiting for messages, hidden or not
+  double exchange = 0;             // encoding, decoding and waiting for messages, hidden or not
+  std::vector<double> ready = {};  // by bucket: from the start of the step until it was complete
 };
 
 /// What an adaptation has found; rank 0's is complete.

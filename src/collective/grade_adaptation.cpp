@@ -30,7 +30,10 @@ constexpr double kQuieter = 0.2;        // of noise at equal seconds, likewise
 constexpr double kBroken = 1.25;        // times the limit: a new table at once
 constexpr std::uint64_t kPatience = 2;  // decisions between changes
 constexpr double kSlowdownKept = 0.7;
-constexpr double kLeastSlowdown = 1.0 / 16, kMostSlowdown = 4096;
+// What was measured alone is the best that a link can do.
+constexpr double kLeastSlowdown = 1, kMostSlowdown = 4096;
+constexpr double kLeastSeconds = 1e-9;
+constexpr double kReadyParts = 16;  // of the backward pass, to which its buckets' times are rounded
 // Of a compressed segment, besides the member's payload: its length and its grade.
 constexpr double kSegmentBytes = 5;
 
@@ -49,11 +52,12 @@ double product_of(std::span<const float> a, std::span<const float> b) {
 
 /// Where numbers stand in what a rank sends to the others.
 struct Row {
-  std::size_t grades = 0, slices = 0;
+  std::size_t grades = 0, slices = 0, buckets = 0;
 
   static constexpr std::size_t kSamples = 0, kWeight = 1, kForward = 2, kBackward = 3,
                                kExchange = 4, kEncode = 5;
   std::size_t decode() const { return kEncode + grades; }
+  std::size_t ready() const { return kEncode + 2 * grades; }
   std::size_t square(std::size_t slice) const { return slice_at(slice); }
   std::size_t product(std::size_t slice) const { return slice_at(slice) + 1; }
   std::size_t error(std::size_t slice) const { return slice_at(slice) + 2; }
@@ -62,17 +66,18 @@ struct Row {
 
  private:
   std::size_t slice_at(std::size_t slice) const {
-    return kEncode + 2 * grades + slice * (2 + 2 * grades);
+    return ready() + buckets + slice * (2 + 2 * grades);
   }
 };
 
 /// Where numbers stand in what clocks have measured, whose means are kept.
 struct Clocks {
-  std::size_t grades = 0;
+  std::size_t grades = 0, buckets = 0;
 
   static constexpr std::size_t kForward = 0, kBackward = 1, kEncode = 2;
   std::size_t decode() const { return kEncode + grades; }
-  std::size_t size() const { return kEncode + 2 * grades; }
+  std::size_t ready() const { return kEncode + 2 * grades; }
+  std::size_t size() const { return ready() + buckets; }
 };
 
 /// The same of an observation of all ranks.
@@ -99,9 +104,9 @@ class GradeAdaptation final : public Adaptation {
         options_(std::move(options)),
         schedule_(options_.observe_every, options_.decide_every),
         slices_(compressed_slices(plan)),
-        row_{codec.grades(), slices_.size()},
+        row_{codec.grades(), slices_.size(), plan.size()},
         at_{codec.grades(), slices_.size()},
-        clock_at_{codec.grades()},
+        clock_at_{codec.grades(), plan.size()},
         trials_(codec),
         means_(at_.size()),
         clocks_(clock_at_.size()),
@@ -233,6 +238,9 @@ class GradeAdaptation final : public Adaptation {
     row[Row::kForward] = seconds_.forward;
     row[Row::kBackward] = seconds_.backward;
     row[Row::kExchange] = seconds_.exchange;
+    for (std::size_t b = 0; b < std::min(row_.buckets, seconds_.ready.size()); ++b)
+      row[row_.ready() + b] =
+          (seconds_.ready[b] - seconds_.forward) / std::max(seconds_.backward, kLeastSeconds);
     for (std::size_t k = 0; k < all.size(); ++k) {
       row[Row::kEncode + k] = all[k].encode_seconds / std::max(all[k].values, 1.0);
       row[row_.decode() + k] = all[k].decode_seconds / std::max(all[k].values, 1.0);
@@ -316,6 +324,8 @@ class GradeAdaptation final : public Adaptation {
       all[Clocks::kEncode + k] = mean_at(rows, Row::kEncode + k);
       all[clock_at_.decode() + k] = mean_at(rows, row_.decode() + k);
     }
+    for (std::size_t b = 0; b < row_.buckets; ++b)
+      all[clock_at_.ready() + b] = mean_at(rows, row_.ready() + b);
     clocks_.add(all);
   }
 
@@ -343,6 +353,9 @@ class GradeAdaptation final : public Adaptation {
       speeds.encode_seconds.push_back(coarse(clocks_[Clocks::kEncode + k]));
       speeds.decode_seconds.push_back(coarse(clocks_[clock_at_.decode() + k]));
     }
+    for (std::size_t b = 0; b < row_.buckets; ++b)
+      speeds.ready.push_back(std::round(kReadyParts * clocks_[clock_at_.ready() + b]) /
+                             kReadyParts);
     return speeds;
   }
 

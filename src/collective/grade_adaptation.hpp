@@ -2,8 +2,8 @@
 // The compressor auto: noise and link choose the grade of each slice.
 //
 // Rounds   1 in observed steps, and a broadcast in those that decide
-// Sent     by each rank to each other 5 + 2K + S (2 + 2K) doubles for S slices and K grades; a byte
-//          a slice in the broadcast
+// Sent     by each rank to each other 5 + 2K + P + S (2 + 2K) doubles for S slices, K grades and P
+//          fusion buckets; a byte a slice in the broadcast
 // Equal    every rank adds the same numbers in the same order, but only rank 0 decides: the table
 //          does not depend on how processors round
 
@@ -34,6 +34,8 @@ struct SliceLoad {
 struct StepSpeeds {
   double forward = 0, backward = 0;                    // of a step [seconds]
   std::vector<double> encode_seconds, decode_seconds;  // of a value, by grade
+  // By bucket: complete at this part of the backward pass; empty: unknown.
+  std::vector<double> ready = {};
   double slowdown = 1;  // exchanges take so many times as long as their prediction
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <variant>
@@ -78,6 +79,27 @@ double emulated_seconds(const config::RunConfig& config) {
   return 0;
 }
 
+std::vector<StepModel::Bucket> buckets_of(std::span<const pipeline::FusionBucket> plan) {
+  const auto slices = collective::compressed_slices(plan);
+  std::vector<StepModel::Bucket> buckets;
+  for (const pipeline::FusionBucket& bucket : plan) {
+    StepModel::Bucket own{.raw_bytes = static_cast<double>(codec::kFrameHeaderBytes), .shares = {}};
+    for (const codec::Segment& segment : bucket.segments) {
+      const auto count = static_cast<double>(segment.count);
+      if (!segment.compressed) {
+        own.raw_bytes += count * sizeof(float);
+      } else if (segment.count > 0) {
+        const auto slice =
+            std::ranges::lower_bound(slices, segment.slice, {}, &collective::SliceParts::slice);
+        own.shares.push_back({.slice = static_cast<std::size_t>(slice - slices.begin()),
+                              .part = count / static_cast<double>(slice->count)});
+      }
+    }
+    buckets.push_back(std::move(own));
+  }
+  return buckets;
+}
+
 std::optional<StepModel> make_model(const config::RunConfig& config, const SyncBase& base) {
   const MessageParts& messages = base.messages;
   const auto* const rate = std::get_if<double>(&config.compressor.link);
@@ -92,7 +114,7 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
                               .add_seconds = kAddSeconds,
                               .between_hosts = {},
                               .within_host = {}},
-                  .buckets = messages.buckets.size(),
+                  .buckets = buckets_of(messages.buckets),
                   .overlap = config.synchronization.overlap && base.communication_thread};
   if (rate != nullptr) {
     // Boards with a link each, if nothing is known of hosts.
@@ -116,12 +138,6 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
   }
   model.volume =
       collective::volume_of(*messages.compressor, messages.buckets, ranks, model.machine.hosts);
-  for (const pipeline::FusionBucket& bucket : messages.buckets) {
-    model.raw_bytes += static_cast<double>(codec::kFrameHeaderBytes);
-    for (const codec::Segment& segment : bucket.segments)
-      if (!segment.compressed)
-        model.raw_bytes += static_cast<double>(segment.count * sizeof(float));
-  }
   if (!collective::collective_cost(*model.collective, model.volume)) return {};
   return model;
 }
@@ -168,17 +184,19 @@ bool measures_links(const config::RunConfig& config, int ranks) {
 
 StepPrediction predict_step(const StepModel& model, std::span<const collective::SliceLoad> slices,
                             const collective::StepSpeeds& speeds) {
-  collective::Volume volume = model.volume;
-  volume.message_bytes = model.raw_bytes;
+  const auto& fixed = model.fixed;
   double encode = 0, decode = 0;
   for (const collective::SliceLoad& slice : slices) {
-    const bool fixed = model.fixed.has_value();
-    volume.message_bytes += slice.bytes;
-    encode += slice.values * (fixed ? model.fixed->codec_seconds.at(slice.grade)
-                                    : speeds.encode_seconds.at(slice.grade));
-    decode += slice.values * (fixed ? model.fixed->codec_seconds.at(slice.grade)
-                                    : speeds.decode_seconds.at(slice.grade));
+    encode += slice.values * (fixed ? fixed->codec_seconds : speeds.encode_seconds).at(slice.grade);
+    decode += slice.values * (fixed ? fixed->codec_seconds : speeds.decode_seconds).at(slice.grade);
   }
+  std::vector<double> bytes;
+  for (const StepModel::Bucket& bucket : model.buckets) {
+    bytes.push_back(bucket.raw_bytes);
+    for (const auto& share : bucket.shares) bytes.back() += share.part * slices[share.slice].bytes;
+  }
+  collective::Volume volume = model.volume;
+  volume.message_bytes = std::accumulate(bytes.begin(), bytes.end(), 0.0);
   Machine machine = model.machine;
   machine.encode_seconds = volume.values > 0 ? encode / volume.values : 0;
   machine.decode_seconds = volume.values > 0 ? decode / volume.values : 0;
@@ -187,11 +205,20 @@ StepPrediction predict_step(const StepModel& model, std::span<const collective::
   const auto cost = collective::collective_cost(*model.collective, volume);
   EQT_CHECK(cost.has_value(), "no cost of {}", model.collective->name);
   // Messages of all buckets may be under way together.
-  const double exchange = collective::predict_seconds(*cost, machine, model.buckets, model.buckets);
-  const double forward = model.fixed ? model.fixed->forward : speeds.forward;
-  const double backward = model.fixed ? model.fixed->backward : speeds.backward;
-  const double both = model.overlap ? std::max(backward, exchange) : backward + exchange;
-  return {.step = forward + both, .exchange = exchange};
+  const std::size_t count = model.buckets.size();
+  const double exchange = collective::predict_seconds(*cost, machine, count, count);
+  const double forward = fixed ? fixed->forward : speeds.forward;
+  const double backward = fixed ? fixed->backward : speeds.backward;
+  const double end = forward + backward;
+  if (!model.overlap) return {.step = end + exchange, .exchange = exchange};
+  double sent = 0;
+  for (std::size_t b = 0; b < count; ++b) {
+    const bool known = !fixed && b < speeds.ready.size();
+    const double part =
+        known ? speeds.ready[b] : static_cast<double>(b + 1) / static_cast<double>(count);
+    sent = std::max(sent, forward + part * backward) + exchange * bytes[b] / volume.message_bytes;
+  }
+  return {.step = std::max(end, sent), .exchange = exchange};
 }
 
 std::unique_ptr<collective::Adaptation> build_grade_adaptation(const config::RunConfig& config,

@@ -23,9 +23,17 @@ bool measures_links(const config::RunConfig& config, int ranks);
 struct StepModel {
   const collective::CollectiveRow* collective = nullptr;
   collective::Volume volume;    // whose message_bytes are replaced
-  double raw_bytes = 0;         // of a message: frames and values that are sent as float32
   collective::Machine machine;  // without the codec's speeds
-  std::size_t buckets = 1;
+  /// What travels together, in the order of sending.
+  struct Bucket {
+    double raw_bytes = 0;
+    struct Share {
+      std::size_t slice = 0;  // index in what predict_step() is asked about
+      double part = 0;        // of the slice
+    };
+    std::vector<Share> shares;
+  };
+  std::vector<Bucket> buckets;
   bool overlap = true;
   /// In place of measured times; null: they are measured.
   struct Fixed {
@@ -35,6 +43,8 @@ struct StepModel {
   std::optional<Fixed> fixed = {};
 };
 
+/// Seconds of a step whose buckets are exchanged one after the other, each when it is complete;
+/// those of the exchange as collective::predict_seconds() has them, by bytes of the buckets.
 /// @pre collective_cost() is defined for the model's collective and volume
 collective::StepPrediction predict_step(const StepModel& model,
                                         std::span<const collective::SliceLoad> slices,

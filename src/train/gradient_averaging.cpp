@@ -50,6 +50,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
               .memory = memory,
               .adaptation = options.adaptation,
               .divergence = options.divergence}),
+        clock_(plan_.size()),
         parts_(pipeline::fragments_of(plan_, fragments)),
         spans_(options.timeline) {
     for (const std::vector<FusionBucket>& part : parts_) {
@@ -89,7 +90,9 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
       const std::lock_guard lock(mutex_);
       for (const std::uint32_t bucket : buckets_of_slice_[slice]) {
         EQT_DCHECK(pending_[bucket] > 0, "slice {} was announced twice", slice);
-        bucket_full |= --pending_[bucket] == 0;
+        if (--pending_[bucket] > 0) continue;
+        bucket_full = true;
+        clock_.bucket_ready(bucket);
       }
     }
     if (bucket_full) changed_.notify_all();
