@@ -164,14 +164,17 @@ void set_stalls(forecast::Cluster& cluster) {
 
 }  // namespace
 
-PlannedNetwork network_of(const config::RunConfig& config) {
-  const model::ModelOptions options = setup::published_network(config);
+PlannedNetwork network_of(const config::RunConfig& config,
+                          const std::optional<data::DatasetFacts>& facts) {
+  const model::ModelOptions options =
+      facts && !config.train.is_emulated()
+          ? setup::network_for(config, {facts->inputs, facts->target, facts->classes})
+          : setup::published_network(config);
   PlannedNetwork network = {.layout = model::make_idle_replica(options)->layout(),
                             .multiply_adds = {}};
-  // Networks without images: values are multiplied once each.
-  const int side = config.model.name->users_own || options.encoder
-                       ? 1
-                       : static_cast<int>(model::images_of(options).height);
+  // Networks without pictures: each parameter is multiplied once.
+  const bool has_pictures = options.inputs.size() == 1 && options.inputs[0].shape.size() == 3;
+  const int side = has_pictures ? static_cast<int>(model::images_of(options).height) : 1;
   network.multiply_adds = model::multiply_adds(network.layout, side);
   return network;
 }
