@@ -8,10 +8,13 @@
 #include <map>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/random.hpp"
+#include "forecast/message_queues.hpp"
 #include "forecast/rank_groups.hpp"
+#include "forecast/round_peers.hpp"
 
 namespace eqt::forecast {
 namespace {
@@ -23,19 +26,6 @@ struct BucketState {
   std::size_t round = 0;
   std::size_t sends_open = 0;
   bool sent = false;  // the messages of `round` have been handed over
-};
-
-/// Messages from one group to one other that wait for the link, in the order of urgency.
-struct PairQueue {
-  struct Entry {
-    std::size_t bucket = 0, round = 0, synchronization = 0;
-    Target target;
-    double bytes = 0;
-    bool started = false;
-    FlowId flow = 0;
-    auto urgency() const { return std::tuple(synchronization, bucket, round); }
-  };
-  std::vector<Entry> entries;  // the first one is on its way
 };
 
 /// A group's threads.
@@ -50,7 +40,7 @@ struct GroupState {
   std::vector<BucketState> buckets;
   std::size_t next = 0, busy_slots = 0, done = 0;
   std::deque<std::size_t> work;  // buckets with something for the communication thread to do
-  bool works = false;
+  bool works = false;            // on the first of them
   // By synchronization: messages by round of each bucket. Others can be ahead.
   std::map<std::size_t, std::vector<std::uint32_t>> arrived;
   BoardUse use;
@@ -59,8 +49,7 @@ struct GroupState {
   std::vector<double> ends;  // of steps
 };
 
-enum class EventKind { computed, worked, delivered };
-
+/// A message arrives.
 struct Event {
   double time = 0;
   std::uint64_t number = 0;  // events of one time are in the order in which they were made
@@ -70,29 +59,22 @@ struct Event {
   }
 };
 
-/// What a flow or a delay ends: packed into its owner.
-struct Owner {
-  EventKind kind = EventKind::computed;
-  std::size_t group = 0, to = 0, bucket = 0, round = 0, synchronization = 0;
-};
-
 class Simulation {
  public:
   Simulation(const Cluster& cluster, const StepWork& work, const SimulationOptions& options,
              bool by_rank)
-      : work_(expanded(work, by_rank)),
+      : work_(by_rank ? rounds_apart(work) : work),
         options_(options),
         by_rank_(by_rank),
         groups_(cluster, by_rank, links_, cores_),
-        states_(groups_.all().size()),
-        queues_(states_.size() * states_.size()),
-        channel_senders_(cluster.links.size()) {
+        queues_(groups_, links_),
+        peers_(work_, groups_, by_rank),
+        states_(groups_.all().size()) {
     for (GroupState& state : states_) state.buckets.resize(work_.buckets.size());
     for (const BucketWork& bucket : work_.buckets) {
       first_round_.push_back(rounds_);
       rounds_ += bucket.rounds.size();
     }
-    find_peers();
   }
 
   StepForecast run(const Cluster& cluster) {
@@ -102,56 +84,9 @@ class Simulation {
   }
 
  private:
-  static StepWork expanded(const StepWork& work, bool by_rank) {
-    StepWork result = work;
-    for (BucketWork& bucket : result.buckets) {
-      std::vector<Round> rounds;
-      for (Round round : bucket.rounds) {
-        const int times = by_rank ? round.times : 1;
-        if (by_rank) round.times = 1;
-        rounds.insert(rounds.end(), static_cast<std::size_t>(times), round);
-      }
-      bucket.rounds = std::move(rounds);
-    }
-    return result;
-  }
-
-  /// Targets of each kind of round, and how many groups each waits for.
-  void find_peers() {
-    const std::size_t n = states_.size();
-    for (const BucketWork& bucket : work_.buckets) {
-      std::vector<std::size_t> kinds;
-      for (const Round& round : bucket.rounds) {
-        const auto same = [&](const Kind& kind) {
-          return kind.to == round.to && kind.distance == round.distance;
-        };
-        auto found = std::find_if(kinds_.begin(), kinds_.end(), same);
-        if (found == kinds_.end()) {
-          Kind kind = {round.to, round.distance, {}, std::vector<std::uint32_t>(n, 0)};
-          for (std::size_t g = 0; g < n; ++g)
-            kind.targets.push_back(groups_.targets(g, round, work_));
-          kind.all_wait = !by_rank_ && round.to != Peers::all;
-          for (const auto& targets : kind.targets)
-            for (const Target& target : targets) ++kind.sources[target.group];
-          if (kind.all_wait) kind.sources.assign(n, static_cast<std::uint32_t>(n));
-          found = kinds_.insert(kinds_.end(), std::move(kind));
-        }
-        kinds.push_back(static_cast<std::size_t>(found - kinds_.begin()));
-      }
-      kinds_of_.push_back(std::move(kinds));
-    }
-  }
-
-  std::size_t owner(const Owner& what) {
-    if (free_owners_.empty()) {
-      owners_.push_back(what);
-      return owners_.size() - 1;
-    }
-    const std::size_t id = free_owners_.back();
-    free_owners_.pop_back();
-    owners_[id] = what;
-    return id;
-  }
+  // A thread has one piece of work at a time, which its number names.
+  static std::size_t computing(std::size_t g) { return 2 * g; }
+  static std::size_t communicating(std::size_t g) { return 2 * g + 1; }
 
   void turn() {
     const double until_event = events_.empty() ? kNever : events_.top().time - now_;
@@ -159,15 +94,12 @@ class Simulation {
         std::min({until_event, links_.seconds_to_next_end(), cores_.seconds_to_next_end()});
     EQT_CHECK(seconds < kNever, "a simulated step that nothing ends");
     now_ += seconds;
-    ended_ = links_.advance(seconds);
-    for (const std::size_t id : cores_.advance(seconds)) ended_.push_back(id);
-    for (const std::size_t id : ended_) {
-      const Owner what = owners_[id];
-      free_owners_.push_back(id);
-      if (what.kind == EventKind::computed) computed(what.group);
-      if (what.kind == EventKind::worked) worked(what.group, what.bucket);
-      if (what.kind == EventKind::delivered) sent(what);
-    }
+    // Copies: what follows may start flows, which the networks' own lists are for.
+    const std::vector<std::size_t> sent = links_.advance(seconds);
+    const std::vector<std::size_t> worked_on = cores_.advance(seconds);
+    for (const std::size_t pair : sent) end_of_sending(queues_.take_sent(pair));
+    for (const std::size_t thread : worked_on)
+      thread % 2 == 0 ? computed(thread / 2) : worked(thread / 2);
     while (!events_.empty() && events_.top().time <= now_) {
       const Event event = events_.top();
       events_.pop();
@@ -189,9 +121,8 @@ class Simulation {
     if (starts_in_step(state.step) && !work_.after_update) begin_synchronization(g);
     if (time.stall_seconds > 0) {
       state.use.computing += time.stall_seconds;
-      const std::size_t id = owner({.kind = EventKind::computed, .group = g});
       state.part = kStalled;
-      cores_.start(time.stall_seconds, {}, 1, id);
+      cores_.start(time.stall_seconds, {}, 1, computing(g));
     } else {
       compute(g);
     }
@@ -228,8 +159,7 @@ class Simulation {
       seconds = boards.update_seconds;
     }
     state.use.computing += seconds;
-    cores_.start(seconds, groups_.all()[g].computing, 1,
-                 owner({.kind = EventKind::computed, .group = g}));
+    cores_.start(seconds, groups_.all()[g].computing, 1, computing(g));
   }
 
   void computed(std::size_t g) {
@@ -261,9 +191,7 @@ class Simulation {
   void end_of_update(std::size_t g) {
     GroupState& state = states_[g];
     if (work_.after_update && starts_in_step(state.step) && !is_waiting_to_send(g)) {
-      begin_synchronization(g);
-      state.sent_at = state.step;
-      for (std::size_t b = 0; b < work_.buckets.size(); ++b) ready(g, b);
+      send_models(g);
     }
     const auto delay = static_cast<std::size_t>(work_.delay);
     if (state.under_way && work_.after_update && state.step == state.sent_at + delay) {
@@ -271,6 +199,13 @@ class Simulation {
     } else {
       end_step(g);
     }
+  }
+
+  /// A synchronization after the update: all buckets are ready at once.
+  void send_models(std::size_t g) {
+    begin_synchronization(g);
+    states_[g].sent_at = states_[g].step;
+    for (std::size_t b = 0; b < work_.buckets.size(); ++b) ready(g, b);
   }
 
   /// With delay = every, the last means are waited for before the next are sent.
@@ -294,9 +229,7 @@ class Simulation {
       return;
     }
     if (starts_in_step(state.step) && state.step > state.sent_at) {
-      begin_synchronization(g);
-      state.sent_at = state.step;
-      for (std::size_t b = 0; b < work_.buckets.size(); ++b) ready(g, b);
+      send_models(g);
       if (work_.delay == 0) return wait(g);
     }
     end_step(g);
@@ -350,16 +283,15 @@ class Simulation {
     GroupState& state = states_[g];
     if (state.works || state.work.empty()) return;
     state.works = true;
-    const std::size_t bucket = state.work.front();
-    state.work.pop_front();
-    const double seconds = seconds_of(g, bucket);
+    const double seconds = seconds_of(g, state.work.front());
     state.use.communicating += seconds;
-    cores_.start(seconds, groups_.all()[g].communicating, 1,
-                 owner({.kind = EventKind::worked, .group = g, .bucket = bucket}));
+    cores_.start(seconds, groups_.all()[g].communicating, 1, communicating(g));
   }
 
-  void worked(std::size_t g, std::size_t b) {
+  void worked(std::size_t g) {
     GroupState& state = states_[g];
+    const std::size_t b = state.work.front();
+    state.work.pop_front();
     state.works = false;
     BucketState& bucket = state.buckets[b];
     if (bucket.round == work_.buckets[b].rounds.size()) {
@@ -374,120 +306,64 @@ class Simulation {
     work(g);
   }
 
-  const std::vector<Target>& targets(std::size_t g, std::size_t bucket, std::size_t round) const {
-    return kinds_[kinds_of_[bucket][round]].targets[g];
-  }
-
   void send(std::size_t g, std::size_t b) {
     GroupState& state = states_[g];
     BucketState& bucket = state.buckets[b];
     const Round& round = work_.buckets[b].rounds[bucket.round];
     bucket.sent = true;
-    const auto& all = targets(g, b, bucket.round);
+    const auto& all = peers_.of(b, bucket.round).targets[g];
     bucket.sends_open = all.size();
     for (const Target& target : all) {
-      const double bytes = round.message_bytes * round.times;
-      state.sent_bytes += bytes * target.per_sender;
-      if (!target.same_board) state.link_bytes += bytes * target.per_sender;
-      const PairQueue::Entry entry = {.bucket = b,
-                                      .round = bucket.round,
-                                      .synchronization = state.synchronization,
-                                      .target = target,
-                                      .bytes = bytes};
-      if (target.same_board || bytes <= 0) {
-        deliver_later(g, entry, 0);
+      const Message message = {.from = g,
+                               .target = target,
+                               .bytes = round.message_bytes * round.times,
+                               .synchronization = state.synchronization,
+                               .bucket = b,
+                               .round = bucket.round};
+      state.sent_bytes += message.bytes * target.per_sender;
+      if (target.same_board || message.bytes <= 0) {
+        deliver_after(message, 0);
         --bucket.sends_open;
       } else {
-        enqueue(g, entry);
+        state.link_bytes += message.bytes * target.per_sender;
+        queues_.send(message);
       }
     }
     continue_if_complete(g, b);
   }
 
-  void enqueue(std::size_t g, const PairQueue::Entry& entry) {
-    auto& entries = queues_[g * states_.size() + entry.target.group].entries;
-    const auto place =
-        std::ranges::upper_bound(entries, entry.urgency(), {}, &PairQueue::Entry::urgency);
-    const bool first = place == entries.begin();
-    if (first && !entries.empty()) links_.pause(entries.front().flow);
-    entries.insert(place, entry);
-    if (first) start_first(g, entries, entries.size() == 1);
+  void end_of_sending(const Message& message) {
+    deliver_after(message, delay_of(message));
+    --states_[message.from].buckets[message.bucket].sends_open;
+    continue_if_complete(message.from, message.bucket);
   }
 
-  void start_first(std::size_t g, std::vector<PairQueue::Entry>& entries, bool pair_was_idle) {
-    PairQueue::Entry& entry = entries.front();
-    if (pair_was_idle) count_senders(g, entry.target.group, +1);
-    if (entry.started) {
-      links_.resume(entry.flow);
-      return;
-    }
-    entry.started = true;
-    entry.flow = links_.start(entry.bytes, groups_.uses(g, entry.target), kNever,
-                              owner({.kind = EventKind::delivered,
-                                     .group = g,
-                                     .to = entry.target.group,
-                                     .bucket = entry.bucket,
-                                     .round = entry.round,
-                                     .synchronization = entry.synchronization}));
-  }
-
-  /// A radio channel loses time with each further station that sends.
-  void count_senders(std::size_t from, std::size_t, int change) {
-    const Link& link = groups_.link_of(from);
-    if (!link.shared || link.contention == 0) return;
-    int& flows =
-        flows_of_.empty() ? (flows_of_.resize(states_.size()), flows_of_[from]) : flows_of_[from];
-    const bool sent = flows > 0;
-    flows += change;
-    if (sent == (flows > 0)) return;
-    double& senders = channel_senders_[groups_.boards_of(from).link];
-    senders += (flows > 0 ? 1 : -1) * groups_.all()[from].ranks;
-    links_.set_capacity(groups_.channel_of(from),
-                        1 / (1 + link.contention * std::max(0.0, senders - 1)));
-  }
-
-  void sent(const Owner& what) {
-    auto& entries = queues_[what.group * states_.size() + what.to].entries;
-    const PairQueue::Entry entry = entries.front();
-    EQT_CHECK(entry.bucket == what.bucket && entry.round == what.round, "messages out of order");
-    entries.erase(entries.begin());
-    deliver_later(what.group, entry, delay_of(what));
-    if (entries.empty()) {
-      count_senders(what.group, what.to, -1);
-    } else {
-      start_first(what.group, entries, false);
-    }
-    --states_[what.group].buckets[what.bucket].sends_open;
-    continue_if_complete(what.group, what.bucket);
-  }
-
-  double delay_of(const Owner& what) {
-    const double latency = groups_.latency(what.group, what.to);
-    const double jitter = groups_.jitter(what.group, what.to);
-    const int times = work_.buckets[what.bucket].rounds[what.round].times;
+  double delay_of(const Message& message) {
+    const double latency = groups_.latency(message.from, message.target.group);
+    const double jitter = groups_.jitter(message.from, message.target.group);
+    const int times = work_.buckets[message.bucket].rounds[message.round].times;
     if (jitter == 0) return latency * times;
     double sum = 0;
     for (int i = 0; i < times; ++i) {
       const RandomStream random(make_key(options_.seed, deliveries_++,
-                                         static_cast<std::uint32_t>(what.group),
+                                         static_cast<std::uint32_t>(message.from),
                                          RandomPurpose::link));
       sum += latency - jitter * std::log((random.bits(0) + 0.5) * 0x1p-32);
     }
     return sum;
   }
 
-  void deliver_later(std::size_t g, const PairQueue::Entry& entry, double delay) {
+  void deliver_after(const Message& message, double delay) {
     const auto push = [&](std::size_t to) {
       events_.push({.time = now_ + delay,
                     .number = numbers_++,
                     .group = to,
-                    .bucket = entry.bucket,
-                    .round = entry.round,
-                    .synchronization = entry.synchronization});
+                    .bucket = message.bucket,
+                    .round = message.round,
+                    .synchronization = message.synchronization});
     };
-    if (!kinds_[kinds_of_[entry.bucket][entry.round]].all_wait) return push(entry.target.group);
+    if (!peers_.of(message.bucket, message.round).all_wait) return push(message.target.group);
     for (std::size_t to = 0; to < states_.size(); ++to) push(to);
-    (void)g;
   }
 
   void deliver(const Event& event) {
@@ -504,9 +380,8 @@ class Simulation {
     GroupState& state = states_[g];
     BucketState& bucket = state.buckets[b];
     if (!bucket.sent || bucket.sends_open > 0) return;
-    const Kind& kind = kinds_[kinds_of_[b][bucket.round]];
     const auto& counts = state.arrived.at(state.synchronization);
-    if (counts[first_round_[b] + bucket.round] < kind.sources[g]) return;
+    if (counts[first_round_[b] + bucket.round] < peers_.of(b, bucket.round).sources[g]) return;
     ++bucket.round;
     bucket.sent = false;
     state.work.push_back(b);
@@ -562,28 +437,15 @@ class Simulation {
 
   static constexpr std::size_t kStalled = static_cast<std::size_t>(-1);
 
-  struct Kind {
-    Peers to = Peers::all;
-    int distance = 1;
-    std::vector<std::vector<Target>> targets;  // by sending group
-    std::vector<std::uint32_t> sources;        // messages that each group waits for
-    bool all_wait = false;                     // each group for one message of each group
-  };
-
   const StepWork work_;
   const SimulationOptions options_;
   const bool by_rank_;
   FluidNetwork links_, cores_;
   RankGroups groups_;
+  MessageQueues queues_;
+  RoundPeers peers_;
   std::vector<GroupState> states_;
-  std::vector<PairQueue> queues_;  // from group * groups + to group
-  std::vector<Kind> kinds_;
-  std::vector<std::vector<std::size_t>> kinds_of_;  // [bucket][round]
-  std::vector<double> channel_senders_;             // ranks that send, by link
-  std::vector<int> flows_of_;                       // pairs of a sending group that are busy
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::vector<Owner> owners_;
-  std::vector<std::size_t> free_owners_, ended_;
   double now_ = 0;
   std::uint64_t numbers_ = 0, deliveries_ = 0;
   std::size_t finished_ = 0;
