@@ -2,6 +2,4 @@
 eqt_test(planner_unit LABEL unit LINK eqt_planner eqt_networks nlohmann_json::nlohmann_json
   SOURCES unit/planner/cluster_file_test.cpp unit/planner/machine_costs_test.cpp unit/planner/recommendation_test.cpp
           unit/planner/scheme_test.cpp)
-eqt_test(planner_laws LABEL property LINK eqt_planner eqt_collective eqt_networks
-  SOURCES property/planner/rounds_test.cpp)
 target_compile_definitions(planner_unit PRIVATE EQT_CLUSTERS="${PROJECT_SOURCE_DIR}/configs/clusters")

@@ -43,10 +43,4 @@ struct PlannedStep {
 PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& network,
                       const ClusterFile& cluster, CodecSpeeds& codecs, const MachineCosts& machine);
 
-/// The rounds of one mean of `values`, whose bytes and seconds are those of its cost formula.
-std::vector<forecast::Round> rounds_of(const collective::CollectiveRow& row,
-                                       const collective::CollectiveCost& cost, int ranks,
-                                       const CodecCosts& codec, const MachineCosts& machine,
-                                       double& seconds_after);
-
 }  // namespace eqt::planner

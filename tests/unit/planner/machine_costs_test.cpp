@@ -17,7 +17,7 @@ const char* const kLines =
 {"compressor":"none","bits":null,"encode_gb_s":10,"decode_add_gb_s":20,"feedback_gb_s":null}
 )";
 
-CodecCosts costs(CodecSpeeds& speeds, const char* name, bool feedback) {
+collective::CodecCosts costs(CodecSpeeds& speeds, const char* name, bool feedback) {
   const config::RunConfig config = config::compressor_config(name, {}, "test");
   return speeds.of(config, *config.compressor.make(), feedback);
 }

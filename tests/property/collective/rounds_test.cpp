@@ -4,15 +4,15 @@
 #include <cmath>
 
 #include "collective/collective.hpp"
-#include "planner/planned_step.hpp"
+#include "collective/rounds.hpp"
 #include "support/catch.hpp"
 
-namespace eqt::planner {
+namespace eqt::collective {
 namespace {
 
 constexpr double kValues = 1e6;
 
-collective::Volume volume(int ranks) {
+Volume volume(int ranks) {
   return {.ranks = ranks,
           .hosts = ranks,
           .values = kValues,
@@ -25,14 +25,12 @@ collective::Volume volume(int ranks) {
 
 }  // namespace
 
-TEST_CASE("bytes and seconds of all rounds are those of the cost formula", "[planner]") {
+TEST_CASE("bytes and seconds of all rounds are those of the cost formula", "[collective]") {
   const CodecCosts codec = {.encode = 3e-9, .decode = 2e-9};
-  MachineCosts machine;
-  machine.message = 0;
-  machine.byte = 0;
-  for (const Entry<collective::CollectiveRow> row : collective::CollectiveRow::all()) {
+  const CommunicationCosts machine = {.add = 1e-10};
+  for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
     for (const int ranks : {2, 3, 4, 7, 8, 16}) {
-      const auto cost = collective::collective_cost(*row, volume(ranks));
+      const auto cost = collective_cost(*row, volume(ranks));
       if (!cost) continue;
       double after = 0;
       const auto rounds = rounds_of(*row, *cost, ranks, codec, machine, after);
@@ -53,9 +51,9 @@ TEST_CASE("bytes and seconds of all rounds are those of the cost formula", "[pla
   }
 }
 
-TEST_CASE("one rank has no rounds", "[planner]") {
+TEST_CASE("one rank has no rounds", "[collective]") {
   double after = 0;
-  CHECK(rounds_of(collective::kAllgather, {.rounds = 1}, 1, {}, {}, after).empty());
+  CHECK(rounds_of(kAllgather, {.rounds = 1}, 1, {}, {}, after).empty());
 }
 
-}  // namespace eqt::planner
+}  // namespace eqt::collective
