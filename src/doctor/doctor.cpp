@@ -17,6 +17,7 @@
 #include "model/bf16.hpp"
 #include "model/linear_algebra.hpp"
 #include "model/replica.hpp"
+#include "planner/recommendation.hpp"
 #include "setup/same_everywhere.hpp"
 
 namespace eqt::doctor {
@@ -85,6 +86,41 @@ std::vector<comm::Link> measure_links(comm::Communicator& comm, double budget_se
   return comm::probe_links(comm, options);
 }
 
+/// Hosts as boards, each with the rate of its slowest link while both directions are busy.
+std::string recommendation_for(const DoctorFacts& facts) {
+  const std::vector<HostRanks> hosts = hosts_of(facts);
+  if (hosts.size() == 1)
+    return "All ranks are on one host, whose memory carries their messages: compression gains "
+           "nothing here.";
+  planner::ClusterFile cluster;
+  for (const HostRanks& host : hosts) {
+    const RankFacts& first = facts.ranks[static_cast<std::size_t>(host.ranks.front())];
+    if (!(first.matmul_flops > 0)) return "";
+    double rate = 0, latency = 0;
+    for (const comm::Link& link : facts.links) {
+      const auto is_here = [&](Rank rank) {
+        return std::ranges::find(host.ranks, rank) != host.ranks.end();
+      };
+      if (link.same_host || !(is_here(link.first) || is_here(link.second))) continue;
+      for (const comm::LinkSpeed& way : {link.forward, link.backward}) {
+        const double found = way.duplex_bytes_per_second;
+        rate = rate == 0 ? found : std::min(rate, found);
+        latency = std::max(latency, way.latency_seconds);
+      }
+    }
+    if (!(rate > 0)) return "";
+    cluster.cluster.links.push_back(
+        {.name = host.name, .bytes_per_second = rate, .latency_seconds = latency});
+    cluster.cluster.boards.push_back({.name = host.name,
+                                      .ranks = static_cast<int>(host.ranks.size()),
+                                      .update_seconds = -1,
+                                      .speed = {},
+                                      .link = cluster.cluster.links.size() - 1});
+    cluster.facts.push_back({.flops = first.matmul_flops});
+  }
+  return planner::recommend(cluster).sentence;
+}
+
 int examine(const DoctorCommand& command, const comm::Session& session) {
   comm::Communicator comm(session, kTimeoutSeconds);
   setup::require_same_command({{"verb", "doctor"}}, comm);
@@ -97,6 +133,9 @@ int examine(const DoctorCommand& command, const comm::Session& session) {
   const auto messages = comm.allgather(to_message(mine));
   comm.agree_after([&] {
     for (const std::string& message : messages) facts.ranks.push_back(from_message(message));
+  });
+  comm.agree_after([&] {
+    if (comm.rank() == 0 && comm.size() > 1) facts.recommendation = recommendation_for(facts);
   });
   if (comm.rank() != 0) return 0;
   const auto warnings = diagnose(facts);

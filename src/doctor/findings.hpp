@@ -46,7 +46,8 @@ struct RankFacts {
 struct DoctorFacts {
   std::vector<RankFacts> ranks;
   std::vector<comm::Link> links;
-  double probe_seconds = 0;  // that measuring them took
+  double probe_seconds = 0;         // that measuring them took
+  std::string recommendation = {};  // of a scheme, one sentence; "" = one rank
 };
 
 /// The ranks of one host, ascending.

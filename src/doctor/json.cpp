@@ -131,6 +131,7 @@ std::string doctor_json(const DoctorFacts& facts, const std::vector<Warning>& wa
   for (const Warning& warning : warnings) {
     document["warnings"].push_back({{"id", warning.id}, {"text", warning.text}});
   }
+  if (!facts.recommendation.empty()) document["recommendation"] = facts.recommendation;
   return document.dump(2) + '\n';
 }
 

@@ -116,7 +116,8 @@ std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& wa
   for (const Warning& warning : warnings) {
     text += fmt::format("warning: {}: {}\n", warning.id, warning.text);
   }
-  return text + (warnings.empty() ? "no warnings\n" : "");
+  if (warnings.empty()) text += "no warnings\n";
+  return text + (facts.recommendation.empty() ? "" : facts.recommendation + "\n");
 }
 
 }  // namespace eqt::doctor

@@ -38,6 +38,7 @@ class RankGroups {
   RankGroups(const Cluster& cluster, bool by_rank, FluidNetwork& links, FluidNetwork& cores);
 
   const std::vector<RankGroup>& all() const { return groups_; }
+  const std::vector<Link>& links() const { return cluster_.links; }
   /// To whom a group sends in this round, without those that get nothing.
   std::vector<Target> targets(std::size_t from, const Round& round, const StepWork& work) const;
   /// What a message of `target` takes of links for each of its bytes.

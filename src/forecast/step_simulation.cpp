@@ -2,601 +2,15 @@
 #include "forecast/step_simulation.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <deque>
 #include <limits>
-#include <map>
-#include <queue>
-#include <tuple>
 
 #include "core/error.hpp"
-#include "core/random.hpp"
-#include "forecast/rank_groups.hpp"
+#include "forecast/simulation.hpp"
 
 namespace eqt::forecast {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-/// A bucket's rounds and what is left of them on one rank.
-struct BucketState {
-  bool ready = false, started = false, done = false;
-  std::size_t round = 0;
-  std::size_t sends_open = 0;
-  bool sent = false;  // the messages of `round` have been handed over
-};
-
-/// Messages from one group to one other that wait for the link, in the order of urgency.
-struct PairQueue {
-  struct Entry {
-    std::size_t bucket = 0, round = 0, synchronization = 0;
-    Target target;
-    double bytes = 0;
-    bool started = false;
-    FlowId flow = 0;
-    auto urgency() const { return std::tuple(synchronization, bucket, round); }
-  };
-  std::vector<Entry> entries;  // the first one is on its way
-};
-
-/// A group's threads.
-struct GroupState {
-  std::size_t step = 0;             // completed
-  std::size_t part = 0;             // of the computing of this step: up to bucket `part` is ready
-  double factor = 1;                // of the computing time
-  double waits_since = -1;          // of the computing thread; < 0: it computes
-  std::size_t synchronization = 0;  // the current or last one
-  bool under_way = false;
-  std::size_t sent_at = 0;  // step after which the synchronization started
-  std::vector<BucketState> buckets;
-  std::size_t next = 0, busy_slots = 0, done = 0;
-  std::deque<std::size_t> work;  // buckets with something for the communication thread to do
-  bool works = false;
-  // By synchronization: messages by round of each bucket. Others can be ahead.
-  std::map<std::size_t, std::vector<std::uint32_t>> arrived;
-  BoardUse use;
-  double sent_bytes = 0;     // by a rank
-  double link_bytes = 0;     // those that leave the board
-  std::vector<double> ends;  // of steps
-};
-
-enum class EventKind { computed, worked, delivered };
-
-struct Event {
-  double time = 0;
-  std::uint64_t number = 0;  // events of one time are in the order in which they were made
-  std::size_t group = 0, bucket = 0, round = 0, synchronization = 0;
-  bool operator>(const Event& other) const {
-    return std::tie(time, number) > std::tie(other.time, other.number);
-  }
-};
-
-/// What a flow or a delay ends: packed into its owner.
-struct Owner {
-  EventKind kind = EventKind::computed;
-  std::size_t group = 0, to = 0, bucket = 0, round = 0, synchronization = 0;
-};
-
-class Simulation {
- public:
-  Simulation(const Cluster& cluster, const StepWork& work, const SimulationOptions& options,
-             bool by_rank)
-      : work_(expanded(work, by_rank)),
-        options_(options),
-        by_rank_(by_rank),
-        groups_(cluster, by_rank, links_, cores_),
-        states_(groups_.all().size()),
-        queues_(states_.size() * states_.size()),
-        channel_senders_(cluster.links.size()) {
-    for (GroupState& state : states_) state.buckets.resize(work_.buckets.size());
-    for (const BucketWork& bucket : work_.buckets) {
-      first_round_.push_back(rounds_);
-      rounds_ += bucket.rounds.size();
-    }
-    find_peers();
-  }
-
-  StepForecast run(const Cluster& cluster) {
-    for (std::size_t g = 0; g < states_.size(); ++g) begin_step(g);
-    while (finished_ < states_.size()) turn();
-    return forecast(cluster);
-  }
-
- private:
-  static StepWork expanded(const StepWork& work, bool by_rank) {
-    StepWork result = work;
-    for (BucketWork& bucket : result.buckets) {
-      std::vector<Round> rounds;
-      for (Round round : bucket.rounds) {
-        const int times = by_rank ? round.times : 1;
-        if (by_rank) round.times = 1;
-        rounds.insert(rounds.end(), static_cast<std::size_t>(times), round);
-      }
-      bucket.rounds = std::move(rounds);
-    }
-    return result;
-  }
-
-  /// Targets of each kind of round, and how many groups each waits for.
-  void find_peers() {
-    const std::size_t n = states_.size();
-    for (const BucketWork& bucket : work_.buckets) {
-      std::vector<std::size_t> kinds;
-      for (const Round& round : bucket.rounds) {
-        const auto same = [&](const Kind& kind) {
-          return kind.to == round.to && kind.distance == round.distance;
-        };
-        auto found = std::find_if(kinds_.begin(), kinds_.end(), same);
-        if (found == kinds_.end()) {
-          Kind kind = {round.to, round.distance, {}, std::vector<std::uint32_t>(n, 0)};
-          for (std::size_t g = 0; g < n; ++g)
-            kind.targets.push_back(groups_.targets(g, round, work_));
-          kind.all_wait = !by_rank_ && round.to != Peers::all;
-          for (const auto& targets : kind.targets)
-            for (const Target& target : targets) ++kind.sources[target.group];
-          if (kind.all_wait) kind.sources.assign(n, static_cast<std::uint32_t>(n));
-          found = kinds_.insert(kinds_.end(), std::move(kind));
-        }
-        kinds.push_back(static_cast<std::size_t>(found - kinds_.begin()));
-      }
-      kinds_of_.push_back(std::move(kinds));
-    }
-  }
-
-  std::size_t owner(const Owner& what) {
-    if (free_owners_.empty()) {
-      owners_.push_back(what);
-      return owners_.size() - 1;
-    }
-    const std::size_t id = free_owners_.back();
-    free_owners_.pop_back();
-    owners_[id] = what;
-    return id;
-  }
-
-  void turn() {
-    const double until_event = events_.empty() ? kNever : events_.top().time - now_;
-    const double seconds =
-        std::min({until_event, links_.seconds_to_next_end(), cores_.seconds_to_next_end()});
-    EQT_CHECK(seconds < kNever, "a simulated step that nothing ends");
-    now_ += seconds;
-    ended_ = links_.advance(seconds);
-    for (const std::size_t id : cores_.advance(seconds)) ended_.push_back(id);
-    for (const std::size_t id : ended_) {
-      const Owner what = owners_[id];
-      free_owners_.push_back(id);
-      if (what.kind == EventKind::computed) computed(what.group);
-      if (what.kind == EventKind::worked) worked(what.group, what.bucket);
-      if (what.kind == EventKind::delivered) sent(what);
-    }
-    while (!events_.empty() && events_.top().time <= now_) {
-      const Event event = events_.top();
-      events_.pop();
-      deliver(event);
-    }
-  }
-
-  // The computing thread.
-
-  void begin_step(std::size_t g) {
-    GroupState& state = states_[g];
-    if (state.step == options_.steps) {
-      ++finished_;
-      return;
-    }
-    state.part = 0;
-    const StepTime time = time_of(g, state.step + 1);
-    state.factor = time.factor;
-    if (starts_in_step(state.step) && !work_.after_update) begin_synchronization(g);
-    if (time.stall_seconds > 0) {
-      state.use.computing += time.stall_seconds;
-      const std::size_t id = owner({.kind = EventKind::computed, .group = g});
-      state.part = kStalled;
-      cores_.start(time.stall_seconds, {}, 1, id);
-    } else {
-      compute(g);
-    }
-  }
-
-  StepTime time_of(std::size_t g, StepId step) const {
-    const RankGroup& group = groups_.all()[g];
-    const BoardSpeed& speed = groups_.boards_of(g).speed;
-    if (by_rank_) return step_time(speed, options_.seed, step, group.first_rank);
-    if (group.slowest_of > 1)
-      return slowest_step_time(speed, options_.seed, step, group.first_rank, group.slowest_of);
-    if (g + 1 == states_.size() || groups_.all()[g + 1].boards != group.boards) return {};
-    // The group after this is the slowest of these boards, and the others are not slower.
-    return {.factor = std::min(typical_factor(speed), time_of(g + 1, step).factor)};
-  }
-
-  bool starts_in_step(std::size_t step) const {
-    return !work_.buckets.empty() && (step + 1) % static_cast<std::size_t>(work_.every) == 0;
-  }
-
-  /// Computes up to the next moment at which something is ready, or to the end of the update.
-  void compute(std::size_t g) {
-    GroupState& state = states_[g];
-    const Boards& boards = groups_.boards_of(g);
-    const std::size_t parts = work_.buckets.size();
-    double seconds = 0;
-    if (state.part < parts) {
-      const double from = state.part == 0 ? 0 : work_.buckets[state.part - 1].ready;
-      seconds = (work_.buckets[state.part].ready - from) * boards.step_seconds * state.factor;
-    } else if (state.part == parts) {
-      const double from = parts == 0 ? 0 : work_.buckets.back().ready;
-      seconds = (1 - from) * boards.step_seconds * state.factor;
-    } else {
-      seconds = boards.update_seconds;
-    }
-    state.use.computing += seconds;
-    cores_.start(seconds, groups_.all()[g].computing, 1,
-                 owner({.kind = EventKind::computed, .group = g}));
-  }
-
-  void computed(std::size_t g) {
-    GroupState& state = states_[g];
-    if (state.part == kStalled) {
-      state.part = 0;
-      compute(g);
-      return;
-    }
-    const std::size_t part = state.part++;
-    const std::size_t parts = work_.buckets.size();
-    const bool in_backward = state.under_way && !work_.after_update;
-    if (part < parts) {
-      if (in_backward && work_.overlap) ready(g, part);
-      compute(g);
-    } else if (part == parts) {
-      if (in_backward && !work_.overlap)
-        for (std::size_t b = 0; b < parts; ++b) ready(g, b);
-      if (in_backward) {
-        wait(g);
-      } else {
-        compute(g);
-      }
-    } else {
-      end_of_update(g);
-    }
-  }
-
-  void end_of_update(std::size_t g) {
-    GroupState& state = states_[g];
-    if (work_.after_update && starts_in_step(state.step) && !is_waiting_to_send(g)) {
-      begin_synchronization(g);
-      state.sent_at = state.step;
-      for (std::size_t b = 0; b < work_.buckets.size(); ++b) ready(g, b);
-    }
-    const auto delay = static_cast<std::size_t>(work_.delay);
-    if (state.under_way && work_.after_update && state.step == state.sent_at + delay) {
-      wait(g);
-    } else {
-      end_step(g);
-    }
-  }
-
-  /// With delay = every, the last means are waited for before the next are sent.
-  bool is_waiting_to_send(std::size_t g) const {
-    const GroupState& state = states_[g];
-    return state.under_way && state.step > state.sent_at;
-  }
-
-  void wait(std::size_t g) {
-    states_[g].waits_since = now_;
-    if (!states_[g].under_way || states_[g].done == work_.buckets.size()) end_wait(g);
-  }
-
-  void end_wait(std::size_t g) {
-    GroupState& state = states_[g];
-    state.use.waiting += now_ - state.waits_since;
-    state.waits_since = -1;
-    state.under_way = false;
-    if (!work_.after_update) {
-      compute(g);  // the update
-      return;
-    }
-    if (starts_in_step(state.step) && state.step > state.sent_at) {
-      begin_synchronization(g);
-      state.sent_at = state.step;
-      for (std::size_t b = 0; b < work_.buckets.size(); ++b) ready(g, b);
-      if (work_.delay == 0) return wait(g);
-    }
-    end_step(g);
-  }
-
-  void end_step(std::size_t g) {
-    states_[g].ends.push_back(now_);
-    ++states_[g].step;
-    begin_step(g);
-  }
-
-  // The communication thread.
-
-  void begin_synchronization(std::size_t g) {
-    GroupState& state = states_[g];
-    ++state.synchronization;
-    state.under_way = true;
-    state.next = state.busy_slots = state.done = 0;
-    for (BucketState& bucket : state.buckets) bucket = {};
-    state.arrived.erase(state.arrived.begin(), state.arrived.lower_bound(state.synchronization));
-    state.arrived[state.synchronization].resize(rounds_);
-  }
-
-  void ready(std::size_t g, std::size_t bucket) {
-    states_[g].buckets[bucket].ready = true;
-    start_buckets(g);
-  }
-
-  void start_buckets(std::size_t g) {
-    GroupState& state = states_[g];
-    while (state.next < state.buckets.size() && state.buckets[state.next].ready &&
-           state.busy_slots < work_.slots) {
-      state.buckets[state.next].started = true;
-      ++state.busy_slots;
-      state.work.push_back(state.next++);
-    }
-    work(g);
-  }
-
-  /// Seconds of the thread's next piece of work for a bucket.
-  double seconds_of(std::size_t g, std::size_t bucket) const {
-    const BucketWork& todo = work_.buckets[bucket];
-    const std::size_t round = states_[g].buckets[bucket].round;
-    const double seconds = round < todo.rounds.size()
-                               ? todo.rounds[round].seconds_before * todo.rounds[round].times
-                               : todo.seconds_after;
-    return seconds / groups_.boards_of(g).codec_speed;
-  }
-
-  void work(std::size_t g) {
-    GroupState& state = states_[g];
-    if (state.works || state.work.empty()) return;
-    state.works = true;
-    const std::size_t bucket = state.work.front();
-    state.work.pop_front();
-    const double seconds = seconds_of(g, bucket);
-    state.use.communicating += seconds;
-    cores_.start(seconds, groups_.all()[g].communicating, 1,
-                 owner({.kind = EventKind::worked, .group = g, .bucket = bucket}));
-  }
-
-  void worked(std::size_t g, std::size_t b) {
-    GroupState& state = states_[g];
-    state.works = false;
-    BucketState& bucket = state.buckets[b];
-    if (bucket.round == work_.buckets[b].rounds.size()) {
-      bucket.done = true;
-      --state.busy_slots;
-      ++state.done;
-      start_buckets(g);
-      if (state.done == state.buckets.size() && state.waits_since >= 0) end_wait(g);
-      return;
-    }
-    send(g, b);
-    work(g);
-  }
-
-  const std::vector<Target>& targets(std::size_t g, std::size_t bucket, std::size_t round) const {
-    return kinds_[kinds_of_[bucket][round]].targets[g];
-  }
-
-  void send(std::size_t g, std::size_t b) {
-    GroupState& state = states_[g];
-    BucketState& bucket = state.buckets[b];
-    const Round& round = work_.buckets[b].rounds[bucket.round];
-    bucket.sent = true;
-    const auto& all = targets(g, b, bucket.round);
-    bucket.sends_open = all.size();
-    for (const Target& target : all) {
-      const double bytes = round.message_bytes * round.times;
-      state.sent_bytes += bytes * target.per_sender;
-      if (!target.same_board) state.link_bytes += bytes * target.per_sender;
-      const PairQueue::Entry entry = {.bucket = b,
-                                      .round = bucket.round,
-                                      .synchronization = state.synchronization,
-                                      .target = target,
-                                      .bytes = bytes};
-      if (target.same_board || bytes <= 0) {
-        deliver_later(g, entry, 0);
-        --bucket.sends_open;
-      } else {
-        enqueue(g, entry);
-      }
-    }
-    continue_if_complete(g, b);
-  }
-
-  void enqueue(std::size_t g, const PairQueue::Entry& entry) {
-    auto& entries = queues_[g * states_.size() + entry.target.group].entries;
-    const auto place =
-        std::ranges::upper_bound(entries, entry.urgency(), {}, &PairQueue::Entry::urgency);
-    const bool first = place == entries.begin();
-    if (first && !entries.empty()) links_.pause(entries.front().flow);
-    entries.insert(place, entry);
-    if (first) start_first(g, entries, entries.size() == 1);
-  }
-
-  void start_first(std::size_t g, std::vector<PairQueue::Entry>& entries, bool pair_was_idle) {
-    PairQueue::Entry& entry = entries.front();
-    if (pair_was_idle) count_senders(g, entry.target.group, +1);
-    if (entry.started) {
-      links_.resume(entry.flow);
-      return;
-    }
-    entry.started = true;
-    entry.flow = links_.start(entry.bytes, groups_.uses(g, entry.target), kNever,
-                              owner({.kind = EventKind::delivered,
-                                     .group = g,
-                                     .to = entry.target.group,
-                                     .bucket = entry.bucket,
-                                     .round = entry.round,
-                                     .synchronization = entry.synchronization}));
-  }
-
-  /// A radio channel loses time with each further station that sends.
-  void count_senders(std::size_t from, std::size_t, int change) {
-    const Link& link = groups_.link_of(from);
-    if (!link.shared || link.contention == 0) return;
-    int& flows =
-        flows_of_.empty() ? (flows_of_.resize(states_.size()), flows_of_[from]) : flows_of_[from];
-    const bool sent = flows > 0;
-    flows += change;
-    if (sent == (flows > 0)) return;
-    double& senders = channel_senders_[groups_.boards_of(from).link];
-    senders += (flows > 0 ? 1 : -1) * groups_.all()[from].ranks;
-    links_.set_capacity(groups_.channel_of(from),
-                        1 / (1 + link.contention * std::max(0.0, senders - 1)));
-  }
-
-  void sent(const Owner& what) {
-    auto& entries = queues_[what.group * states_.size() + what.to].entries;
-    const PairQueue::Entry entry = entries.front();
-    EQT_CHECK(entry.bucket == what.bucket && entry.round == what.round, "messages out of order");
-    entries.erase(entries.begin());
-    deliver_later(what.group, entry, delay_of(what));
-    if (entries.empty()) {
-      count_senders(what.group, what.to, -1);
-    } else {
-      start_first(what.group, entries, false);
-    }
-    --states_[what.group].buckets[what.bucket].sends_open;
-    continue_if_complete(what.group, what.bucket);
-  }
-
-  double delay_of(const Owner& what) {
-    const double latency = groups_.latency(what.group, what.to);
-    const double jitter = groups_.jitter(what.group, what.to);
-    const int times = work_.buckets[what.bucket].rounds[what.round].times;
-    if (jitter == 0) return latency * times;
-    double sum = 0;
-    for (int i = 0; i < times; ++i) {
-      const RandomStream random(make_key(options_.seed, deliveries_++,
-                                         static_cast<std::uint32_t>(what.group),
-                                         RandomPurpose::link));
-      sum += latency - jitter * std::log((random.bits(0) + 0.5) * 0x1p-32);
-    }
-    return sum;
-  }
-
-  void deliver_later(std::size_t g, const PairQueue::Entry& entry, double delay) {
-    const auto push = [&](std::size_t to) {
-      events_.push({.time = now_ + delay,
-                    .number = numbers_++,
-                    .group = to,
-                    .bucket = entry.bucket,
-                    .round = entry.round,
-                    .synchronization = entry.synchronization});
-    };
-    if (!kinds_[kinds_of_[entry.bucket][entry.round]].all_wait) return push(entry.target.group);
-    for (std::size_t to = 0; to < states_.size(); ++to) push(to);
-    (void)g;
-  }
-
-  void deliver(const Event& event) {
-    GroupState& state = states_[event.group];
-    auto& counts = state.arrived[event.synchronization];
-    counts.resize(rounds_);
-    ++counts[first_round_[event.bucket] + event.round];
-    if (state.synchronization == event.synchronization && state.under_way)
-      continue_if_complete(event.group, event.bucket);
-  }
-
-  /// The next round of a bucket, if this one has sent and received all.
-  void continue_if_complete(std::size_t g, std::size_t b) {
-    GroupState& state = states_[g];
-    BucketState& bucket = state.buckets[b];
-    if (!bucket.sent || bucket.sends_open > 0) return;
-    const Kind& kind = kinds_[kinds_of_[b][bucket.round]];
-    const auto& counts = state.arrived.at(state.synchronization);
-    if (counts[first_round_[b] + bucket.round] < kind.sources[g]) return;
-    ++bucket.round;
-    bucket.sent = false;
-    state.work.push_back(b);
-    work(g);
-  }
-
-  StepForecast forecast(const Cluster& cluster) const {
-    StepForecast result;
-    result.by_rank = by_rank_;
-    const auto every = static_cast<std::size_t>(work_.every);
-    const std::size_t steps = options_.steps;
-    const auto end_of = [&](std::size_t step) {
-      double end = 0;
-      for (const GroupState& state : states_) end = std::max(end, state.ends[step]);
-      return end;
-    };
-    double before = 0;
-    for (std::size_t last = every - 1; last < steps; last += every) {
-      const double end = end_of(last);
-      result.step_seconds.push_back((end - before) / static_cast<double>(every));
-      before = end;
-    }
-    const auto counted = static_cast<double>(result.step_seconds.size() * every);
-    result.mean_seconds = before / counted;
-    result.boards.resize(cluster.boards.size());
-    std::vector<double> ranks(cluster.boards.size());
-    double all = 0;
-    for (std::size_t g = 0; g < states_.size(); ++g) {
-      const RankGroup& group = groups_.all()[g];
-      BoardUse& use = result.boards[group.boards];
-      const GroupState& state = states_[g];
-      const double weight = group.ranks;
-      const double rate = groups_.link_of(g).bytes_per_second;
-      ranks[group.boards] += weight;
-      all += weight;
-      result.sent_bytes += weight * state.sent_bytes / static_cast<double>(steps);
-      use.computing += weight * state.use.computing / static_cast<double>(steps);
-      use.waiting += weight * state.use.waiting / static_cast<double>(steps);
-      use.communicating += weight * state.use.communicating / static_cast<double>(steps);
-      use.sending +=
-          weight * group.per_board * state.link_bytes / rate / static_cast<double>(steps);
-    }
-    result.sent_bytes /= all;
-    for (std::size_t b = 0; b < result.boards.size(); ++b) {
-      BoardUse& use = result.boards[b];
-      use.computing /= ranks[b];
-      use.waiting /= ranks[b];
-      use.communicating /= ranks[b];
-      use.sending /= ranks[b];
-    }
-    return result;
-  }
-
-  static constexpr std::size_t kStalled = static_cast<std::size_t>(-1);
-
-  struct Kind {
-    Peers to = Peers::all;
-    int distance = 1;
-    std::vector<std::vector<Target>> targets;  // by sending group
-    std::vector<std::uint32_t> sources;        // messages that each group waits for
-    bool all_wait = false;                     // each group for one message of each group
-  };
-
-  const StepWork work_;
-  const SimulationOptions options_;
-  const bool by_rank_;
-  FluidNetwork links_, cores_;
-  RankGroups groups_;
-  std::vector<GroupState> states_;
-  std::vector<PairQueue> queues_;  // from group * groups + to group
-  std::vector<Kind> kinds_;
-  std::vector<std::vector<std::size_t>> kinds_of_;  // [bucket][round]
-  std::vector<double> channel_senders_;             // ranks that send, by link
-  std::vector<int> flows_of_;                       // pairs of a sending group that are busy
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::vector<Owner> owners_;
-  std::vector<std::size_t> free_owners_, ended_;
-  double now_ = 0;
-  std::uint64_t numbers_ = 0, deliveries_ = 0;
-  std::size_t finished_ = 0;
-  std::vector<std::size_t> first_round_;  // by bucket, among the rounds of all
-  std::size_t rounds_ = 0;
-};
-
-bool varies(const Cluster& cluster) {
-  return std::ranges::any_of(cluster.boards, [&](const Boards& boards) {
-    return boards.speed.cv > 0 || boards.speed.stall_every > 0 ||
-           cluster.links[boards.link].jitter_seconds > 0;
-  });
-}
 
 /// If boards of a kind behave alike, one of them is all of them.
 bool is_symmetric(const Cluster& cluster, const StepWork& work) {
@@ -626,6 +40,101 @@ double effort_by_rank(const Cluster& cluster, const StepWork& work, std::size_t 
 
 }  // namespace
 
+Simulation::Simulation(const Cluster& cluster, const StepWork& work,
+                       const SimulationOptions& options, bool by_rank)
+    : cluster_(cluster),
+      work_(by_rank ? rounds_apart(work) : work),
+      options_(options),
+      by_rank_(by_rank),
+      groups_(cluster, by_rank, links_, cores_),
+      queues_(groups_, links_),
+      peers_(work_, groups_, by_rank),
+      states_(groups_.all().size()) {
+  for (GroupState& state : states_) state.buckets.resize(work_.buckets.size());
+  for (const BucketWork& bucket : work_.buckets) {
+    first_round_.push_back(rounds_);
+    rounds_ += bucket.rounds.size();
+  }
+}
+
+StepForecast Simulation::run() {
+  for (std::size_t g = 0; g < states_.size(); ++g) begin_step(g);
+  while (finished_ < states_.size()) turn();
+  return forecast();
+}
+
+void Simulation::turn() {
+  const double until_event = events_.empty() ? kNever : events_.top().time - now_;
+  const double seconds =
+      std::min({until_event, links_.seconds_to_next_end(), cores_.seconds_to_next_end()});
+  EQT_CHECK(seconds < kNever, "a simulated step that nothing ends");
+  now_ += seconds;
+  // Copies: what follows may start flows, which the networks' own lists are for.
+  const std::vector<std::size_t> sent = links_.advance(seconds);
+  const std::vector<std::size_t> worked_on = cores_.advance(seconds);
+  for (const std::size_t pair : sent) end_of_sending(queues_.take_sent(pair));
+  for (const std::size_t thread : worked_on)
+    thread % 2 == 0 ? computed(thread / 2) : worked(thread / 2);
+  while (!events_.empty() && events_.top().time <= now_) {
+    const Event event = events_.top();
+    events_.pop();
+    deliver(event);
+  }
+}
+
+StepForecast Simulation::forecast() const {
+  StepForecast result;
+  result.by_rank = by_rank_;
+  const auto every = static_cast<std::size_t>(work_.every);
+  const std::size_t steps = options_.steps;
+  const auto end_of = [&](std::size_t step) {
+    double end = 0;
+    for (const GroupState& state : states_) end = std::max(end, state.ends[step]);
+    return end;
+  };
+  double before = 0;
+  for (std::size_t last = every - 1; last < steps; last += every) {
+    const double end = end_of(last);
+    result.step_seconds.push_back((end - before) / static_cast<double>(every));
+    before = end;
+  }
+  const auto counted = static_cast<double>(result.step_seconds.size() * every);
+  result.mean_seconds = before / counted;
+  result.boards.resize(cluster_.boards.size());
+  std::vector<double> ranks(cluster_.boards.size());
+  double all = 0;
+  for (std::size_t g = 0; g < states_.size(); ++g) {
+    const RankGroup& group = groups_.all()[g];
+    BoardUse& use = result.boards[group.boards];
+    const GroupState& state = states_[g];
+    const double weight = group.ranks;
+    const double rate = groups_.link_of(g).bytes_per_second;
+    ranks[group.boards] += weight;
+    all += weight;
+    result.sent_bytes += weight * state.sent_bytes / static_cast<double>(steps);
+    use.computing += weight * state.use.computing / static_cast<double>(steps);
+    use.waiting += weight * state.use.waiting / static_cast<double>(steps);
+    use.communicating += weight * state.use.communicating / static_cast<double>(steps);
+    use.sending += weight * group.per_board * state.link_bytes / rate / static_cast<double>(steps);
+  }
+  result.sent_bytes /= all;
+  for (std::size_t b = 0; b < result.boards.size(); ++b) {
+    BoardUse& use = result.boards[b];
+    use.computing /= ranks[b];
+    use.waiting /= ranks[b];
+    use.communicating /= ranks[b];
+    use.sending /= ranks[b];
+  }
+  return result;
+}
+
+bool varies(const Cluster& cluster) {
+  return std::ranges::any_of(cluster.boards, [&](const Boards& boards) {
+    return boards.speed.cv > 0 || boards.speed.stall_every > 0 ||
+           cluster.links[boards.link].jitter_seconds > 0;
+  });
+}
+
 double StepForecast::quantile(double part) const {
   EQT_CHECK(part >= 0 && part <= 1 && !step_seconds.empty(), "the quantile {}", part);
   std::vector<double> sorted = step_seconds;
@@ -645,7 +154,7 @@ StepForecast simulate_steps(const Cluster& cluster, const StepWork& work,
             "every {}, delay {}, slots {}", work.every, work.delay, work.slots);
   const bool by_rank = !is_symmetric(cluster, work) &&
                        effort_by_rank(cluster, work, options.steps) <= options.most_effort;
-  return Simulation(cluster, work, options, by_rank).run(cluster);
+  return Simulation(cluster, work, options, by_rank).run();
 }
 
 }  // namespace eqt::forecast

@@ -48,6 +48,9 @@ struct StepForecast {
   double quantile(double part) const;
 };
 
+/// True if steps or messages of the cluster do not all take the same time.
+bool varies(const Cluster& cluster);
+
 /// @pre ranks >= 1, rates > 0, links and switches exist, 0 <= delay <= every
 StepForecast simulate_steps(const Cluster& cluster, const StepWork& work,
                             const SimulationOptions& options);

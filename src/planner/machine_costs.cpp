@@ -14,6 +14,7 @@
 namespace eqt::planner {
 namespace {
 
+using collective::CodecCosts;
 using config::Json;
 
 // ResNet-18's largest fusion bucket has about so many values.

@@ -8,21 +8,16 @@
 #include <vector>
 
 #include "codec/compressor.hpp"
+#include "collective/rounds.hpp"
 #include "config/run_config.hpp"
 
 namespace eqt::planner {
 
-/// Seconds a value of one core.
-struct CodecCosts {
-  double encode = 0, decode = 0;  // error feedback included where the run has it
-};
-
 /// What does not depend on the compressor. The defaults are guesses, for a recent x86 core.
 struct MachineCosts {
-  double add = 2e-10;      // seconds a value
-  double update = 1e-9;    // seconds a parameter of the optimizer
-  double message = 10e-6;  // seconds a message, on each side
-  double byte = 0.6e-9;    // seconds a byte, on each side: TCP over loopback or a network card
+  // Of messages: TCP over loopback or a network card.
+  collective::CommunicationCosts communication = {.add = 2e-10, .message = 10e-6, .byte = 0.6e-9};
+  double update = 1e-9;  // seconds a parameter of the optimizer
   std::vector<std::string> guessed = {"adding", "update", "message"};
 };
 
@@ -36,14 +31,15 @@ class CodecSpeeds {
   /// @throws Error{usage} for other text, or a line without a speed
   CodecSpeeds(const std::string& text, const std::string& origin);
 
+  /// @param feedback error feedback is part of encoding
   /// @throws Error{usage} if the calibration has no such compressor: it names it
-  CodecCosts of(const config::RunConfig& config, const codec::Compressor& compressor,
-                bool feedback);
+  collective::CodecCosts of(const config::RunConfig& config, const codec::Compressor& compressor,
+                            bool feedback);
   /// Where the speeds come from, for a note.
   const std::string& origin() const { return origin_; }
 
  private:
-  std::map<std::string, CodecCosts> known_;
+  std::map<std::string, collective::CodecCosts> known_;
   bool measures_ = true;
   std::string origin_ = "measured now, on one core";
 };

@@ -2,33 +2,21 @@
 #include "planner/plan.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "analyze/table.hpp"
 #include "config/document.hpp"
 #include "core/error.hpp"
 #include "data/catalogue.hpp"
-#include "planner/planned_run.hpp"
+#include "planner/plans.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/memory_estimate.hpp"
 
 namespace eqt::planner {
 namespace {
-
-using nlohmann::ordered_json;
-
-/// "1.23 s", "16.2 min", "3.4 h", "2.1 days".
-std::string duration(double seconds) {
-  if (seconds < 120) return fmt::format("{:.3g} s", seconds);
-  if (seconds < 2 * 3600) return fmt::format("{:.3g} min", seconds / 60);
-  if (seconds < 48 * 3600) return fmt::format("{:.3g} h", seconds / 3600);
-  return fmt::format("{:.3g} days", seconds / 86400);
-}
 
 /// Facts of the data set, if they can be told without its files.
 std::optional<data::DatasetFacts> facts_of(const config::RunConfig& config) {
@@ -47,6 +35,18 @@ std::optional<std::uint64_t> samples_of(const config::RunConfig& config,
   return {};
 }
 
+/// Boards whose ranks differ in speed by more than a tenth.
+bool is_uneven(const ClusterFile& file) {
+  std::vector<double> speeds;
+  for (std::size_t b = 0; b < file.facts.size(); ++b)
+    speeds.push_back(file.facts[b].flops.value_or(1 / file.cluster.boards[b].step_seconds));
+  const bool comparable = std::ranges::all_of(file.facts, [&](const BoardFacts& facts) {
+    return facts.flops.has_value() == file.facts[0].flops.has_value();
+  });
+  const auto [least, most] = std::ranges::minmax_element(speeds);
+  return comparable && *most > 1.1 * *least;
+}
+
 std::vector<int> ranks_of(const PlanCommand& command, const ClusterFile& file) {
   if (!command.ranks.empty()) return command.ranks;
   const int all = file.cluster.ranks();
@@ -54,20 +54,6 @@ std::vector<int> ranks_of(const PlanCommand& command, const ClusterFile& file) {
   for (int n = 1; n < all; n *= 2) ranks.insert(n);
   return {ranks.begin(), ranks.end()};
 }
-
-/// Plans of each scheme for the whole cluster, and for other numbers of ranks.
-struct Plans {
-  std::vector<PlannedRun> whole;  // by scheme, as in the file
-  std::vector<int> ranks;
-  std::vector<std::vector<PlannedRun>> by_ranks;  // [scheme][number]
-  std::vector<double> break_even;                 // by scheme, below which it beats float32
-  std::optional<std::size_t> float32;             // the scheme that compresses nothing
-  std::size_t best = 0;
-  std::vector<std::string> left_out;  // schemes without a plan, and why
-};
-
-/// Time that a sample takes, by which schemes with other batches are compared.
-double seconds_a_sample(const PlannedRun& run) { return run.forecast.mean_seconds / run.samples; }
 
 Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<Scheme>& schemes,
                const Subject& subject) {
@@ -106,212 +92,21 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
   return plans;
 }
 
-/// "on 8 ranks: 0.33 s a step, 16.2 min an epoch".
-std::string speed_text(const PlannedRun& run) {
-  std::string text = fmt::format("{} a step", duration(run.forecast.mean_seconds));
-  if (run.epoch_seconds) text += fmt::format(", {} an epoch", duration(*run.epoch_seconds));
-  return text;
-}
-
-std::string first_sentence(const Plans& plans, const ClusterFile& file) {
-  const PlannedRun& best = plans.whole[plans.best];
-  std::string text = fmt::format("{} by {} on {} ranks: {}", best.scheme, best.collective,
-                                 best.ranks, speed_text(best));
-  if (plans.float32 && *plans.float32 != plans.best)
-    text += fmt::format("; {}: {}", plans.whole[*plans.float32].scheme,
-                        duration(plans.whole[*plans.float32].forecast.mean_seconds));
-  const int more = best.ranks + file.cluster.boards.back().ranks;
-  const auto place = std::ranges::find(plans.ranks, more);
-  if (place != plans.ranks.end()) {
-    const PlannedRun& next =
-        plans.by_ranks[plans.best][static_cast<std::size_t>(place - plans.ranks.begin())];
-    const double gain = 100 * (seconds_a_sample(best) / seconds_a_sample(next) - 1);
-    text += fmt::format("; a further {} {} {:.1f} %", file.cluster.boards.back().name,
-                        gain < 0 ? "costs" : "gains", std::abs(gain));
-  }
-  return text + ".";
-}
-
-/// Of the kind of boards whose ranks wait least: it determines the step.
-const forecast::BoardUse& slowest_boards(const PlannedRun& run) {
-  return *std::ranges::min_element(run.forecast.boards, {}, &forecast::BoardUse::waiting);
-}
-
-ordered_json row_of(const PlannedRun& run) {
-  const forecast::BoardUse& use = slowest_boards(run);
-  ordered_json row = {{"scheme", run.scheme},
-                      {"ranks", run.ranks},
-                      {"collective", run.collective},
-                      {"step_seconds", run.forecast.mean_seconds},
-                      {"step_seconds_median", run.forecast.quantile(0.5)},
-                      {"step_seconds_p90", run.forecast.quantile(0.9)},
-                      {"images_per_second", run.samples / run.forecast.mean_seconds},
-                      {"computing_seconds", use.computing},
-                      {"waiting_seconds", use.waiting},
-                      {"communicating_seconds", use.communicating},
-                      {"sending_seconds", use.sending},
-                      {"sent_bytes_per_rank", run.forecast.sent_bytes},
-                      {"memory_bytes_per_rank", run.memory_bytes},
-                      {"by_rank", run.forecast.by_rank}};
-  row["epoch_seconds"] = run.epoch_seconds ? ordered_json(*run.epoch_seconds) : nullptr;
-  row["epoch_joules"] = run.epoch_joules ? ordered_json(*run.epoch_joules) : nullptr;
-  row["price"] = run.price > 0 ? ordered_json(run.price) : nullptr;
-  if (!run.too_small.empty()) row["memory_too_small"] = run.too_small;
-  return row;
-}
-
-ordered_json number_or_null(double value) {
-  return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
-}
-
-std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
-                                  const Subject& subject, const PlanCommand& command) {
-  std::vector<std::string> notes;
-  notes.push_back("speeds of compressors: " + subject.codecs.origin());
-  std::vector<std::string> flops;
-  for (std::size_t b = 0; b < file.facts.size(); ++b)
-    if (file.facts[b].flops) flops.push_back(file.cluster.boards[b].name);
-  if (!flops.empty())
-    notes.push_back(
-        fmt::format("computing times of {} are guessed from flops", fmt::join(flops, ", ")));
-  notes.push_back(fmt::format("guessed: {}", fmt::join(subject.machine.guessed, ", ")));
-  if (!plans.whole[plans.best].forecast.by_rank && file.cluster.ranks() > 1)
-    notes.push_back("equal boards were represented by one or two of them");
-  if (!subject.samples)
-    notes.push_back("epochs are unknown: the data set is not here and data.limit_train is not set");
-  for (const PlannedRun& run : plans.whole)
-    if (!run.too_small.empty())
-      notes.push_back(fmt::format("{}: {} MiB a rank exceed the memory of {}", run.scheme,
-                                  static_cast<std::uint64_t>(run.memory_bytes / (1 << 20)),
-                                  fmt::join(run.too_small, ", ")));
-  for (std::size_t s = 0; s < plans.whole.size(); ++s) {
-    const auto fastest = std::ranges::min_element(
-        plans.by_ranks[s], {}, [](const PlannedRun& run) { return seconds_a_sample(run); });
-    if (fastest->ranks < plans.ranks.back())
-      notes.push_back(
-          fmt::format("{}: more than {} make it slower", plans.whole[s].scheme,
-                      fastest->ranks == 1 ? "1 rank" : fmt::format("{} ranks", fastest->ranks)));
-  }
-  for (const std::string& reason : plans.left_out) notes.push_back("left out: " + reason);
-  if (command.steps_at_1 > 0 && command.noise_scale > 0) {
-    const PlannedRun& best = plans.whole[plans.best];
-    const double steps = command.steps_at_1 * (1 + command.noise_scale / best.samples);
-    notes.push_back(fmt::format(
-        "to the target about {:.0f} steps, {}: an estimate by S (1 + X / B), without the noise of "
-        "compression (McCandlish et al., 2018)",
-        steps, duration(steps * best.forecast.mean_seconds)));
-  }
-  return notes;
-}
-
-void print_text(const Plans& plans, const ClusterFile& file,
-                const std::vector<std::string>& notes) {
-  fmt::print("{}\n\n", first_sentence(plans, file));
-  std::vector<analyze::Row> rows;
-  const bool joules =
-      std::ranges::any_of(plans.whole, [](const auto& run) { return run.joules > 0; });
-  for (std::size_t s = 0; s < plans.whole.size(); ++s) {
-    ordered_json row = row_of(plans.whole[s]);
-    row["mb"] = plans.whole[s].forecast.sent_bytes / 1e6;
-    row["mib"] = plans.whole[s].memory_bytes / (1 << 20);
-    row["epoch_minutes"] = plans.whole[s].epoch_seconds
-                               ? ordered_json(*plans.whole[s].epoch_seconds / 60)
-                               : ordered_json(nullptr);
-    row["epoch_kj"] = plans.whole[s].epoch_joules ? ordered_json(*plans.whole[s].epoch_joules / 1e3)
-                                                  : ordered_json(nullptr);
-    row["break_even"] = std::isinf(plans.break_even[s]) ? ordered_json("always")
-                                                        : number_or_null(plans.break_even[s]);
-    rows.push_back(row);
-  }
-  std::vector<analyze::Column> columns = {{"scheme", "scheme"},
-                                          {"collective", "collective"},
-                                          {"step_seconds", "s/step"},
-                                          {"step_seconds_p90", "90 %"},
-                                          {"epoch_minutes", "min/epoch", 3},
-                                          {"computing_seconds", "computing", 3},
-                                          {"waiting_seconds", "waiting", 3},
-                                          {"communicating_seconds", "codec", 3},
-                                          {"sending_seconds", "link", 3},
-                                          {"mb", "MB sent", 3},
-                                          {"mib", "MiB/rank", 4},
-                                          {"break_even", "faster below [Mb/s]", 3}};
-  if (joules) columns.push_back({"epoch_kj", "kJ/epoch", 3});
-  analyze::print_rows(rows, columns, false);
-  fmt::print(
-      "\nSeconds a step of a rank: computing, waiting for the means of others, the\n"
-      "communication thread's work, and its messages at the link's full rate. MB sent: by a\n"
-      "rank in a step. The last column: the rate of the slowest link below which the scheme\n"
-      "is faster than float32.\n\n");
-  rows.clear();
-  columns = {{"ranks", "ranks"}};
-  const bool epochs = plans.whole[0].epoch_seconds.has_value();
-  for (const PlannedRun& run : plans.whole)
-    columns.push_back({run.scheme.c_str(), run.scheme.c_str(), 4});
-  for (std::size_t i = 0; i < plans.ranks.size(); ++i) {
-    ordered_json row = {{"ranks", plans.ranks[i]}};
-    for (std::size_t s = 0; s < plans.whole.size(); ++s) {
-      const PlannedRun& run = plans.by_ranks[s][i];
-      row[run.scheme] = epochs ? *run.epoch_seconds / 60 : 1 / seconds_a_sample(run);
-    }
-    rows.push_back(row);
-  }
-  fmt::print("{} by ranks:\n", epochs ? "Minutes an epoch" : "Samples per second");
-  analyze::print_rows(rows, columns, false);
-  fmt::print("\n");
-  for (const std::string& note : notes) fmt::print("* {}\n", note);
-}
-
-void print_json(const Plans& plans, const ClusterFile& file,
-                const std::vector<std::string>& notes) {
-  ordered_json document = {{"summary", first_sentence(plans, file)},
-                           {"ranks", file.cluster.ranks()},
-                           {"best", plans.whole[plans.best].scheme}};
-  document["schemes"] = ordered_json::array();
-  for (std::size_t s = 0; s < plans.whole.size(); ++s) {
-    ordered_json row = row_of(plans.whole[s]);
-    row["break_even_megabits"] = number_or_null(plans.break_even[s]);
-    row["always_faster"] = std::isinf(plans.break_even[s]);
-    row["by_ranks"] = ordered_json::array();
-    for (const PlannedRun& run : plans.by_ranks[s]) row["by_ranks"].push_back(row_of(run));
-    document["schemes"].push_back(row);
-  }
-  document["notes"] = notes;
-  fmt::print("{}\n", document.dump(2));
-}
-
-report::Drawing drawing_of(const Plans& plans) {
-  const bool epochs = plans.whole[0].epoch_seconds.has_value();
-  std::vector<analyze::Curve> curves;
-  for (std::size_t s = 0; s < plans.whole.size(); ++s) {
-    analyze::Curve curve = {plans.whole[s].scheme, {}};
-    for (const PlannedRun& run : plans.by_ranks[s])
-      curve.points.emplace_back(run.ranks,
-                                epochs ? *run.epoch_seconds / 60 : 1 / seconds_a_sample(run));
-    curves.push_back(std::move(curve));
-  }
-  return analyze::curves_drawing({.title = "Plan by scheme and number of ranks",
-                                  .x = "ranks",
-                                  .y = epochs ? "minutes an epoch" : "samples per second",
-                                  .log_x = true,
-                                  .log_y = true},
-                                 curves);
-}
-
 }  // namespace
 
 void run_plan(const PlanCommand& command) {
   const std::string cluster_text = read_input(command.cluster_path, "--cluster", "a cluster");
   const ClusterFile file = parse_cluster(cluster_text, command.cluster_path);
-  std::vector<Scheme> schemes =
-      schemes_of(command.config_text, command.config_path, command.sets, command.vary);
+  std::vector<Scheme> schemes = schemes_of(command.config_text, command.config_path, command.sets,
+                                           command.vary, is_uneven(file));
   const config::RunConfig& config = schemes.front().config;
   CodecSpeeds codecs;
   if (!command.calibration_path.empty())
     codecs = CodecSpeeds(read_input(command.calibration_path, "--calibration",
                                     "what \"bench codecs --json\" printed"),
                          command.calibration_path);
-  const PlannedNetwork network = network_of(config);
   const auto facts = facts_of(config);
+  const PlannedNetwork network = network_of(config, facts);
   Subject subject = {
       .network = network, .codecs = codecs, .machine = {}, .samples = samples_of(config, facts)};
   if (facts && !config.train.is_emulated()) {

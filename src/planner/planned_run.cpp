@@ -13,17 +13,10 @@ namespace {
 // Steps of a forecast whose steps vary, and of one whose steps are alike but for the first ones.
 constexpr std::size_t kVaryingSteps = 200, kRounds = 4;
 
-bool varies(const forecast::Cluster& cluster) {
-  return std::ranges::any_of(cluster.boards, [&](const forecast::Boards& boards) {
-    return boards.speed.cv > 0 || boards.speed.stall_every > 0 ||
-           cluster.links[boards.link].jitter_seconds > 0;
-  });
-}
-
 forecast::StepForecast forecast_of(const PlannedStep& step) {
   const auto every = static_cast<std::size_t>(step.work.every);
   std::size_t steps = std::max<std::size_t>(kRounds * every, 2 * kRounds);
-  if (varies(step.cluster)) steps = std::max(steps, kVaryingSteps);
+  if (forecast::varies(step.cluster)) steps = std::max(steps, kVaryingSteps);
   steps = (steps + every - 1) / every * every;
   return forecast::simulate_steps(step.cluster, step.work, {.steps = steps});
 }

@@ -9,6 +9,7 @@
 
 #include "codec/frame.hpp"
 #include "collective/collective.hpp"
+#include "collective/rounds.hpp"
 #include "config/build_topology.hpp"
 #include "config/graph_file.hpp"
 #include "core/error.hpp"
@@ -73,12 +74,13 @@ void require_steps_together(const config::RunConfig& config) {
 
 /// Each slice of a step: message to out-neighbours, decoding those of in-neighbours.
 std::vector<Round> gossip_rounds(const FusionBucket& bucket, const codec::Compressor& compressor,
-                                 double neighbours, const CodecCosts& codec,
+                                 double neighbours, const collective::CodecCosts& codec,
                                  const MachineCosts& machine, double& seconds_after) {
   const double bytes =
       collective::expected_message_bytes(compressor, std::span(&bucket, std::size_t{1}));
   const auto values = static_cast<double>(bucket.count());
-  const double handling = neighbours * (machine.message + bytes * machine.byte);
+  const double handling =
+      neighbours * (machine.communication.message + bytes * machine.communication.byte);
   seconds_after = neighbours * values * codec.decode + handling;
   return {{.seconds_before = values * codec.encode + handling,
            .message_bytes = bytes,
@@ -164,66 +166,19 @@ void set_stalls(forecast::Cluster& cluster) {
 
 }  // namespace
 
-PlannedNetwork network_of(const config::RunConfig& config) {
-  const model::ModelOptions options = setup::published_network(config);
+PlannedNetwork network_of(const config::RunConfig& config,
+                          const std::optional<data::DatasetFacts>& facts) {
+  const model::ModelOptions options =
+      facts && !config.train.is_emulated()
+          ? setup::network_for(config, {facts->inputs, facts->target, facts->classes})
+          : setup::published_network(config);
   PlannedNetwork network = {.layout = model::make_idle_replica(options)->layout(),
                             .multiply_adds = {}};
-  // Networks without images: values are multiplied once each.
-  const int side = config.model.name->users_own || options.encoder
-                       ? 1
-                       : static_cast<int>(model::images_of(options).height);
+  // Networks without pictures: each parameter is multiplied once.
+  const bool has_pictures = options.inputs.size() == 1 && options.inputs[0].shape.size() == 3;
+  const int side = has_pictures ? static_cast<int>(model::images_of(options).height) : 1;
   network.multiply_adds = model::multiply_adds(network.layout, side);
   return network;
-}
-
-std::vector<Round> rounds_of(const collective::CollectiveRow& row, const CollectiveCost& cost,
-                             int ranks, const CodecCosts& codec, const MachineCosts& machine,
-                             double& seconds_after) {
-  const double n = ranks;
-  const double encode = cost.encoded_values * codec.encode;
-  const double decode = cost.decoded_values * codec.decode + cost.added_values * machine.add;
-  const int rounds = cost.rounds;
-  if (ranks == 1 || rounds == 0) return {};
-  const bool ring =
-      row.name == collective::kRing.name || row.name == collective::kMpiAllreduce.name;
-  if (ring) {
-    const double bytes = cost.sent_bytes / rounds;
-    const double handling = 2 * (machine.message + bytes * machine.byte);
-    seconds_after = 0;
-    return {{.seconds_before = (encode + decode) / rounds + handling,
-             .message_bytes = bytes,
-             .to = Peers::distance,
-             .times = rounds}};
-  }
-  if (row.name == collective::kRecursiveDoubling.name) {
-    const double bytes = cost.sent_bytes / rounds;
-    const double handling = machine.message + bytes * machine.byte;
-    std::vector<Round> result;
-    for (int r = 0; r < rounds; ++r)
-      result.push_back(
-          {.seconds_before = encode / rounds + (r > 0 ? decode / rounds + handling : 0) + handling,
-           .message_bytes = bytes,
-           .to = Peers::distance,
-           .distance = 1 << (r % 30)});
-    seconds_after = decode / rounds + handling;
-    return result;
-  }
-  // All others send to all, in two rounds with owners of parts in between, or in one.
-  const double each =
-      (cost.between_hosts_bytes ? *cost.between_hosts_bytes : cost.sent_bytes) / (rounds * (n - 1));
-  const double handling = (n - 1) * (machine.message + each * machine.byte);
-  const bool owners = rounds > 1;
-  // scatter-reduce: d values are encoded, then the d / n of the mean; d (n - 1) / n are decoded
-  // before that, d after it.
-  const double first_encode = owners ? n / (n + 1) : 1,
-               first_decode = owners ? (n - 1) / (2 * n - 1) : 0;
-  std::vector<Round> result;
-  for (int r = 0; r < rounds; ++r)
-    result.push_back({.seconds_before = (r == 0 ? encode * first_encode : handling) + handling,
-                      .message_bytes = each});
-  if (owners) result[1].seconds_before += encode * (1 - first_encode) + decode * first_decode;
-  seconds_after = decode * (1 - first_decode) + handling;
-  return result;
 }
 
 PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& network,
@@ -243,7 +198,7 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
   const auto compressor = config.compressor.make();
   const bool feedback =
       s.algorithm->mixes || setup::make_memory(config, ranks, *compressor, 0) != nullptr;
-  const CodecCosts codec = codecs.of(config, *compressor, feedback);
+  const collective::CodecCosts codec = codecs.of(config, *compressor, feedback);
   config::RunConfig settled = config;
   int boards = 0;
   for (const forecast::Boards& kind : step.cluster.boards) boards += kind.count;
@@ -283,7 +238,8 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
              "plan: the collective {} has no formula for {} ranks on {} boards; try "
              "another --set synchronization.collective",
              row.name, ranks, boards);
-      work.rounds = rounds_of(row, *cost, ranks, codec, machine, work.seconds_after);
+      work.rounds = collective::rounds_of(row, *cost, ranks, codec, machine.communication,
+                                          work.seconds_after);
       step.message_bytes += cost->sent_bytes;
     }
     step.work.buckets.push_back(std::move(work));

@@ -3,11 +3,14 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "collective/cost.hpp"
 #include "config/run_config.hpp"
 #include "core/layout.hpp"
+#include "data/catalogue.hpp"
 #include "forecast/cluster.hpp"
 #include "planner/cluster_file.hpp"
 #include "planner/machine_costs.hpp"
@@ -20,9 +23,11 @@ struct PlannedNetwork {
   std::vector<double> multiply_adds;  // of a sample's forward pass, by slice
 };
 
-/// The network of the config as it was published, without data.
-/// @throws Error{usage}, Error{data} as setup::published_network()
-PlannedNetwork network_of(const config::RunConfig& config);
+/// The network of the config for such data; without facts and for emulated boards as it was
+/// published.
+/// @throws Error{usage}, Error{data} as setup::network_for()
+PlannedNetwork network_of(const config::RunConfig& config,
+                          const std::optional<data::DatasetFacts>& facts);
 
 struct PlannedStep {
   forecast::StepWork work;
@@ -37,11 +42,5 @@ struct PlannedStep {
 /// collective that does not take the compressor, and a topology that does not exist
 PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& network,
                       const ClusterFile& cluster, CodecSpeeds& codecs, const MachineCosts& machine);
-
-/// The rounds of one mean of `values`, whose bytes and seconds are those of its cost formula.
-std::vector<forecast::Round> rounds_of(const collective::CollectiveRow& row,
-                                       const collective::CollectiveCost& cost, int ranks,
-                                       const CodecCosts& codec, const MachineCosts& machine,
-                                       double& seconds_after);
 
 }  // namespace eqt::planner

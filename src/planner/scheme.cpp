@@ -69,21 +69,23 @@ config::RunConfig with(const config::RunConfig& base, const std::string& text,
 
 std::vector<Scheme> schemes_of(const std::string& config_text, const std::string& origin,
                                const std::vector<std::string>& sets,
-                               const std::vector<std::string>& vary) {
+                               const std::vector<std::string>& vary, bool uneven) {
   const config::RunConfig base = config::parse_config(config_text, origin, sets);
   const std::string own(base.compressor.name->name);
   std::vector<Scheme> schemes;
   if (vary.empty()) {
     schemes.push_back({own, base});
-    for (const char* const name : kUsual) {
-      if (own == name) continue;
+    const auto add = [&](const std::string& name, const std::string& set) {
       try {
-        schemes.push_back({name, with(base, config_text, origin, sets,
-                                      {fmt::format("{}={}", kCompressor, name)})});
+        schemes.push_back({name, with(base, config_text, origin, sets, {set})});
       } catch (const Error& error) {
         if (error.kind() != Kind::usage) throw;  // the config's other keys do not suit it
       }
-    }
+    };
+    if (uneven && !base.train.has_batches_by_rank())
+      add(own + ", batches by speed", "train.batch_sizes=\"auto\"");
+    for (const char* const name : kUsual)
+      if (own != name) add(name, fmt::format("{}={}", kCompressor, name));
     return schemes;
   }
   std::vector<std::vector<std::string>> combinations = {{}};

@@ -18,10 +18,11 @@ struct Scheme {
 /// Every combination of the values. A compressor with another name than the config's takes its own
 /// defaults for the other keys of the section, unless they are varied, too.
 /// @param vary "key=a,b,c"; empty: the config's compressor, float32 and the usual ones
+/// @param uneven the boards differ in speed: the config with batches by speed is a scheme, too
 /// @throws Error{usage} for a key or value that is none; usual compressors that do not suit the
 /// config are left out
 std::vector<Scheme> schemes_of(const std::string& config_text, const std::string& origin,
                                const std::vector<std::string>& sets,
-                               const std::vector<std::string>& vary);
+                               const std::vector<std::string>& vary, bool uneven);
 
 }  // namespace eqt::planner

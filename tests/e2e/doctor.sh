@@ -14,6 +14,7 @@ expect_code 0 "doctor on 3 ranks"
 grep -q "3 ranks on 1 host" "$OUT" || wrong "doctor does not count ranks and hosts"
 expect_equal 2 "$(grep -cE '^0-[12] +one host .*[GM]b/s' "$OUT")" "links from rank 0 to its neighbours"
 expect_equal 1 "$(grep -c '^equant-train' "$OUT")" "only rank 0 prints"
+tail -n 1 "$OUT" | grep -q "compression gains nothing" || wrong "doctor on one host recommends something"
 
 run "$EQT_ROOT/scripts/run_local.sh" --ranks 3 -- doctor --json --seconds 0.3 --threads 64
 expect_code 0 "doctor --json: warnings are no failure"
@@ -34,6 +35,7 @@ assert sorted((link["from"], link["to"]) for link in found["links"]) == [(0, 1),
 for link in found["links"]:
     for key in ("latency_seconds", "bytes_per_second", "duplex_bytes_per_second"):
         assert math.isfinite(link[key]) and link[key] > 0, link
+assert "one host" in found["recommendation"], found
 ids = {warning["id"] for warning in found["warnings"]}
 assert ids & {"too-many-threads", "oversubscribed"}, ids
 PY

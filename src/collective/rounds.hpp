@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mean over ranks as rounds of work and messages, for a forecast of its seconds.
+
+#pragma once
+
+#include <vector>
+
+#include "collective/cost.hpp"
+#include "forecast/cluster.hpp"
+
+namespace eqt::collective {
+
+/// Seconds a value of one core.
+struct CodecCosts {
+  double encode = 0, decode = 0;
+};
+
+/// What does not depend on the compressor.
+struct CommunicationCosts {
+  double add = 0;      // seconds a value
+  double message = 0;  // seconds a message, on each side
+  double byte = 0;     // seconds a byte, on each side
+};
+
+/// The rounds of one mean. Bytes and seconds of all together are those of the cost formula; what a
+/// rank of an uneven collective does is their mean.
+/// @param seconds_after the work after the last round
+std::vector<forecast::Round> rounds_of(const CollectiveRow& row, const CollectiveCost& cost,
+                                       int ranks, const CodecCosts& codec,
+                                       const CommunicationCosts& machine, double& seconds_after);
+
+}  // namespace eqt::collective

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// To whom groups of ranks send in each round, and for how many messages they wait. Private to the
+// room.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "forecast/rank_groups.hpp"
+
+namespace eqt::forecast {
+
+/// Rounds that happen `times` times are so many rounds.
+StepWork rounds_apart(const StepWork& work);
+
+class RoundPeers {
+ public:
+  struct Kind {
+    Peers to = Peers::all;
+    int distance = 1;
+    std::vector<std::vector<Target>> targets;  // by sending group
+    std::vector<std::uint32_t> sources;        // messages that each group waits for
+    bool all_wait = false;                     // each group for one message of each group
+  };
+
+  /// @param by_rank each group is one rank
+  RoundPeers(const StepWork& work, const RankGroups& groups, bool by_rank);
+
+  const Kind& of(std::size_t bucket, std::size_t round) const {
+    return kinds_[kinds_of_[bucket][round]];
+  }
+
+ private:
+  std::size_t kind_of(const Round& round, const StepWork& work, const RankGroups& groups,
+                      bool by_rank);
+
+  std::vector<Kind> kinds_;
+  std::vector<std::vector<std::size_t>> kinds_of_;  // [bucket][round]
+};
+
+}  // namespace eqt::forecast

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The verb plan: needs no MPI and no data, compares schemes, numbers of ranks and batches, and
+# refuses what it cannot plan.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+CONFIGS=$EQT_ROOT/configs
+write() { printf '%s\n' "$2" > "$WORK/$1"; }
+write resnet18.json '{"model": {"name": "resnet18"}, "data": {"name": "cifar10"},
+  "train": {"emulate_compute": 0.75, "steps": 10}, "compressor": {"name": "e-elastiquant"}}'
+write lan.json '{"boards": [{"name": "board", "count": 4, "step_seconds": 0.75, "link": "lan"}],
+  "links": {"lan": {"kind": "duplex", "megabits": 100, "latency_ms": 0.1}}}'
+
+program plan --config "$WORK/resnet18.json" --cluster "$WORK/lan.json"
+expect_code 0 "plan"
+grep -q 's a step' "$OUT" || wrong "plan: no sentence with the time of a step"
+grep -q '^\* guessed: ' "$OUT" || wrong "plan: it does not say what was guessed"
+
+program plan --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" --json --ranks 1,2,4,8
+expect_code 0 "plan --json"
+python3 - "$OUT" <<'PY' || wrong "plan --json: figures that cannot be right"
+import json, sys
+plan = json.load(open(sys.argv[1]))
+rows = {row["scheme"]: row for row in plan["schemes"]}
+dense, ours = rows["none"], rows["e-elastiquant"]
+# Emulated boards have ResNet-18 as it was published, 11,689,512 parameters. Two rounds among four
+# send 6/4 of them in float32.
+assert abs(dense["sent_bytes_per_rank"] / (1.5 * 4 * 11689512) - 1) < 0.001, dense
+# At 100 Mb/s, of which 1448 / 1514 are data, these take 5.6 s, and the step hides less than 0.5 s.
+wire = dense["sent_bytes_per_rank"] / (100e6 / 8 * 1448 / 1514)
+assert wire + 0.2 < dense["step_seconds"] < wire + 0.85, dense
+assert 0.75 <= ours["step_seconds"] < 1, ours
+assert ours["break_even_megabits"] > 100 or ours["always_faster"]
+alone = ours["by_ranks"][0]
+assert alone["ranks"] == 1 and alone["sent_bytes_per_rank"] == 0, alone
+for row in plan["schemes"]:
+    assert [r["ranks"] for r in row["by_ranks"]] == [1, 2, 4, 8]
+    assert row["step_seconds"] >= 0.75, row
+    assert abs(row["computing_seconds"] + row["waiting_seconds"] - row["step_seconds"]) < 1e-3, row
+PY
+
+# Batches by speed on a rack of four kinds of boards.
+program plan --config "$CONFIGS/cifar10_resnet20/e-elastiquant.json" \
+  --cluster "$CONFIGS/clusters/seeds-rack.json" --json
+expect_code 0 "plan for uneven boards"
+python3 - "$OUT" <<'PY' || wrong "plan for uneven boards: batches by speed are not the best"
+import json, sys
+plan = json.load(open(sys.argv[1]))
+rows = {row["scheme"]: row for row in plan["schemes"]}
+equal, by_speed = rows["e-elastiquant"], rows["e-elastiquant, batches by speed"]
+assert plan["ranks"] == 18 and plan["best"].endswith("batches by speed"), plan["best"]
+assert equal["step_seconds"] >= 3 and by_speed["step_seconds"] < 1
+assert by_speed["images_per_second"] > 3 * equal["images_per_second"]
+PY
+
+for algorithm in local-sgd choco-sgd; do
+  program plan --config "$CONFIGS/quickstart.json" --cluster "$CONFIGS/clusters/wifi.json" --json \
+    --set synchronization.algorithm=$algorithm --vary synchronization.local_steps=1,8
+  expect_code 0 "plan with $algorithm"
+  python3 - "$OUT" <<'PY' || wrong "plan with $algorithm: eight local steps are not faster"
+import json, sys
+one, eight = json.load(open(sys.argv[1]))["schemes"]
+assert eight["sent_bytes_per_rank"] * 7.9 < one["sent_bytes_per_rank"]
+assert eight["step_seconds"] < one["step_seconds"]
+PY
+done
+
+program bench codecs --values 4096 --compressor none --compressor e-elastiquant --json
+cp "$OUT" "$WORK/speeds.json"
+for i in 1 2; do
+  program plan --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" --json \
+    --vary compressor.name=none,e-elastiquant --calibration "$WORK/speeds.json"
+  expect_code 0 "plan --calibration"
+  cp "$OUT" "$WORK/plan$i"
+done
+# The memory of the program itself differs from run to run.
+cmp <(grep -v memory "$WORK/plan1") <(grep -v memory "$WORK/plan2") ||
+  wrong "plan: with the same calibration two plans differ"
+
+refused() { # WORDS ARGUMENT...
+  local words=$1
+  shift
+  program plan "$@"
+  expect_code 2 "plan $*"
+  grep -q -- "$words" "$ERR" || wrong "plan $*: expected \"$words\" in: $(cat "$ERR")"
+}
+refused "found none at" --config "$WORK/resnet18.json" --cluster "$WORK/nowhere.json"
+refused "unknown key" --config "$WORK/resnet18.json" --cluster "$WORK/resnet18.json"
+refused "take their steps together" --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" \
+  --set synchronization.algorithm=ad-psgd --vary seed=1
+refused "qsr" --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" --vary seed=1 \
+  --set synchronization.algorithm=local-sgd --set synchronization.local_steps=qsr
+refused "KEY=VALUE" --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" --vary seed
+refused "compressor qsgd" --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" \
+  --vary compressor.name=qsgd --calibration "$WORK/speeds.json"
+
+finish

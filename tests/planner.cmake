@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+eqt_test(planner_unit LABEL unit LINK eqt_planner eqt_networks nlohmann_json::nlohmann_json
+  SOURCES unit/planner/cluster_file_test.cpp unit/planner/machine_costs_test.cpp unit/planner/recommendation_test.cpp
+          unit/planner/scheme_test.cpp)
+target_compile_definitions(planner_unit PRIVATE EQT_CLUSTERS="${PROJECT_SOURCE_DIR}/configs/clusters")

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rounds of a collective add up to its cost formula.
+
+#include <cmath>
+
+#include "collective/collective.hpp"
+#include "collective/rounds.hpp"
+#include "support/catch.hpp"
+
+namespace eqt::collective {
+namespace {
+
+constexpr double kValues = 1e6;
+
+Volume volume(int ranks) {
+  return {.ranks = ranks,
+          .hosts = ranks,
+          .values = kValues,
+          .message_bytes = 5e5,
+          .shared_scales = 100,
+          .code_bits = 5,
+          .sum_bits = 9,
+          .host_sums_scatter = ranks > 2};
+}
+
+}  // namespace
+
+TEST_CASE("bytes and seconds of all rounds are those of the cost formula", "[collective]") {
+  const CodecCosts codec = {.encode = 3e-9, .decode = 2e-9};
+  const CommunicationCosts machine = {.add = 1e-10};
+  for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
+    for (const int ranks : {2, 3, 4, 7, 8, 16}) {
+      const auto cost = collective_cost(*row, volume(ranks));
+      if (!cost) continue;
+      double after = 0;
+      const auto rounds = rounds_of(*row, *cost, ranks, codec, machine, after);
+      double bytes = 0, seconds = after, number = 0;
+      for (const forecast::Round& round : rounds) {
+        const double peers = round.to == forecast::Peers::all ? ranks - 1 : 1;
+        bytes += round.message_bytes * peers * round.times;
+        seconds += round.seconds_before * round.times;
+        number += round.times;
+      }
+      INFO(row->name << " among " << ranks);
+      CHECK(number == cost->rounds);
+      CHECK(bytes == Approx(cost->sent_bytes));
+      CHECK(seconds ==
+            Approx(cost->encoded_values * codec.encode + cost->decoded_values * codec.decode +
+                   cost->added_values * machine.add));
+    }
+  }
+}
+
+TEST_CASE("one rank has no rounds", "[collective]") {
+  double after = 0;
+  CHECK(rounds_of(kAllgather, {.rounds = 1}, 1, {}, {}, after).empty());
+}
+
+}  // namespace eqt::collective

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Speeds of compressors from what `bench codecs --json` printed.
+
+#include "planner/machine_costs.hpp"
+
+#include "config/compressor_settings.hpp"
+#include "core/error.hpp"
+#include "support/catch.hpp"
+
+namespace eqt::planner {
+namespace {
+
+using Catch::Matchers::Contains;
+
+const char* const kLines =
+    R"({"compressor":"elastiquant","bits":4,"encode_gb_s":8,"decode_add_gb_s":16,"feedback_gb_s":4}
+{"compressor":"none","bits":null,"encode_gb_s":10,"decode_add_gb_s":20,"feedback_gb_s":null}
+)";
+
+collective::CodecCosts costs(CodecSpeeds& speeds, const char* name, bool feedback) {
+  const config::RunConfig config = config::compressor_config(name, {}, "test");
+  return speeds.of(config, *config.compressor.make(), feedback);
+}
+
+}  // namespace
+
+TEST_CASE("speeds of a calibration are seconds a value of four bytes", "[planner]") {
+  CodecSpeeds speeds(kLines, "speeds.json");
+  CHECK(costs(speeds, "elastiquant", false).encode == Approx(4 / 8e9));
+  CHECK(costs(speeds, "elastiquant", false).decode == Approx(4 / 16e9));
+  CHECK(costs(speeds, "elastiquant", true).encode == Approx(4 / 4e9));
+  CHECK(costs(speeds, "none", false).encode == Approx(4 / 10e9));
+}
+
+TEST_CASE("a compressor that the calibration lacks is named", "[planner]") {
+  CodecSpeeds speeds(kLines, "speeds.json");
+  CHECK_THROWS_WITH(costs(speeds, "qsgd", false), Contains("compressor qsgd"));
+}
+
+TEST_CASE("a calibration of another machine says so, other text is refused", "[planner]") {
+  const CodecSpeeds other(
+      R"({"compressor":"none","bits":null,"encode_gb_s":1,"decode_add_gb_s":1,"simd":"Z80"})",
+      "speeds.json");
+  CHECK_THAT(other.origin(), Contains("Z80"));
+  CHECK_THROWS_AS(CodecSpeeds("[1, 2]", "x"), Error);
+  CHECK_THROWS_AS(CodecSpeeds("hello", "x"), Error);
+  CHECK_THROWS_WITH(
+      CodecSpeeds(R"({"compressor":"none","encode_gb_s":-1,"decode_add_gb_s":1})", "x"),
+      Contains("encode_gb_s"));
+}
+
+}  // namespace eqt::planner

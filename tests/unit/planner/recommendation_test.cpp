@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is recommended on links that are much too slow, and on fast ones.
+
+#include "planner/recommendation.hpp"
+
+#include "support/catch.hpp"
+
+namespace eqt::planner {
+namespace {
+
+ClusterFile boards(double bytes_per_second) {
+  ClusterFile file;
+  file.cluster.links = {{.name = "lan", .bytes_per_second = bytes_per_second}};
+  file.cluster.boards = {{.name = "board", .count = 4, .step_seconds = 0.5, .speed = {}}};
+  file.facts.resize(1);
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("slow links: 4-bit E-ElastiQuant; fast links: float32", "[planner]") {
+  const Recommendation slow = recommend(boards(1e7));
+  CHECK(slow.compressor == "e-elastiquant");
+  // 11.17 million float32 values, 6/4 of them sent by each of four ranks.
+  CHECK(slow.float32_step_seconds > 11.17e6 * 6 / 1e7);
+  CHECK(slow.step_seconds < 1);
+  CHECK_THAT(slow.sentence, Catch::Matchers::Contains("e-elastiquant by"));
+  const Recommendation fast = recommend(boards(1e11));
+  CHECK(fast.compressor == "none");
+  CHECK_THAT(fast.sentence, Catch::Matchers::Contains("no compression"));
+}
+
+}  // namespace eqt::planner
