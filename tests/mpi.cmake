@@ -41,6 +41,8 @@ eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
   unit/train/workers_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
+eqt_test(step_prediction LABEL unit LINK eqt_setup eqt_networks SOURCES
+  unit/setup/step_prediction_test.cpp)
 eqt_test(grades_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/grade_adaptation_test.cpp unit/collective/grade_choice_test.cpp
   unit/collective/gradient_noise_test.cpp)
