@@ -454,7 +454,8 @@ class GradeAdaptation final : public Adaptation {
       if (grade >= codec_.grades())
         fail(Kind::wire, "adaptation: expected grades below {}, found {}", codec_.grades(), grade);
     std::size_t changed = 0;
-    for (std::size_t s = 0; s < next.size(); ++s) changed += next[s] != table_[s] ? 1 : 0;
+    for (std::size_t s = 0; s < next.size(); ++s)
+      if (next[s] != table_[s]) ++changed;
     ++decisions_;
     since_change_ = changed > 0 ? 0 : since_change_ + 1;
     table_ = next;

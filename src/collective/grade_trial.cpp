@@ -65,13 +65,15 @@ std::vector<GradeTrial> GradeTrials::run(std::span<const SliceParts::Part> range
     const auto values = flat.subspan(range.begin, range.count);
     const double square = square_norm(values);
     decoded_.resize(values.size());
+    codec::EncodeContext context;
+    context.key = key;
+    context.first_index = range.first_index;
     for (std::size_t k = 0; k < trials.size(); ++k) {
       const codec::Compressor& compressor = codec_.grade(static_cast<codec::GradeIndex>(k));
       GradeTrial& trial = trials[k];
       payload_.resize(std::max(payload_.size(), compressor.max_payload_bytes(values.size())));
       const Stopwatch encode;
-      const std::size_t bytes = compressor.encode(
-          values, {.key = key, .first_index = range.first_index}, workspace_, payload_);
+      const std::size_t bytes = compressor.encode(values, context, workspace_, payload_);
       trial.encode_seconds += encode.seconds();
       for (std::size_t i = 0; i < values.size(); ++i) decoded_[i] = -values[i];
       const Stopwatch decode;

@@ -70,7 +70,8 @@ TEST_CASE("every slice is encoded with its grade, whatever the cut", "[mixed]") 
   mixed.set_table(slices, grades);
   for (std::size_t k = 0; k < mixed.grades(); ++k) {
     INFO(mixed.name_of(grades[k]));
-    EncodeContext context{.key = {.run_seed = 1, .step = 2, .rank = 3, .slice = slices[k]}};
+    EncodeContext context;
+    context.key = {.run_seed = 1, .step = 2, .rank = 3, .slice = slices[k]};
     const Compressor& member = mixed.grade(grades[k]);
     const auto payload = encoded(mixed, values, context);
     CHECK(payload.front() == std::byte{grades[k]});
@@ -126,7 +127,7 @@ TEST_CASE("a message is refused if a slice has another slice's grade", "[mixed]"
        {.slice = 1, .first_index = 0, .begin = kBucket, .count = kBucket}}};
   Workspace workspace;
   std::vector<std::byte> frame(max_message_bytes(sender, segments));
-  frame.resize(encode_message(sender, segments, values, {.run_seed = 1}, workspace, frame));
+  frame.resize(encode_message(sender, segments, values, MessageContext(), workspace, frame));
   std::vector<float> sum(values.size());
   CHECK_FALSE(
       kind_of([&] { decode_message_add(sender, segments, frame, 0, 0, 1, workspace, sum); }));

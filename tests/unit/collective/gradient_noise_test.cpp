@@ -74,8 +74,9 @@ Drawn draw(const codec::Compressor& grade, std::span<const float> signal, double
     std::vector<float> sent(own);
     for (float& v : sent) v *= static_cast<float>(batches[r].weight);
     std::vector<std::byte> payload(grade.max_payload_bytes(kCount));
-    payload.resize(grade.encode(sent, {.key = {.run_seed = 12, .step = step, .rank = rank}},
-                                workspace, payload));
+    codec::EncodeContext context;
+    context.key = {.run_seed = 12, .step = step, .rank = rank};
+    payload.resize(grade.encode(sent, context, workspace, payload));
     std::vector<float> decoded(kCount);
     grade.decode_add(payload, 1, workspace, decoded);
     double error = 0;
