@@ -157,6 +157,6 @@ const CompressorRow kAuto = {
     .reads = {Option::bucket_size, Option::menu},
     .why_not = why_no_menu,
     .title = "ElastiQuant auto",
-    .colour = "#007d5f"};
+    .colour = "#ff0f3c"};
 
 }  // namespace eqt::codec
