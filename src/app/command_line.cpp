@@ -292,6 +292,7 @@ class CommandLine {
     add_check_options(*check_verb_, check_);
     add_list_options(*list_verb_, list_);
     add_plugin_option(*schema_verb_);
+    schema_verb_->add_flag("--cluster", schema_.cluster, "Of the cluster files of plan");
     add_bench_options(*bench_verb_, bench_);
     collectives_verb_ = add_bench_collectives(*bench_verb_, bench_collectives_);
     convolutions_verb_ = add_bench_convolutions(*bench_verb_, bench_convolutions_);
@@ -308,7 +309,7 @@ class CommandLine {
   Command command() const {
     if (version_) return PrintCommand{version_text()};
     if (list_verb_->parsed()) return list_;
-    if (schema_verb_->parsed()) return SchemaCommand{};
+    if (schema_verb_->parsed()) return schema_;
     if (manual_verb_->parsed()) return PrintCommand{manual_page(app_)};
     if (completion_verb_->parsed()) return PrintCommand{bash_completion(app_)};
     if (doctor_verb_->parsed()) return doctor_;
@@ -368,6 +369,7 @@ class CommandLine {
   CheckCommand check_;
   ListCommand list_;
   planner::PlanCommand plan_;
+  SchemaCommand schema_;
   bench::BenchCommand bench_;
   bench::BenchCollectivesCommand bench_collectives_;
   bench::BenchConvolutionsCommand bench_convolutions_;

@@ -46,7 +46,9 @@ struct ListCommand {
   bool json = false;
 };
 
-struct SchemaCommand {};
+struct SchemaCommand {
+  bool cluster = false;  // of cluster files, not of configs
+};
 
 struct ReportCommand {
   report::Request request;

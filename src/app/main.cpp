@@ -74,7 +74,9 @@ int main(int argc, char** argv) {
             [&](const TrainCommand& train) { return run_train(train, argc, argv); },
             [](const CheckCommand& check) { return run_check(check), 0; },
             [](const ListCommand& list) { return run_list(list), 0; },
-            [](const SchemaCommand&) { return run_schema(), 0; },
+            [](const SchemaCommand& asked) {
+              return asked.cluster ? planner::print_cluster_schema() : run_schema(), 0;
+            },
             [](const bench::BenchCommand& asked) { return bench::run_bench_codecs(asked), 0; },
             [&](const bench::BenchCollectivesCommand& asked) {
               return bench::run_bench_collectives(asked, argc, argv);

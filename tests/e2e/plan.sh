@@ -77,6 +77,16 @@ done
 cmp <(grep -v memory "$WORK/plan1") <(grep -v memory "$WORK/plan2") ||
   wrong "plan: with the same calibration two plans differ"
 
+program schema --cluster
+expect_code 0 "schema --cluster"
+python3 - "$OUT" "$CONFIGS/clusters/seeds-rack.json" <<'PY' || wrong "schema --cluster: not the keys of a cluster"
+import json, sys
+schema, cluster = (json.load(open(path)) for path in sys.argv[1:])
+assert set(cluster) <= set(schema["properties"]), schema["properties"].keys()
+keys = schema["properties"]["boards"]["items"]["properties"]
+assert all(set(board) <= set(keys) for board in cluster["boards"]), keys
+PY
+
 refused() { # WORDS ARGUMENT...
   local words=$1
   shift
