@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/shipped.hpp"
 #include "model/export.hpp"
+#include "planner/cluster_file.hpp"
 
 namespace eqt::app {
 namespace {
@@ -112,7 +113,6 @@ void add_list_options(CLI::App& app, ListCommand& list) {
 }
 
 constexpr int kMaxCheckedRanks = 65536;
-constexpr int kMaxPlannedRanks = 100'000;
 
 // Each worker has a thread that loads its batches.
 constexpr int kMaxSimulatedWorkers = 1024;
@@ -162,7 +162,7 @@ void add_plan_options(CLI::App& app, planner::PlanCommand& plan) {
                  "Numbers of ranks, with commas [powers of two, the cluster's, one board more]")
       ->type_name("N,N,...")
       ->delimiter(',')
-      ->check(CLI::Range(1, kMaxPlannedRanks));
+      ->check(CLI::Range(1, planner::kMostRanks));
   app.add_option("--vary", plan.vary,
                  "Values of a config key; repeatable: all combinations [usual compressors]")
       ->type_name("KEY=V,V,...")

@@ -2,9 +2,12 @@
 #include "config/document.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "core/error.hpp"
@@ -116,6 +119,20 @@ Json parse_document(const std::string& text, const std::string& origin, std::str
     fail(Kind::usage, "{}: expected a JSON object with {} keys, found {}", origin, what,
          shown(document));
   return document;
+}
+
+std::string read_document(const std::string& path, std::string_view named, std::string_view what) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    fail(Kind::usage, "{}: expected a file with {}, found none at {}", named, what, path);
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMaxDocumentBytes + 1, '\0');
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad() || (file.fail() && !file.eof()))
+    fail(Kind::usage, "{}: expected a readable file, found none at {}; check its permissions",
+         named, path);
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
 }
 
 }  // namespace eqt::config

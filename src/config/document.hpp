@@ -15,6 +15,11 @@ using Json = nlohmann::json;
 inline constexpr std::size_t kMaxDocumentBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxDocumentDepth = 16;  // the config itself is three deep
 
+/// The text of a file that `named` (a key, an option) names and that is to hold `what` ("a graph"):
+/// at most kMaxDocumentBytes, and one more if it is too large.
+/// @throws Error{usage} if there is no such file, or it cannot be read
+std::string read_document(const std::string& path, std::string_view named, std::string_view what);
+
 /// Parses a JSON object. `what` it is, for messages: "config".
 /// @throws Error{usage} if the text is too large, malformed (with line and column), nested too
 /// deeply, not an object, or holds a key twice (with its dotted name).

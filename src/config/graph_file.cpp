@@ -5,10 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <system_error>
 #include <vector>
 
 #include "config/document.hpp"
@@ -68,20 +65,7 @@ topology::GraphEdge edge_of(const Json& value, std::size_t index, int ranks,
 }  // namespace
 
 std::string read_graph_file(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
-    fail(Kind::usage,
-         "synchronization.topology.file: expected a file with a graph, found none at {}", path);
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxDocumentBytes + 1, '\0');  // one more tells that it is too large
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.fail() && !file.eof()))
-    fail(Kind::usage,
-         "synchronization.topology.file: expected a readable file, found none at {}; check its "
-         "permissions",
-         path);
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
+  return read_document(path, "synchronization.topology.file", "a graph");
 }
 
 topology::Graph parse_graph(const std::string& text, const std::string& origin) {

@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <system_error>
 
 #include "config/document.hpp"
 #include "config/nearest.hpp"
@@ -256,7 +253,8 @@ void read_boards(const Json& json, const std::string& place, ClusterFile& file) 
   }
   if (object.has("stall")) {
     const Object stall = object.object("stall", kStallKeys);
-    boards.speed.stall_every = stall.number("every_seconds", 0);  // [seconds]; see settle()
+    boards.speed.stall_every =
+        stall.number("every_seconds", 0);  // [seconds]; steps once their time is known
     boards.speed.stall_seconds = stall.number("seconds", 0);
   }
   if (object.has("watts")) {
@@ -303,19 +301,6 @@ ordered_json schema_of(std::span<const Key> keys) {
 }
 
 }  // namespace
-
-std::string read_input(const std::string& path, const std::string& option,
-                       const std::string& what) {
-  std::error_code error;
-  std::ifstream file(path, std::ios::binary);
-  if (!std::filesystem::is_regular_file(path, error) || !file)
-    fail(Kind::usage, "{}: expected a readable file with {}, found none at {}; check the path",
-         option, what, path);
-  std::string text(config::kMaxDocumentBytes + 1, '\0');  // one more tells that it is too large
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
-}
 
 ClusterFile parse_cluster(const std::string& text, const std::string& origin) {
   const Json document = config::parse_document(text, origin, "cluster");

@@ -37,10 +37,6 @@ inline constexpr double kGoodput = 1448.0 / 1514.0;
 /// link or switch that is not described, switches in a loop, too many ranks
 ClusterFile parse_cluster(const std::string& text, const std::string& origin);
 
-/// The text of a file that `option` names. @throws Error{usage} if it cannot be read
-/// @param what it is expected to hold
-std::string read_input(const std::string& path, const std::string& option, const std::string& what);
-
 /// JSON Schema (draft 2020-12) of the file, pretty-printed.
 std::string cluster_schema();
 

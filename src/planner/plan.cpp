@@ -95,15 +95,16 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
 }  // namespace
 
 void run_plan(const PlanCommand& command) {
-  const std::string cluster_text = read_input(command.cluster_path, "--cluster", "a cluster");
+  const std::string cluster_text =
+      config::read_document(command.cluster_path, "--cluster", "a cluster");
   const ClusterFile file = parse_cluster(cluster_text, command.cluster_path);
   std::vector<Scheme> schemes = schemes_of(command.config_text, command.config_path, command.sets,
                                            command.vary, is_uneven(file));
   const config::RunConfig& config = schemes.front().config;
   CodecSpeeds codecs;
   if (!command.calibration_path.empty())
-    codecs = CodecSpeeds(read_input(command.calibration_path, "--calibration",
-                                    "what \"bench codecs --json\" printed"),
+    codecs = CodecSpeeds(config::read_document(command.calibration_path, "--calibration",
+                                               "what \"bench codecs --json\" printed"),
                          command.calibration_path);
   const auto facts = facts_of(config);
   const PlannedNetwork network = network_of(config, facts);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "config/document.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
@@ -125,7 +126,7 @@ TEST_CASE("the shipped clusters are read, and the schema has every key of theirs
   for (const auto& entry : std::filesystem::directory_iterator(EQT_CLUSTERS)) {
     if (entry.path().extension() != ".json") continue;
     ++files;
-    const std::string text = read_input(entry.path(), "--cluster", "a cluster");
+    const std::string text = config::read_document(entry.path(), "--cluster", "a cluster");
     CHECK(parse_cluster(text, entry.path()).cluster.ranks() > 1);
     for (const auto& [key, value] : json::parse(text).items())
       CHECK(schema["properties"].contains(key));
