@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "collective/grade_choice.hpp"
+#include "collective/grade_numbers.hpp"
+#include "collective/grade_replay.hpp"
 #include "collective/grade_trial.hpp"
 #include "collective/messages.hpp"
 #include "collective/running_means.hpp"
@@ -22,13 +24,12 @@ namespace eqt::collective {
 namespace {
 
 using codec::GradeIndex;
+using grade_numbers::Clocks;
+using grade_numbers::Means;
+using grade_numbers::Row;
 
 constexpr std::size_t kSampledRanges = 16;
-constexpr double kTie = 0.02;           // seconds that are as good
-constexpr double kGain = 0.05;          // of seconds or bytes, below which a table stays
-constexpr double kQuieter = 0.2;        // of noise at equal seconds, likewise
-constexpr double kBroken = 1.25;        // times the limit: a new table at once
-constexpr std::uint64_t kPatience = 2;  // decisions between changes
+constexpr double kTie = 0.02;  // seconds that are as good
 constexpr double kSlowdownKept = 0.7;
 // What was measured alone is the best that a link can do.
 constexpr double kLeastSlowdown = 1, kMostSlowdown = 4096;
@@ -49,51 +50,6 @@ double product_of(std::span<const float> a, std::span<const float> b) {
   for (const double lane : sums) sum += lane;
   return sum;
 }
-
-/// Where numbers stand in what a rank sends to the others.
-struct Row {
-  std::size_t grades = 0, slices = 0, buckets = 0;
-
-  static constexpr std::size_t kSamples = 0, kWeight = 1, kForward = 2, kBackward = 3,
-                               kExchange = 4, kEncode = 5;
-  std::size_t decode() const { return kEncode + grades; }
-  std::size_t ready() const { return kEncode + 2 * grades; }
-  std::size_t square(std::size_t slice) const { return slice_at(slice); }
-  std::size_t product(std::size_t slice) const { return slice_at(slice) + 1; }
-  std::size_t error(std::size_t slice) const { return slice_at(slice) + 2; }
-  std::size_t bytes(std::size_t slice) const { return slice_at(slice) + 2 + grades; }
-  std::size_t size() const { return slice_at(slices); }
-
- private:
-  std::size_t slice_at(std::size_t slice) const {
-    return ready() + buckets + slice * (2 + 2 * grades);
-  }
-};
-
-/// Where numbers stand in what clocks have measured, whose means are kept.
-struct Clocks {
-  std::size_t grades = 0, buckets = 0;
-
-  static constexpr std::size_t kForward = 0, kBackward = 1, kEncode = 2;
-  std::size_t decode() const { return kEncode + grades; }
-  std::size_t ready() const { return kEncode + 2 * grades; }
-  std::size_t size() const { return ready() + buckets; }
-};
-
-/// The same of an observation of all ranks.
-struct Means {
-  std::size_t grades = 0, slices = 0;
-
-  std::size_t signal(std::size_t slice) const { return slice_at(slice); }
-  std::size_t sample_noise(std::size_t slice) const { return slice_at(slice) + 1; }
-  std::size_t square(std::size_t slice) const { return slice_at(slice) + 2; }
-  std::size_t error(std::size_t slice) const { return slice_at(slice) + 3; }
-  std::size_t bytes(std::size_t slice) const { return slice_at(slice) + 3 + grades; }
-  std::size_t size() const { return slice_at(slices); }
-
- private:
-  std::size_t slice_at(std::size_t slice) const { return slice * (3 + 2 * grades); }
-};
 
 class GradeAdaptation final : public Adaptation {
  public:
@@ -417,7 +373,9 @@ class GradeAdaptation final : public Adaptation {
     const double tie = options_.predict ? kTie : 0;
     const GradeChoice choice = choose_grades(costs, limits, seconds, tie);
     const Assignment now(table_.begin(), table_.end());
-    const Assignment taken = settle(costs, limits, choice, now, seconds, tie);
+    const Assignment taken = settle_grades(
+        costs, limits, choice, {.grades = now, .decisions = decisions_, .since = since_change_},
+        seconds, tie);
     const double noise = total_noise();
     std::string why = fmt::format(
         "noise added {:.3g} times the gradients' own, of at most {:.3g}; {:.4g} bytes a message",
@@ -427,25 +385,6 @@ class GradeAdaptation final : public Adaptation {
       why += fmt::format("; {:.4g} s a step expected, exchanges {:.3g} times as long as predicted",
                          seconds(taken), speeds.slowdown);
     return {{taken.begin(), taken.end()}, std::move(why)};
-  }
-
-  /// The choice, unless the present table is nearly as good.
-  template <typename Seconds>
-  Assignment settle(const GradeCosts& costs, const NoiseLimits& limits, const GradeChoice& choice,
-                    const Assignment& now, const Seconds& seconds, double tie) const {
-    if (decisions_ == 0) return choice.assignment;
-    const double noise_now = noise_of(costs, now), noise_then = noise_of(costs, choice.assignment);
-    if (noise_now > kBroken * limits.total && noise_then < noise_now) return choice.assignment;
-    if (since_change_ + 1 < kPatience) return now;
-    const double seconds_now = seconds(now);
-    const bool faster = choice.seconds < (1 - kGain) * seconds_now;
-    const bool as_fast = choice.seconds <= (1 + tie) * seconds_now;
-    const bool smaller = bytes_of(costs, choice.assignment) < (1 - kGain) * bytes_of(costs, now);
-    const bool quieter = noise_then < (1 - kQuieter) * noise_now;
-    if (!faster && !(as_fast && (smaller || quieter))) return now;
-    Assignment moved =
-        one_step_towards(costs, allowed_hulls(costs, limits.by_slice), now, choice.assignment);
-    return noise_of(costs, moved) <= limits.total ? moved : choice.assignment;
   }
 
   /// All ranks have the next table. @return on rank 0 a line if it is new
@@ -480,37 +419,16 @@ class GradeAdaptation final : public Adaptation {
     return text;
   }
 
-  std::optional<std::string> repeat(StepId step) {
-    const auto [grades, why] = replayed(step);
-    return take(grades, why);
+  /// What the other run decided in this step.
+  ReplayedGrades replayed(StepId step) const {
+    return replayed_grades(
+        options_.replay, step + 1,
+        {.fingerprint = options_.fingerprint, .slices = table_.size(), .grades = codec_.grades()});
   }
 
-  /// What the other run decided in this step.
-  std::pair<std::vector<GradeIndex>, std::string> replayed(StepId step) const {
-    const StepId done = step + 1;
-    const auto found = options_.replay(done);
-    if (!found)
-      fail(Kind::data,
-           "compressor.replay: expected a decision after step {}, found none; replay a run of at "
-           "least as many steps with the same compressor.observe_every and decide_every",
-           done);
-    const auto fits = [&](double value) {
-      return value >= 0 && value < static_cast<double>(codec_.grades()) &&
-             value == std::floor(value);
-    };
-    const std::vector<double>& values = found->values;
-    const bool same_model = values.size() == table_.size() + 1 &&
-                            values.front() == static_cast<double>(options_.fingerprint) &&
-                            std::all_of(values.begin() + 1, values.end(), fits);
-    if (!same_model)
-      fail(Kind::data,
-           "compressor.replay, step {}: expected grades of {} tensors of this model and menu, "
-           "found those of others; replay a run with the same model and compressor.menu",
-           done, table_.size());
-    std::vector<GradeIndex> grades;
-    for (std::size_t s = 0; s < table_.size(); ++s)
-      grades.push_back(static_cast<GradeIndex>(values[s + 1]));
-    return {std::move(grades), found->why};
+  std::optional<std::string> repeat(StepId step) {
+    const ReplayedGrades found = replayed(step);
+    return take(found.grades, found.why);
   }
 
   /// What rank 0 reports of this step.

@@ -133,4 +133,27 @@ Assignment one_step_towards(const GradeCosts& costs, const Hulls& hulls, const A
   return moved;
 }
 
+Assignment settle_grades(const GradeCosts& costs, const NoiseLimits& limits,
+                         const GradeChoice& choice, const PresentGrades& present,
+                         const std::function<double(const Assignment&)>& seconds, double tie) {
+  constexpr double kGain = 0.05;          // of seconds or bytes, below which a table stays
+  constexpr double kQuieter = 0.2;        // of noise at equal seconds, likewise
+  constexpr double kBroken = 1.25;        // times the limit: a new table at once
+  constexpr std::uint64_t kPatience = 2;  // decisions between changes
+  const Assignment& now = present.grades;
+  if (present.decisions == 0) return choice.assignment;
+  const double noise_now = noise_of(costs, now), noise_then = noise_of(costs, choice.assignment);
+  if (noise_now > kBroken * limits.total && noise_then < noise_now) return choice.assignment;
+  if (present.since + 1 < kPatience) return now;
+  const double seconds_now = seconds(now);
+  const bool faster = choice.seconds < (1 - kGain) * seconds_now;
+  const bool as_fast = choice.seconds <= (1 + tie) * seconds_now;
+  const bool smaller = bytes_of(costs, choice.assignment) < (1 - kGain) * bytes_of(costs, now);
+  const bool quieter = noise_then < (1 - kQuieter) * noise_now;
+  if (!faster && !(as_fast && (smaller || quieter))) return now;
+  Assignment moved =
+      one_step_towards(costs, allowed_hulls(costs, limits.by_slice), now, choice.assignment);
+  return noise_of(costs, moved) <= limits.total ? moved : choice.assignment;
+}
+
 }  // namespace eqt::collective

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -60,5 +61,20 @@ GradeChoice choose_grades(const GradeCosts& costs, const NoiseLimits& limits,
 Assignment one_step_towards(const GradeCosts& costs,
                             const std::vector<std::vector<std::size_t>>& hulls,
                             const Assignment& from, const Assignment& to);
+
+/// The grades that slices have, and how long they have had them.
+struct PresentGrades {
+  Assignment grades;
+  std::uint64_t decisions = 0;  // so far
+  std::uint64_t since = 0;      // decisions since the last change
+};
+
+/// The next grades: `choice`, unless the present ones are nearly as good or were changed by the
+/// last decision; from the second decision on a slice moves by one step of its hull where that is
+/// within the limit. If the present ones exceed the limit by a quarter, `choice` at once.
+/// @param seconds, tie as of choose_grades()
+Assignment settle_grades(const GradeCosts& costs, const NoiseLimits& limits,
+                         const GradeChoice& choice, const PresentGrades& present,
+                         const std::function<double(const Assignment&)>& seconds, double tie);
 
 }  // namespace eqt::collective
