@@ -38,10 +38,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A convolution's gradient costs two products of the size of its forward pass: one with respect to
-// the weights, one with respect to the input.
-constexpr double kForwardShare = 1.0 / 3;
-
 // Larger than any tensor of our networks, so that no value occurs twice in one tensor.
 constexpr std::size_t kPoolValues = std::size_t{1} << 22;
 
@@ -91,15 +87,7 @@ class EmulatedReplica final : public Replica {
         pool_(draw_pool(std::min(network_->gradient().size(), kPoolValues), options.seed,
                         options.rank)),
         magnitudes_(magnitudes(network_->layout())),
-        ready_(multiply_adds(network_->layout(), options.image_side)) {
-    // Converts work to times, in the order of the backward pass.
-    const double all = std::accumulate(ready_.begin(), ready_.end(), 0.0);
-    double done = 0;
-    for (std::size_t i = ready_.size(); i-- > 0;) {
-      done += ready_[i];
-      ready_[i] = kForwardShare + (1 - kForwardShare) * done / all;
-    }
-  }
+        ready_(ready_parts(multiply_adds(network_->layout(), options.image_side))) {}
 
   const Layout& layout() const override { return network_->layout(); }
   std::span<float> parameters() override { return network_->parameters(); }
@@ -237,6 +225,17 @@ std::vector<double> multiply_adds(const Layout& layout, int side) {
     result.push_back(static_cast<double>(slice.count) * output * output);
   }
   return result;
+}
+
+std::vector<double> ready_parts(std::span<const double> multiply_adds) {
+  const double all = std::accumulate(multiply_adds.begin(), multiply_adds.end(), 0.0);
+  std::vector<double> parts(multiply_adds.size());
+  double done = 0;
+  for (std::size_t i = parts.size(); i-- > 0;) {
+    done += multiply_adds[i];
+    parts[i] = kForwardShare + (1 - kForwardShare) * (all > 0 ? done / all : 1);
+  }
+  return parts;
 }
 
 double planned_seconds(const EmulationOptions& options, StepId steps) {

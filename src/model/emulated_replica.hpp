@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/layout.hpp"
@@ -26,9 +27,9 @@ struct EmulationOptions {
 
 /// A replica with `network`'s layout, parameters and gradient that never runs it: forward_backward
 /// looks only at the size of its batch, sleeps in proportion to it, changed by `speed`, and leaves
-/// a drawn gradient, a pure function of (seed, calls so far, rank, slice, index). A third of the
-/// time passes before the first slice is ready; the rest is divided by multiply_adds(). The loss is
-/// NaN, since there is none; there are no buffers; evaluating, saving and loading are bugs.
+/// a drawn gradient, a pure function of (seed, calls so far, rank, slice, index). Slices are ready
+/// by ready_parts(). The loss is NaN, since there is none; there are no buffers; evaluating, saving
+/// and loading are bugs.
 std::unique_ptr<Replica> make_emulated_replica(std::unique_ptr<Replica> network,
                                                const EmulationOptions& options);
 
@@ -39,5 +40,13 @@ double planned_seconds(const EmulationOptions& options, StepId steps);
 /// follow from torchvision's names in ResNets, VGG and AlexNet. For other names: the number of
 /// values.
 std::vector<double> multiply_adds(const Layout& layout, int side);
+
+/// The part of forward and backward pass that the forward pass takes: a layer's gradient costs two
+/// products of its size, one with respect to the weights, one with respect to the input.
+inline constexpr double kForwardShare = 1.0 / 3;
+
+/// The part of forward and backward pass after which each slice is ready, last slices first, by
+/// their multiply-adds.
+std::vector<double> ready_parts(std::span<const double> multiply_adds);
 
 }  // namespace eqt::model

@@ -128,6 +128,20 @@ std::vector<Range> ranges_of(std::span<const FusionBucket> buckets) {
   return merged;
 }
 
+std::vector<double> ready_times(std::span<const FusionBucket> buckets, const Layout& layout,
+                                std::span<const double> slices) {
+  EQT_CHECK(slices.size() == layout.size(), "{} times of {} slices", slices.size(), layout.size());
+  std::vector<double> times;
+  double last = 0;
+  for (const FusionBucket& bucket : buckets) {
+    for (std::size_t i = 0; i < layout.size(); ++i)
+      if (layout[i].offset < bucket.end && layout[i].offset + layout[i].count > bucket.begin)
+        last = std::max(last, slices[i]);
+    times.push_back(last);
+  }
+  return times;
+}
+
 std::vector<std::vector<FusionBucket>> fragments_of(std::span<const FusionBucket> buckets,
                                                     std::size_t fragments) {
   EQT_CHECK(fragments > 0 && fragments <= buckets.size(), "{} fragments of {} buckets", fragments,

@@ -32,6 +32,11 @@ struct Range {
 /// The values of these buckets, in ascending order; neighbours are one range.
 std::vector<Range> ranges_of(std::span<const FusionBucket> buckets);
 
+/// When buckets can be sent, which start in their order, from when each slice of the layout is
+/// ready, in any unit of time. Never descending.
+std::vector<double> ready_times(std::span<const FusionBucket> buckets, const Layout& layout,
+                                std::span<const double> slices);
+
 /// Buckets j with j mod fragments = f, for each f: the fragments of Streaming DiLoCo (A. Douillard
 /// et al., 2025, arXiv:2501.18512), in its strided form.
 /// @pre 0 < fragments <= buckets.size()

@@ -30,35 +30,6 @@ using forecast::Peers;
 using forecast::Round;
 using pipeline::FusionBucket;
 
-// As emulated boards: a gradient costs two products of the size of the forward pass.
-constexpr double kForwardShare = 1.0 / 3;
-
-/// When each bucket's values are complete: as parts of forward and backward pass.
-std::vector<double> ready_moments(const PlannedNetwork& network,
-                                  const std::vector<FusionBucket>& buckets) {
-  const double all =
-      std::accumulate(network.multiply_adds.begin(), network.multiply_adds.end(), 0.0);
-  std::vector<double> moments(network.layout.size());
-  double done = 0;
-  for (std::size_t i = network.layout.size(); i-- > 0;) {
-    done += network.multiply_adds[i];
-    moments[i] = kForwardShare + (1 - kForwardShare) * (all > 0 ? done / all : 1);
-  }
-  std::vector<double> result;
-  double last = 0;
-  for (const FusionBucket& bucket : buckets) {
-    double ready = 0;
-    for (std::size_t i = 0; i < network.layout.size(); ++i) {
-      const TensorSlice& slice = network.layout[i];
-      if (slice.offset < bucket.end && slice.offset + slice.count > bucket.begin)
-        ready = std::max(ready, moments[i]);
-    }
-    last = std::max(last, ready);  // buckets start in their order
-    result.push_back(std::min(1.0, last));
-  }
-  return result;
-}
-
 void require_steps_together(const config::RunConfig& config) {
   const auto& s = config.synchronization;
   if (s.is_asynchronous() || s.algorithm->lazy)
@@ -217,7 +188,8 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
   }
   const double neighbours = s.algorithm->mixes ? set_graph(config, ranks, step.work) : 0;
   step.collective = s.algorithm->mixes ? std::string(s.algorithm->name) : std::string(row.name);
-  const std::vector<double> ready = ready_moments(network, buckets);
+  const std::vector<double> ready =
+      pipeline::ready_times(buckets, network.layout, model::ready_parts(network.multiply_adds));
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     // With batches that are added up only the last one's backward pass overlaps.
     const auto parts = static_cast<double>(config.train.accumulate);

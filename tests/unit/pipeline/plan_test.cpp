@@ -110,3 +110,16 @@ TEST_CASE("messages with a frame and without one never share a channel", "[plan]
     CHECK(apart);
   }
 }
+
+TEST_CASE("a bucket is ready with the last of its slices, and not before the one ahead", "[plan]") {
+  const Layout layout = layout_of({{10}, {20}, {30}});
+  const auto plan = [](std::size_t begin, std::size_t end) {
+    FusionBucket bucket;
+    bucket.begin = begin;
+    bucket.end = end;
+    return bucket;
+  };
+  const std::vector<FusionBucket> buckets = {plan(40, 60), plan(20, 40), plan(0, 20)};
+  CHECK(ready_times(buckets, layout, std::vector<double>{5, 4, 2}) == std::vector<double>{2, 4, 5});
+  CHECK(ready_times(buckets, layout, std::vector<double>{1, 1, 3}) == std::vector<double>{3, 3, 3});
+}
