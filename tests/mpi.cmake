@@ -41,11 +41,11 @@ eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
   unit/train/workers_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)
-eqt_test(step_prediction LABEL unit LINK eqt_setup eqt_networks SOURCES
-  unit/setup/step_prediction_test.cpp)
+eqt_test(step_model LABEL unit LINK eqt_setup eqt_networks SOURCES
+  unit/setup/step_model_test.cpp)
 eqt_test(grades_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/grade_adaptation_test.cpp unit/collective/grade_choice_test.cpp
-  unit/collective/gradient_noise_test.cpp)
+  unit/collective/gradient_noise_test.cpp unit/collective/link_slowdown_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES
   unit/comm/failure_test.cpp unit/comm/host_facts_test.cpp unit/comm/link_delay_test.cpp unit/comm/link_schedule_test.cpp unit/comm/local_peers_test.cpp)
 # Each case is a process that ends by its deadline, which takes time.

@@ -18,11 +18,14 @@
 
 namespace eqt::collective {
 
-/// What a rank spent on an observed step [seconds].
+/// What a rank spends on a step [seconds]: medians of steps that were not observed, if there were
+/// any since the last observed one.
 struct StepSeconds {
   double forward = 0, backward = 0;
-  double exchange = 0;             // encoding, decoding and waiting for messages, hidden or not
-  std::vector<double> ready = {};  // by bucket: from the start of the step until it was complete
+  double delayed = 0;              // of these: the computing thread waited for a core
+  double communicating = 0;        // processor time of the communication thread in that time
+  double all = 0;                  // until the mean of the last bucket was there
+  std::vector<double> ready = {};  // by bucket: until it was complete, in the observed step
 };
 
 /// What an adaptation has found; rank 0's is complete.

@@ -13,7 +13,8 @@
 #include "collective/grade_choice.hpp"
 #include "collective/grade_numbers.hpp"
 #include "collective/grade_replay.hpp"
-#include "collective/grade_trial.hpp"
+#include "collective/grade_rows.hpp"
+#include "collective/link_slowdown.hpp"
 #include "collective/messages.hpp"
 #include "collective/running_means.hpp"
 #include "core/checksum.hpp"
@@ -28,28 +29,10 @@ using grade_numbers::Clocks;
 using grade_numbers::Means;
 using grade_numbers::Row;
 
-constexpr std::size_t kSampledRanges = 16;
 constexpr double kTie = 0.02;  // seconds that are as good
-constexpr double kSlowdownKept = 0.7;
-// What was measured alone is the best that a link can do.
-constexpr double kLeastSlowdown = 1, kMostSlowdown = 4096;
-constexpr double kLeastSeconds = 1e-9;
-constexpr double kReadyParts = 16;  // of the backward pass, to which its buckets' times are rounded
+constexpr double kMeansKept = 0.9, kClocksKept = 0.5;
 // Of a compressed segment, besides the member's payload: its length and its grade.
 constexpr double kSegmentBytes = 5;
-
-double product_of(std::span<const float> a, std::span<const float> b) {
-  constexpr std::size_t kLanes = 8;
-  std::array<double, kLanes> sums{};
-  std::size_t i = 0;
-  for (; i + kLanes <= a.size(); i += kLanes)
-    for (std::size_t l = 0; l < kLanes; ++l)
-      sums[l] += static_cast<double>(a[i + l]) * static_cast<double>(b[i + l]);
-  for (; i < a.size(); ++i) sums[0] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  double sum = 0;
-  for (const double lane : sums) sum += lane;
-  return sum;
-}
 
 class GradeAdaptation final : public Adaptation {
  public:
@@ -63,15 +46,11 @@ class GradeAdaptation final : public Adaptation {
         row_{codec.grades(), slices_.size(), plan.size()},
         at_{codec.grades(), slices_.size()},
         clock_at_{codec.grades(), plan.size()},
-        trials_(codec),
-        means_(at_.size()),
-        clocks_(clock_at_.size()),
+        rows_(comm, codec, slices_, row_, options_),
+        means_(at_.size(), kMeansKept),
+        clocks_(clock_at_.size(), kClocksKept),
         table_(slices_.size(), codec.start()) {
-    const std::size_t granule = codec.properties().granule;
-    for (const SliceParts& slice : slices_) {
-      samples_.push_back(sample_of(slice, granule, kSampledRanges));
-      numbers_.push_back(slice.slice);
-    }
+    for (const SliceParts& slice : slices_) numbers_.push_back(slice.slice);
     if (options_.ranks < 2) table_.assign(slices_.size(), finest());
     codec_.set_table(numbers_, table_);
     if (!options_.replay) return;
@@ -81,45 +60,47 @@ class GradeAdaptation final : public Adaptation {
 
   bool observes(StepId step) const noexcept override {
     if (options_.ranks < 2 || slices_.empty() || !schedule_.observes(step)) return false;
-    return !options_.replay || schedule_.decides(step);
+    return !options_.replay || schedule_.decides(step) || options_.replay(step + 1).has_value();
   }
 
   void observe(const pipeline::FusionBucket& bucket, std::span<const float> flat) override {
     if (options_.replay) return;
-    own_.resize(flat.size());
-    const auto from = flat.subspan(bucket.begin, bucket.count());
-    std::ranges::copy(from, own_.begin() + static_cast<std::ptrdiff_t>(bucket.begin));
+    rows_.take(bucket, flat);
   }
 
-  void end_worker() override { workers_.push_back(std::exchange(own_, {})); }
+  void end_worker() override { rows_.end_worker(); }
 
   void observe_mean(std::span<const float> mean, const StepSeconds& seconds) override {
     if (options_.replay) return;
-    mean_ = mean;
-    seconds_ = seconds;
+    rows_.take_mean(mean, seconds);
   }
 
   std::optional<std::string> adapt(StepId step) override {
     if (options_.replay) return repeat(step);
-    const std::vector<std::vector<double>> rows = rows_of_all(step);
+    const std::vector<std::vector<double>> rows = rows_.of_all_ranks(step);
     means_.add(observation_of(rows));
     samples_now_ = 0;
     for (const std::vector<double>& row : rows) samples_now_ += row[Row::kSamples];
     // The first step of a run takes longer than any other.
     if (options_.uses_clock && step > 0) {
       note_clocks(rows);
-      note_exchange(rows);
+      note_step(rows);
     }
-    sent_table_ = schedule_.decides(step);
-    if (!sent_table_) {
-      find();
-      return {};
-    }
-    std::vector<GradeIndex> next = table_;
+    // The last number says whether rank 0 has decided anything.
+    std::vector<GradeIndex> next(table_.size() + 1);
     std::string why;
-    if (comm_.rank() == 0) std::tie(next, why) = decide();
+    if (comm_.rank() == 0) {
+      if (auto decided = decide(schedule_.decides(step))) {
+        std::ranges::copy(decided->first, next.begin());
+        next.back() = 1;
+        why = std::move(decided->second);
+      }
+    }
     comm_.broadcast(std::as_writable_bytes(std::span(next)), 0);
-    std::optional<std::string> note = take(next, why);
+    const bool decided = next.back() != 0;
+    next.pop_back();
+    std::optional<std::string> note;
+    if (decided) note = take(next, why);
     find();
     return note;
   }
@@ -130,8 +111,8 @@ class GradeAdaptation final : public Adaptation {
   Traffic traffic_among(int ranks) const override {
     if (options_.replay) return {};
     const auto n = static_cast<std::uint64_t>(ranks);
-    std::uint64_t bytes = n * (n - 1) * (row_.size() * sizeof(double) + kChecksumBytes);
-    if (sent_table_) bytes += (n - 1) * (table_.size() + kChecksumBytes);
+    const std::uint64_t bytes = n * (n - 1) * (row_.size() * sizeof(double) + kChecksumBytes) +
+                                (n - 1) * (table_.size() + 1 + kChecksumBytes);
     return {.sent_bytes = bytes, .received_bytes = bytes};
   }
 
@@ -160,80 +141,6 @@ class GradeAdaptation final : public Adaptation {
       if (codec_.grade(static_cast<GradeIndex>(k)).properties().lossless)
         return static_cast<GradeIndex>(k);
     return static_cast<GradeIndex>(codec_.grades() - 1);
-  }
-
-  /// What this rank, or worker, tells the others.
-  std::vector<double> row_of(Rank rank, std::span<const float> gradient, StepId step) {
-    const RankBatch batch = options_.batch(rank);
-    std::vector<double> row(row_.size());
-    row[Row::kSamples] = batch.samples;
-    row[Row::kWeight] = batch.weight;
-    std::vector<GradeTrial> all(row_.grades);
-    const RandomKey key =
-        make_key(options_.run_seed, step, static_cast<std::uint32_t>(rank), RandomPurpose::trial);
-    for (std::size_t s = 0; s < slices_.size(); ++s) {
-      double square = 0, product = 0;
-      for (const SliceParts::Part& part : slices_[s].parts) {
-        const auto own = gradient.subspan(part.begin, part.count);
-        square += product_of(own, own);
-        product += product_of(own, mean_.subspan(part.begin, part.count));
-      }
-      // What was sent is weight times the gradient.
-      row[row_.square(s)] = square / (batch.weight * batch.weight);
-      row[row_.product(s)] = product / batch.weight;
-      const std::vector<GradeTrial> trials = trials_.run(samples_[s], gradient, key);
-      for (std::size_t k = 0; k < trials.size(); ++k) {
-        row[row_.error(s) + k] = trials[k].relative_error() * square;
-        row[row_.bytes(s) + k] = trials[k].bytes_per_value();
-        all[k].values += trials[k].values;
-        all[k].encode_seconds += trials[k].encode_seconds;
-        all[k].decode_seconds += trials[k].decode_seconds;
-      }
-    }
-    if (!options_.uses_clock) return row;
-    row[Row::kForward] = seconds_.forward;
-    row[Row::kBackward] = seconds_.backward;
-    row[Row::kExchange] = seconds_.exchange;
-    for (std::size_t b = 0; b < std::min(row_.buckets, seconds_.ready.size()); ++b)
-      row[row_.ready() + b] =
-          (seconds_.ready[b] - seconds_.forward) / std::max(seconds_.backward, kLeastSeconds);
-    for (std::size_t k = 0; k < all.size(); ++k) {
-      row[Row::kEncode + k] = all[k].encode_seconds / std::max(all[k].values, 1.0);
-      row[row_.decode() + k] = all[k].decode_seconds / std::max(all[k].values, 1.0);
-    }
-    return row;
-  }
-
-  std::vector<std::vector<double>> rows_of_all(StepId step) {
-    std::vector<std::vector<double>> rows;
-    if (!workers_.empty()) {
-      for (const std::vector<float>& gradient : workers_)
-        rows.push_back(row_of(static_cast<Rank>(rows.size()), gradient, step));
-      workers_.clear();
-    } else {
-      rows = exchanged(row_of(comm_.rank(), own_, step));
-    }
-    EQT_CHECK(std::ssize(rows) == options_.ranks, "{} rows of {} ranks", rows.size(),
-              options_.ranks);
-    return rows;
-  }
-
-  std::vector<std::vector<double>> exchanged(std::vector<double> own) {
-    constexpr const char* kOperation = "adaptation: what ranks observe";
-    std::vector<std::vector<double>> rows(static_cast<std::size_t>(comm_.size()),
-                                          std::vector<double>(row_.size()));
-    std::vector<comm::Outgoing> outgoing;
-    std::vector<comm::Incoming> incoming;
-    for (Rank peer = 0; peer < comm_.size(); ++peer) {
-      if (peer == comm_.rank()) continue;
-      outgoing.push_back({peer, std::as_bytes(std::span(own))});
-      const std::span<double> theirs = rows[static_cast<std::size_t>(peer)];
-      incoming.push_back({peer, std::as_writable_bytes(theirs), 0});
-    }
-    comm_.exchange(outgoing, incoming, kOperation);
-    for (const comm::Incoming& in : incoming) require_bytes(in, in.buffer.size(), kOperation);
-    rows[static_cast<std::size_t>(comm_.rank())] = std::move(own);
-    return rows;
   }
 
   /// Of the ranks' numbers at this place, whatever their order.
@@ -276,6 +183,7 @@ class GradeAdaptation final : public Adaptation {
     std::vector<double> all(clock_at_.size());
     all[Clocks::kForward] = most_at(rows, Row::kForward);
     all[Clocks::kBackward] = most_at(rows, Row::kBackward);
+    all[Clocks::kContention] = mean_at(rows, Row::kContention);
     for (std::size_t k = 0; k < row_.grades; ++k) {
       all[Clocks::kEncode + k] = mean_at(rows, Row::kEncode + k);
       all[clock_at_.decode() + k] = mean_at(rows, row_.decode() + k);
@@ -285,33 +193,32 @@ class GradeAdaptation final : public Adaptation {
     clocks_.add(all);
   }
 
-  /// How much longer exchanges take than predicted.
-  void note_exchange(const std::vector<std::vector<double>>& rows) {
+  /// Whether links are as fast as they were.
+  void note_step(const std::vector<std::vector<double>>& rows) {
     if (!options_.predict) return;
-    // The rank that computes longest waits least for the others: what is left is the link.
-    double measured = rows.front()[Row::kExchange];
-    for (const std::vector<double>& row : rows) measured = std::min(measured, row[Row::kExchange]);
+    const std::vector<SliceLoad> loads = loads_of(table_);
     StepSpeeds speeds = speeds_now();
-    speeds.slowdown = 1;
-    const double predicted = options_.predict(loads_of(table_), speeds).exchange;
-    if (!(measured > 0) || !(predicted > 0)) return;
-    const double mixed = kSlowdownKept * slowdown_ + (1 - kSlowdownKept) * measured / predicted;
-    slowdown_ = std::clamp(mixed, kLeastSlowdown, kMostSlowdown);
+    slowdown_ = link_slowdown(
+        [&](double slowdown) {
+          speeds.slowdown = slowdown;
+          return options_.predict(loads, speeds);
+        },
+        mean_at(rows, Row::kAll), slowdown_);
   }
 
   StepSpeeds speeds_now() const {
-    StepSpeeds speeds{.forward = coarse(clocks_[Clocks::kForward]),
-                      .backward = coarse(clocks_[Clocks::kBackward]),
+    StepSpeeds speeds{.forward = clocks_[Clocks::kForward],
+                      .backward = clocks_[Clocks::kBackward],
+                      .contention = clocks_[Clocks::kContention],
                       .encode_seconds = {},
                       .decode_seconds = {},
-                      .slowdown = coarse(slowdown_)};
+                      .slowdown = slowdown_};
     for (std::size_t k = 0; k < row_.grades; ++k) {
-      speeds.encode_seconds.push_back(coarse(clocks_[Clocks::kEncode + k]));
-      speeds.decode_seconds.push_back(coarse(clocks_[clock_at_.decode() + k]));
+      speeds.encode_seconds.push_back(clocks_[Clocks::kEncode + k]);
+      speeds.decode_seconds.push_back(clocks_[clock_at_.decode() + k]);
     }
     for (std::size_t b = 0; b < row_.buckets; ++b)
-      speeds.ready.push_back(std::round(kReadyParts * clocks_[clock_at_.ready() + b]) /
-                             kReadyParts);
+      speeds.ready.push_back(clocks_[clock_at_.ready() + b]);
     return speeds;
   }
 
@@ -361,30 +268,36 @@ class GradeAdaptation final : public Adaptation {
     return limits;
   }
 
-  /// On rank 0: the next table and why.
-  std::pair<std::vector<GradeIndex>, std::string> decide() {
+  /// On rank 0: the next table and why; nothing between regular decisions, unless one is urgent.
+  std::optional<std::pair<std::vector<GradeIndex>, std::string>> decide(bool regular) {
+    if (!regular && decisions_ == 0) return {};
     const GradeCosts costs = costs_now();
     const NoiseLimits limits = limits_now();
     const StepSpeeds speeds = speeds_now();
     const auto seconds = [&](const Assignment& grades) {
-      return options_.predict ? options_.predict(loads_of(grades), speeds).step
+      return options_.predict ? options_.predict(loads_of(grades), speeds)
                               : bytes_of(costs, grades);
     };
     const double tie = options_.predict ? kTie : 0;
+    const PresentGrades present = {
+        .grades = {table_.begin(), table_.end()}, .decisions = decisions_, .since = since_change_};
     const GradeChoice choice = choose_grades(costs, limits, seconds, tie);
-    const Assignment now(table_.begin(), table_.end());
-    const Assignment taken = settle_grades(
-        costs, limits, choice, {.grades = now, .decisions = decisions_, .since = since_change_},
-        seconds, tie);
+    const bool too_slow =
+        options_.predict && is_much_faster(choice.seconds, seconds(present.grades));
+    const bool urgent = too_slow || breaks_limit(costs, limits, choice, present.grades);
+    if (!regular && !urgent) return {};
+    const Assignment taken =
+        urgent ? choice.assignment : settle_grades(costs, limits, choice, present, seconds, tie);
     const double noise = total_noise();
     std::string why = fmt::format(
         "noise added {:.3g} times the gradients' own, of at most {:.3g}; {:.4g} bytes a message",
         noise > 0 ? noise_of(costs, taken) / noise : 0, options_.noise_share,
         bytes_of(costs, taken));
     if (options_.predict)
-      why += fmt::format("; {:.4g} s a step expected, exchanges {:.3g} times as long as predicted",
-                         seconds(taken), speeds.slowdown);
-    return {{taken.begin(), taken.end()}, std::move(why)};
+      why += fmt::format("; {:.4g} s until the means are there", seconds(taken));
+    if (options_.uses_clock)
+      why += fmt::format(", links {:.3g} times as slow as at first", slowdown_);
+    return {{{taken.begin(), taken.end()}, std::move(why)}};
   }
 
   /// All ranks have the next table. @return on rank 0 a line if it is new
@@ -456,9 +369,8 @@ class GradeAdaptation final : public Adaptation {
   const Row row_;
   const Means at_;
   const Clocks clock_at_;
-  std::vector<std::vector<SliceParts::Part>> samples_;  // by slice: what is tried
-  std::vector<std::uint32_t> numbers_;                  // by slice
-  GradeTrials trials_;
+  std::vector<std::uint32_t> numbers_;  // by slice
+  GradeRows rows_;
 
   RunningMeans means_, clocks_;
   double slowdown_ = 1;
@@ -466,21 +378,11 @@ class GradeAdaptation final : public Adaptation {
   std::vector<GradeIndex> table_;
   std::uint64_t decisions_ = 0, since_change_ = 0;
 
-  std::vector<float> own_;                   // this rank's gradient of an observed step
-  std::vector<std::vector<float>> workers_;  // the same of workers
-  std::span<const float> mean_;
-  StepSeconds seconds_;
-  bool sent_table_ = false;
   std::optional<Findings> findings_;
   std::optional<Decision> decision_;
 };
 
 }  // namespace
-
-double coarse(double value) {
-  if (!(value > 0)) return 0;
-  return std::exp2(std::round(4 * std::log2(value)) / 4);
-}
 
 std::unique_ptr<Adaptation> make_grade_adaptation(comm::Communicator& comm,
                                                   codec::MixedGrades& codec,

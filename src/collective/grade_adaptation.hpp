@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compressor auto: noise and link choose the grade of each slice.
 //
-// Rounds   1 in observed steps, and a broadcast in those that decide
-// Sent     by each rank to each other 5 + 2K + P + S (2 + 2K) doubles for S slices, K grades and P
-//          fusion buckets; a byte a slice in the broadcast
+// Rounds   1 and a broadcast in observed steps
+// Sent     by each rank to each other 6 + 2K + P + S (2 + 2K) doubles for S slices, K grades and P
+//          fusion buckets; a byte a slice and one more in the broadcast
 // Equal    every rank adds the same numbers in the same order, but only rank 0 decides: the table
 //          does not depend on how processors round
 
@@ -30,26 +30,26 @@ struct SliceLoad {
   codec::GradeIndex grade = 0;
 };
 
-/// What was measured, rounded so that no decision hangs on the last digits of a clock.
+/// What was measured.
 struct StepSpeeds {
-  double forward = 0, backward = 0;                    // of a step [seconds]
-  std::vector<double> encode_seconds, decode_seconds;  // of a value, by grade
+  double forward = 0, backward = 0;  // of a step whose threads all have cores [seconds]
+  // Seconds that computing loses per second that the communication thread works, because they
+  // share cores; from 0 to 1.
+  double contention = 0;
+  std::vector<double> encode_seconds = {}, decode_seconds = {};  // of a value, by grade
   // By bucket: complete at this part of the backward pass; empty: unknown.
   std::vector<double> ready = {};
-  double slowdown = 1;  // exchanges take so many times as long as their prediction
+  double slowdown = 1;  // of links, relative to what was measured before the first step
 };
 
-struct StepPrediction {
-  double step = 0;      // [seconds]
-  double exchange = 0;  // the part for encoding, sending and decoding, hidden or not
-};
-
-using PredictStep = std::function<StepPrediction(std::span<const SliceLoad>, const StepSpeeds&)>;
+/// Seconds of a step until the mean of all values is there.
+using PredictStep = std::function<double(std::span<const SliceLoad>, const StepSpeeds&)>;
 
 struct GradeAdaptationOptions {
   std::uint64_t run_seed = 1;
   int ranks = 1;          // or workers that this process plays
   int quantisations = 1;  // of each value, by the collective
+  int threads = 1;        // that compute, of a rank
   double noise_share = 0.1, noise_cap = 0.5;
   StepId observe_every = 50;       // steps, after the first 4
   std::uint64_t decide_every = 4;  // observations
@@ -87,9 +87,6 @@ class ObservationSchedule {
   StepId observe_every_;
   std::uint64_t decide_every_;
 };
-
-/// The nearest quarter power of 2; 0 for 0.
-double coarse(double value);
 
 /// Keeps references to `comm` and `codec`. With fewer than 2 ranks nothing is observed, and slices
 /// have a lossless grade if there is one.

@@ -133,23 +133,33 @@ Assignment one_step_towards(const GradeCosts& costs, const Hulls& hulls, const A
   return moved;
 }
 
+bool breaks_limit(const GradeCosts& costs, const NoiseLimits& limits, const GradeChoice& choice,
+                  const Assignment& present) {
+  constexpr double kBroken = 1.25;
+  const double now = noise_of(costs, present);
+  return now > kBroken * limits.total && noise_of(costs, choice.assignment) < now;
+}
+
+bool is_much_faster(double seconds, double present) {
+  constexpr double kGain = 0.25;
+  return seconds < (1 - kGain) * present;
+}
+
 Assignment settle_grades(const GradeCosts& costs, const NoiseLimits& limits,
                          const GradeChoice& choice, const PresentGrades& present,
                          const std::function<double(const Assignment&)>& seconds, double tie) {
   constexpr double kGain = 0.05;          // of seconds or bytes, below which a table stays
   constexpr double kQuieter = 0.2;        // of noise at equal seconds, likewise
-  constexpr double kBroken = 1.25;        // times the limit: a new table at once
   constexpr std::uint64_t kPatience = 2;  // decisions between changes
   const Assignment& now = present.grades;
   if (present.decisions == 0) return choice.assignment;
-  const double noise_now = noise_of(costs, now), noise_then = noise_of(costs, choice.assignment);
-  if (noise_now > kBroken * limits.total && noise_then < noise_now) return choice.assignment;
+  if (breaks_limit(costs, limits, choice, now)) return choice.assignment;
   if (present.since + 1 < kPatience) return now;
   const double seconds_now = seconds(now);
   const bool faster = choice.seconds < (1 - kGain) * seconds_now;
   const bool as_fast = choice.seconds <= (1 + tie) * seconds_now;
   const bool smaller = bytes_of(costs, choice.assignment) < (1 - kGain) * bytes_of(costs, now);
-  const bool quieter = noise_then < (1 - kQuieter) * noise_now;
+  const bool quieter = noise_of(costs, choice.assignment) < (1 - kQuieter) * noise_of(costs, now);
   if (!faster && !(as_fast && (smaller || quieter))) return now;
   Assignment moved =
       one_step_towards(costs, allowed_hulls(costs, limits.by_slice), now, choice.assignment);

@@ -69,9 +69,16 @@ struct PresentGrades {
   std::uint64_t since = 0;      // decisions since the last change
 };
 
+/// Whether the present grades add more noise than the limit by a quarter, and `choice` adds less.
+bool breaks_limit(const GradeCosts& costs, const NoiseLimits& limits, const GradeChoice& choice,
+                  const Assignment& present);
+
+/// Whether seconds differ by so much that a change is worth it at once.
+bool is_much_faster(double seconds, double present);
+
 /// The next grades: `choice`, unless the present ones are nearly as good or were changed by the
 /// last decision; from the second decision on a slice moves by one step of its hull where that is
-/// within the limit. If the present ones exceed the limit by a quarter, `choice` at once.
+/// within the limit. If the present ones break the limit, `choice` at once.
 /// @param seconds, tie as of choose_grades()
 Assignment settle_grades(const GradeCosts& costs, const NoiseLimits& limits,
                          const GradeChoice& choice, const PresentGrades& present,

@@ -12,7 +12,7 @@ struct Row {
   std::size_t grades = 0, slices = 0, buckets = 0;
 
   static constexpr std::size_t kSamples = 0, kWeight = 1, kForward = 2, kBackward = 3,
-                               kExchange = 4, kEncode = 5;
+                               kContention = 4, kAll = 5, kEncode = 6;
   std::size_t decode() const { return kEncode + grades; }
   std::size_t ready() const { return kEncode + 2 * grades; }
   std::size_t square(std::size_t slice) const { return slice_at(slice); }
@@ -31,7 +31,7 @@ struct Row {
 struct Clocks {
   std::size_t grades = 0, buckets = 0;
 
-  static constexpr std::size_t kForward = 0, kBackward = 1, kEncode = 2;
+  static constexpr std::size_t kForward = 0, kBackward = 1, kContention = 2, kEncode = 3;
   std::size_t decode() const { return kEncode + grades; }
   std::size_t ready() const { return kEncode + 2 * grades; }
   std::size_t size() const { return ready() + buckets; }

@@ -15,17 +15,16 @@ namespace eqt::collective {
 /// Exponential means of several numbers, without the bias of their start.
 class RunningMeans {
  public:
-  static constexpr double kKept = 0.9;
-
-  explicit RunningMeans(std::size_t count) : sums_(count) {}
+  /// @param kept of what a number counts, by the next observation
+  RunningMeans(std::size_t count, double kept) : kept_(kept), sums_(count) {}
 
   /// @pre as many numbers
   void add(std::span<const double> numbers) {
     EQT_CHECK(numbers.size() == sums_.size(), "{} numbers for {} means", numbers.size(),
               sums_.size());
     for (std::size_t i = 0; i < sums_.size(); ++i)
-      sums_[i] = kKept * sums_[i] + (1 - kKept) * numbers[i];
-    weight_ = kKept * weight_ + (1 - kKept);
+      sums_[i] = kept_ * sums_[i] + (1 - kept_) * numbers[i];
+    weight_ = kept_ * weight_ + (1 - kept_);
   }
   bool empty() const noexcept { return weight_ == 0; }
   /// 0 before the first add().
@@ -37,6 +36,7 @@ class RunningMeans {
   }
 
  private:
+  double kept_;
   std::vector<double> sums_;
   double weight_ = 0;
 };

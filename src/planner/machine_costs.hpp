@@ -15,8 +15,7 @@ namespace eqt::planner {
 
 /// What does not depend on the compressor. The defaults are guesses, for a recent x86 core.
 struct MachineCosts {
-  // Of messages: TCP over loopback or a network card.
-  collective::CommunicationCosts communication = {.add = 2e-10, .message = 10e-6, .byte = 0.6e-9};
+  collective::CommunicationCosts communication = collective::kTcpCosts;
   double update = 1e-9;  // seconds a parameter of the optimizer
   std::vector<std::string> guessed = {"adding", "update", "message"};
 };

@@ -17,20 +17,18 @@
 #include "core/checksum.hpp"
 #include "core/error.hpp"
 #include "metrics/decisions.hpp"
+#include "model/emulated_replica.hpp"
 #include "setup/build_batches.hpp"
+#include "setup/step_model.hpp"
 
 namespace eqt::setup {
 namespace {
 
-using collective::Machine;
-using collective::StepPrediction;
-
 // Where nothing is measured, so that a run repeats itself: about what COMPRESSORS.md measures.
-constexpr double kCodecSeconds = 1e-9, kCopySeconds = 1e-10, kAddSeconds = 1e-10;
+constexpr double kCodecSeconds = 1e-9, kCopySeconds = 1e-10;
 constexpr double kLatencySeconds = 1e-4;
 constexpr double kMegabit = 1e6 / 8;
-// Of a step's computing.
-constexpr double kForwardShare = 1.0 / 3;
+constexpr double kMemoryRate = 1e10;  // [bytes/s]
 
 int ranks_of(const SyncBase& base) {
   return base.simulation != nullptr ? base.simulation->count() : base.comm.size();
@@ -46,17 +44,20 @@ const collective::CollectiveRow& collective_of(const config::RunConfig& config,
                                        ranks_of(base));
 }
 
-/// The slowest links of each kind; no links of a kind: 0 bytes/s.
-void set_measured(const std::vector<comm::Link>& links, Machine& machine) {
+/// The slowest links between hosts; if all ranks are on one host, those within it.
+forecast::Link slowest_link(const std::vector<comm::Link>& links, bool one_host) {
+  forecast::Link slowest = {.name = "link"};
   for (const comm::Link& link : links) {
-    Machine::Wire& wire = link.same_host ? machine.within_host : machine.between_hosts;
+    if (link.same_host != one_host) continue;
     for (const comm::LinkSpeed& speed : {link.forward, link.backward}) {
-      wire.latency_seconds = std::max(wire.latency_seconds, speed.latency_seconds);
-      wire.bytes_per_second = wire.bytes_per_second > 0
-                                  ? std::min(wire.bytes_per_second, speed.duplex_bytes_per_second)
-                                  : speed.duplex_bytes_per_second;
+      const double rate = speed.duplex_bytes_per_second;
+      slowest.latency_seconds = std::max(slowest.latency_seconds, speed.latency_seconds);
+      if (rate > 0 && (slowest.bytes_per_second == 0 || rate < slowest.bytes_per_second))
+        slowest.bytes_per_second = rate;
     }
   }
+  if (slowest.bytes_per_second == 0) slowest.bytes_per_second = kMemoryRate;
+  return slowest;
 }
 
 /// Of names and sizes of the slices, and of the menu.
@@ -79,11 +80,24 @@ double emulated_seconds(const config::RunConfig& config) {
   return 0;
 }
 
-std::vector<StepModel::Bucket> buckets_of(std::span<const pipeline::FusionBucket> plan) {
+/// When slices are ready on an emulated board; other boards measure it.
+std::vector<double> slice_moments(const Layout& layout) {
+  // Which networks are emulated is told by their layers; the side changes little of the shares.
+  constexpr int kSide = 32;
+  return model::ready_parts(model::multiply_adds(layout, kSide));
+}
+
+std::vector<StepModel::Bucket> buckets_of(const SyncBase& base, int ranks, int hosts) {
+  const std::span<const pipeline::FusionBucket> plan = base.messages.buckets;
   const auto slices = collective::compressed_slices(plan);
+  const Layout& layout = base.replica.layout();
+  const std::vector<double> ready = pipeline::ready_times(plan, layout, slice_moments(layout));
   std::vector<StepModel::Bucket> buckets;
   for (const pipeline::FusionBucket& bucket : plan) {
-    StepModel::Bucket own{.raw_bytes = static_cast<double>(codec::kFrameHeaderBytes), .shares = {}};
+    StepModel::Bucket own{.volume = collective::volume_of(*base.messages.compressor,
+                                                          std::span(&bucket, 1), ranks, hosts),
+                          .raw_bytes = static_cast<double>(codec::kFrameHeaderBytes),
+                          .ready = ready[buckets.size()]};
     for (const codec::Segment& segment : bucket.segments) {
       const auto count = static_cast<double>(segment.count);
       if (!segment.compressed) {
@@ -100,32 +114,20 @@ std::vector<StepModel::Bucket> buckets_of(std::span<const pipeline::FusionBucket
   return buckets;
 }
 
+/// Empty if the collective has no formula for these ranks.
 std::optional<StepModel> make_model(const config::RunConfig& config, const SyncBase& base) {
   const MessageParts& messages = base.messages;
   const auto* const rate = std::get_if<double>(&config.compressor.link);
-  const int ranks = ranks_of(base);
-  const int hosts = messages.hosts;
   StepModel model{.collective = &collective_of(config, base),
-                  .volume = {},
-                  .machine = {.ranks = ranks,
-                              .hosts = std::max(hosts, 1),
-                              .encode_seconds = 0,
-                              .decode_seconds = 0,
-                              .add_seconds = kAddSeconds,
-                              .between_hosts = {},
-                              .within_host = {}},
-                  .buckets = buckets_of(messages.buckets),
+                  .ranks = ranks_of(base),
+                  .hosts = messages.hosts > 0 ? messages.hosts : ranks_of(base),
                   .overlap = config.synchronization.overlap && base.communication_thread};
   if (rate != nullptr) {
     // Boards with a link each, if nothing is known of hosts.
-    model.machine.hosts = hosts > 1 ? hosts : ranks;
-    model.machine.between_hosts = {.latency_seconds = kLatencySeconds,
-                                   .bytes_per_second = *rate * kMegabit};
-    model.machine.within_host = {.latency_seconds = 0, .bytes_per_second = 1 / kCopySeconds};
-    const double seconds = emulated_seconds(config);
-    model.fixed = {.forward = kForwardShare * seconds,
-                   .backward = (1 - kForwardShare) * seconds,
-                   .codec_seconds = {}};
+    if (messages.hosts <= 1) model.hosts = model.ranks;
+    model.link = {
+        .name = "link", .bytes_per_second = *rate * kMegabit, .latency_seconds = kLatencySeconds};
+    model.fixed = {.computing = emulated_seconds(config), .codec_seconds = {}};
     const codec::MixedGrades& codec = *messages.compressor->mixed_grades();
     for (std::size_t k = 0; k < codec.grades(); ++k) {
       const bool copies = codec.grade(static_cast<codec::GradeIndex>(k)).properties().lossless;
@@ -134,11 +136,14 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
     // Whether MPI admits a thread must not decide either.
     model.overlap = config.synchronization.overlap;
   } else {
-    set_measured(messages.links, model.machine);
+    model.link = slowest_link(messages.links, model.hosts == 1);
   }
-  model.volume =
-      collective::volume_of(*messages.compressor, messages.buckets, ranks, model.machine.hosts);
-  if (!collective::collective_cost(*model.collective, model.volume)) return {};
+  model.communication = model.hosts > 1 ? collective::kTcpCosts : collective::kMemoryCosts;
+  model.buckets = buckets_of(base, model.ranks, model.hosts);
+  const bool has_formula = std::ranges::all_of(model.buckets, [&](const auto& bucket) {
+    return collective::collective_cost(*model.collective, bucket.volume).has_value();
+  });
+  if (!has_formula) return {};
   return model;
 }
 
@@ -182,51 +187,13 @@ bool measures_links(const config::RunConfig& config, int ranks) {
          config.compressor.link == config::LinkRate(config::LinkRule::measured);
 }
 
-StepPrediction predict_step(const StepModel& model, std::span<const collective::SliceLoad> slices,
-                            const collective::StepSpeeds& speeds) {
-  const auto& fixed = model.fixed;
-  double encode = 0, decode = 0;
-  for (const collective::SliceLoad& slice : slices) {
-    encode += slice.values * (fixed ? fixed->codec_seconds : speeds.encode_seconds).at(slice.grade);
-    decode += slice.values * (fixed ? fixed->codec_seconds : speeds.decode_seconds).at(slice.grade);
-  }
-  std::vector<double> bytes;
-  for (const StepModel::Bucket& bucket : model.buckets) {
-    bytes.push_back(bucket.raw_bytes);
-    for (const auto& share : bucket.shares) bytes.back() += share.part * slices[share.slice].bytes;
-  }
-  collective::Volume volume = model.volume;
-  volume.message_bytes = std::accumulate(bytes.begin(), bytes.end(), 0.0);
-  Machine machine = model.machine;
-  machine.encode_seconds = volume.values > 0 ? encode / volume.values : 0;
-  machine.decode_seconds = volume.values > 0 ? decode / volume.values : 0;
-  machine.between_hosts.bytes_per_second /= speeds.slowdown;
-  machine.within_host.bytes_per_second /= speeds.slowdown;
-  const auto cost = collective::collective_cost(*model.collective, volume);
-  EQT_CHECK(cost.has_value(), "no cost of {}", model.collective->name);
-  // Messages of all buckets may be under way together.
-  const std::size_t count = model.buckets.size();
-  const double exchange = collective::predict_seconds(*cost, machine, count, count);
-  const double forward = fixed ? fixed->forward : speeds.forward;
-  const double backward = fixed ? fixed->backward : speeds.backward;
-  const double end = forward + backward;
-  if (!model.overlap) return {.step = end + exchange, .exchange = exchange};
-  double sent = 0;
-  for (std::size_t b = 0; b < count; ++b) {
-    const bool known = !fixed && b < speeds.ready.size();
-    const double part =
-        known ? speeds.ready[b] : static_cast<double>(b + 1) / static_cast<double>(count);
-    sent = std::max(sent, forward + part * backward) + exchange * bytes[b] / volume.message_bytes;
-  }
-  return {.step = std::max(end, sent), .exchange = exchange};
-}
-
 std::unique_ptr<collective::Adaptation> build_grade_adaptation(const config::RunConfig& config,
                                                                const SyncBase& base) {
   const config::CompressorConfig& compressor = config.compressor;
   const int ranks = ranks_of(base);
   collective::GradeAdaptationOptions options{.run_seed = config.seed,
                                              .ranks = ranks,
+                                             .threads = base.messages.threads,
                                              .noise_share = compressor.noise_share,
                                              .noise_cap = compressor.noise_cap,
                                              .observe_every = compressor.observe_every,
@@ -238,8 +205,10 @@ std::unique_ptr<collective::Adaptation> build_grade_adaptation(const config::Run
                                              .total_steps = base.plan.total_steps};
   const auto model = make_model(config, base);
   if (model) {
-    const auto cost = collective::collective_cost(*model->collective, model->volume);
-    options.quantisations = std::max(cost->quantisations, 1);
+    for (const StepModel::Bucket& bucket : model->buckets)
+      options.quantisations =
+          std::max(options.quantisations,
+                   collective::collective_cost(*model->collective, bucket.volume)->quantisations);
   }
   options.uses_clock = measures_links(config, ranks) && base.simulation == nullptr;
   const bool by_bytes =

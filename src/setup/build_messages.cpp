@@ -78,6 +78,7 @@ MessageParts build_messages(const config::RunConfig& config, const Layout& layou
   });
   if (!averages) return parts;
   if (parts.compressor->mixed_grades() != nullptr) {
+    parts.threads = threads;
     parts.hosts = equal_hosts(comm);
     if (measures_links(config, comm.size()))
       parts.links =

@@ -25,6 +25,7 @@ struct MessageParts {
   std::unique_ptr<collective::GradientMemory> memory;  // may be null
   std::vector<pipeline::FusionBucket> buckets;
   std::optional<CostedChoice> choice;  // of the collective, if `auto` had one to make
+  int threads = 1;                     // compressor auto: that compute
   int hosts = 1;                       // compressor auto: if each has as many ranks; else 0
   std::vector<comm::Link> links;       // compressor auto: measured; empty: they are not
 };

@@ -50,7 +50,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
               .memory = memory,
               .adaptation = options.adaptation,
               .divergence = options.divergence}),
-        clock_(plan_.size()),
+        clock_(plan_.size(), options.adaptation != nullptr),
         parts_(pipeline::fragments_of(plan_, fragments)),
         spans_(options.timeline) {
     for (const std::vector<FusionBucket>& part : parts_) {
@@ -105,6 +105,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
     } else {
       run_engine();
     }
+    clock_.end(own_.adapting());
     count_bytes(bytes_before_, comm_.byte_count(), traffic_);
     SyncResult result{.traffic = {},
                       .quantization_variance = own_.variance(),
@@ -136,6 +137,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
   }
 
   void run_engine() {
+    clock_.communicate();
     prepare(context_, gradient_);
     spans_.begin();
     engines_[fragment_].run(*this);
@@ -186,7 +188,6 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
 
   void waited(double seconds) override {
     spans_.waited(seconds);
-    clock_.waited(seconds);
     traffic_.transfer_seconds += background_ ? background_->exposed(seconds) : seconds;
   }
 
@@ -195,7 +196,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
     Traffic traffic;
     const Stopwatch transfer;
     const comm::ByteCount bytes_before = comm_.byte_count();
-    options_.adaptation->observe_mean(gradient_, clock_.seconds(traffic_));
+    options_.adaptation->observe_mean(gradient_, clock_.take_seconds());
     result.note = options_.adaptation->adapt(context_.step);
     report_adaptation(*options_.adaptation, context_.step, layout_, result);
     traffic.transfer_seconds = transfer.seconds();

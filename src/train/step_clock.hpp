@@ -3,55 +3,89 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "collective/adaptation.hpp"
 #include "core/clock.hpp"
-#include "core/traffic.hpp"
+#include "core/thread_clock.hpp"
 
 namespace eqt::train {
 
 /// begin() before forward, slice_ready() after each slice, bucket_ready() when a bucket is
-/// complete, computed() after backward; waited() on the thread that exchanges.
+/// complete, computed() after backward, end() after the last message; communicate() on the thread
+/// that exchanges, before it works.
 class StepClock {
  public:
   /// @param buckets of the plan
-  explicit StepClock(std::size_t buckets) : ready_(buckets) {}
+  /// @param used false: nobody asks, and no thread's clock is read
+  StepClock(std::size_t buckets, bool used) : used_(used), ready_(buckets) {}
 
   void begin() {
     step_.restart();
     first_slice_ = 0;
-    waited_ = 0;
+    if (!used_) return;
+    delay_.restart();
+    communication_.reset();
+  }
+  void communicate() {
+    if (used_) communication_.start();
   }
   void slice_ready() {
     if (first_slice_ == 0) first_slice_ = step_.seconds();
   }
   void bucket_ready(std::uint32_t bucket) { ready_[bucket] = step_.seconds(); }
   void computed() {
-    const double all = step_.seconds();
+    if (!used_) return;
     // Backward has begun a little before its first slice is ready.
-    seconds_.forward = first_slice_;
-    seconds_.backward = all - first_slice_;
+    now_.forward = first_slice_;
+    now_.backward = step_.seconds() - first_slice_;
+    now_.delayed = delay_.seconds();
+    now_.communicating = communication_.seconds();
   }
-  void waited(double seconds) { waited_ = waited_ + seconds; }
+  void end(bool observed) {
+    if (!used_) return;
+    now_.all = step_.seconds();
+    if (!observed) others_.push_back(now_);
+    if (others_.size() > kMost) others_.erase(others_.begin());
+  }
 
-  /// After the last message. @param traffic of the step
-  collective::StepSeconds seconds(const Traffic& traffic) const {
-    collective::StepSeconds all = seconds_;
-    all.exchange = traffic.encode_seconds + traffic.decode_seconds + waited_;
-    all.ready = ready_;
-    return all;
+  /// After end() of an observed step.
+  collective::StepSeconds take_seconds() {
+    collective::StepSeconds result = now_;
+    if (!others_.empty()) {
+      result.forward = median(&collective::StepSeconds::forward);
+      result.backward = median(&collective::StepSeconds::backward);
+      result.delayed = median(&collective::StepSeconds::delayed);
+      result.communicating = median(&collective::StepSeconds::communicating);
+      result.all = median(&collective::StepSeconds::all);
+      others_.clear();
+    }
+    result.ready = ready_;
+    return result;
   }
 
  private:
-  collective::StepSeconds seconds_;
+  static constexpr std::size_t kMost = 32;  // steps that are remembered
+
+  double median(double collective::StepSeconds::*part) const {
+    std::vector<double> values;
+    for (const collective::StepSeconds& step : others_) values.push_back(step.*part);
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::ranges::nth_element(values, middle);
+    return *middle;
+  }
+
+  const bool used_;
+  collective::StepSeconds now_;
+  std::vector<collective::StepSeconds> others_;  // steps since the last observed one
   Stopwatch step_;
+  DelayStopwatch delay_;
+  OtherWorkStopwatch communication_;
   double first_slice_ = 0;
   std::vector<double> ready_;
-  // Written by the thread that exchanges; the other one reads it after that has ended.
-  double waited_ = 0;
 };
 
 }  // namespace eqt::train

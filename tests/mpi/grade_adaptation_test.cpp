@@ -47,6 +47,8 @@ std::vector<float> gradient_of(const Layout& layout, Rank rank, StepId step, flo
 struct Case {
   StepId steps = 12;
   float noise = 1;
+  StepId quiet_from = 1000;  // from this step on the noise is a tenth
+  std::uint64_t decide_every = 2;
   bool overlap = true, scatters = false;
   PredictStep predict = {};
   std::map<StepId, std::vector<double>> replay = {};
@@ -95,7 +97,7 @@ struct Parts {
                                   .quantisations = c.scatters ? 2 : 1,
                                   .noise_share = kShare,
                                   .observe_every = 2,
-                                  .decide_every = 2,
+                                  .decide_every = c.decide_every,
                                   .fingerprint = 77,
                                   .predict = c.predict,
                                   .replay = {},
@@ -133,8 +135,9 @@ Result run(comm::Communicator& comm, const Case& c) {
       parts = std::make_unique<Parts>(comm, c);
       parts->adaptation->visit_state(copy);
     }
-    std::ranges::copy(gradient_of(parts->layout, comm.rank(), step, c.noise),
-                      parts->gradient.begin());
+    std::ranges::copy(
+        gradient_of(parts->layout, comm.rank(), step, step < c.quiet_from ? c.noise : c.noise / 10),
+        parts->gradient.begin());
     parts->synchronizer->begin(step, 0);
     for (std::size_t i = parts->layout.size(); i-- > 0;) parts->synchronizer->slice_ready(i);
     result.steps.push_back(parts->synchronizer->finish());
@@ -174,7 +177,7 @@ PredictStep link_of(double bytes_per_second) {
     double bytes = 0;
     for (const SliceLoad& slice : slices) bytes += slice.bytes;
     const double exchange = bytes / bytes_per_second;
-    return StepPrediction{.step = 0.1 + std::max(0.2, exchange), .exchange = exchange};
+    return 0.1 + std::max(0.2, exchange);
   };
 }
 
@@ -205,13 +208,34 @@ TEST_CASE("all ranks have one table and the same mean after every step", "[grade
 TEST_CASE("the noise added stays within its share of the gradients' own", "[grades]") {
   comm::Communicator comm(test::session(), 60);
   for (const float noise : {0.02f, 0.3f, 3.0f}) {
-    const Result result = run(comm, {.steps = 24, .noise = noise});
+    // Also where the gradients' own noise falls, so that the limit is broken between decisions.
+    const Result result = run(comm, {.steps = 40, .noise = noise, .quiet_from = 11});
+    bool decided = false;
     for (const SyncResult& step : result.steps) {
-      if (step.decisions.empty() || !step.noise) continue;
+      decided |= !step.decisions.empty();
+      if (!decided || !step.noise) continue;
       CHECK(step.noise->noise_share <= 1.25 * kShare);
       CHECK(step.noise->slices.size() == 3);
     }
+    CHECK(decided == (comm.rank() == 0 && comm.size() > 1));
   }
+}
+
+TEST_CASE("a limit that is broken is a reason to decide at once", "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  if (comm.size() == 1) return;
+  const Case falls{.steps = 80, .noise = 0.3f, .quiet_from = 11, .decide_every = 8};
+  const Result result = run(comm, falls);
+  const auto decisions = decisions_of(comm, result);
+  // Observed are 0 to 3 and even steps; every eighth observation decides regularly.
+  const ObservationSchedule schedule(2, 8);
+  bool at_once = false;
+  for (const auto& [done, values] : decisions) at_once |= !schedule.decides(done - 1);
+  CHECK(at_once);
+  Case repeated = falls;
+  repeated.replay = decisions;
+  const Result again = run(comm, repeated);
+  CHECK(again.means == result.means);
 }
 
 TEST_CASE("noisier gradients send fewer bytes, and a fast link no less than float32", "[grades]") {

@@ -38,17 +38,8 @@ TEST_CASE("the first steps and then multiples are observed, every fourth observa
   steps(1000, 3);
 }
 
-TEST_CASE("coarse values are quarter powers of 2", "[grades]") {
-  CHECK(coarse(0) == 0);
-  CHECK(coarse(-1) == 0);
-  CHECK(coarse(8) == 8);
-  CHECK(coarse(8.5) == 8);
-  CHECK(coarse(9) == Approx(9.5137).epsilon(1e-4));
-  CHECK(coarse(1e-9) == Approx(1e-9).epsilon(0.1));
-}
-
 TEST_CASE("means forget old observations and have no bias of their start", "[grades]") {
-  RunningMeans means(2);
+  RunningMeans means(2, 0.9);
   CHECK(means.empty());
   CHECK(means[0] == 0);
   means.add(std::vector<double>{4, -1});

@@ -150,3 +150,13 @@ TEST_CASE("a slice moves one step of its hull", "[grades]") {
   const auto capped = allowed_hulls(costs, std::vector<double>{5, 100});
   CHECK(one_step_towards(costs, capped, {0, 0}, {3, 0}) == Assignment{2, 0});
 }
+
+TEST_CASE("a limit is broken by more than a quarter, if that can be mended", "[grades]") {
+  const GradeCosts costs = {{{1, 9}, {2, 4}, {4, 1}}};
+  const GradeChoice finer = {.assignment = {2}};
+  CHECK(breaks_limit(costs, no_caps(costs, 3.1), finer, {1}));
+  CHECK_FALSE(breaks_limit(costs, no_caps(costs, 3.3), finer, {1}));
+  CHECK_FALSE(breaks_limit(costs, no_caps(costs, 0.1), finer, {2}));
+  CHECK(is_much_faster(0.7, 1));
+  CHECK_FALSE(is_much_faster(0.8, 1));
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective/grade_rows.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "collective/messages.hpp"
+#include "core/error.hpp"
+
+namespace eqt::collective {
+namespace {
+
+using grade_numbers::Row;
+
+constexpr std::size_t kSampledRanges = 16;
+constexpr double kLeastSeconds = 1e-9;
+
+double product_of(std::span<const float> a, std::span<const float> b) {
+  constexpr std::size_t kLanes = 8;
+  std::array<double, kLanes> sums{};
+  std::size_t i = 0;
+  for (; i + kLanes <= a.size(); i += kLanes)
+    for (std::size_t l = 0; l < kLanes; ++l)
+      sums[l] += static_cast<double>(a[i + l]) * static_cast<double>(b[i + l]);
+  for (; i < a.size(); ++i) sums[0] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  double sum = 0;
+  for (const double lane : sums) sum += lane;
+  return sum;
+}
+
+}  // namespace
+
+GradeRows::GradeRows(comm::Communicator& comm, const codec::MixedGrades& codec,
+                     const std::vector<SliceParts>& slices, const Row& row,
+                     const GradeAdaptationOptions& options)
+    : comm_(comm), slices_(slices), row_(row), options_(options), trials_(codec) {
+  for (const SliceParts& slice : slices_)
+    samples_.push_back(sample_of(slice, codec.properties().granule, kSampledRanges));
+}
+
+void GradeRows::take(const pipeline::FusionBucket& bucket, std::span<const float> flat) {
+  own_.resize(flat.size());
+  const auto from = flat.subspan(bucket.begin, bucket.count());
+  std::ranges::copy(from, own_.begin() + static_cast<std::ptrdiff_t>(bucket.begin));
+}
+
+void GradeRows::end_worker() { workers_.push_back(std::exchange(own_, {})); }
+
+void GradeRows::take_mean(std::span<const float> mean, const StepSeconds& seconds) {
+  mean_ = mean;
+  seconds_ = seconds;
+}
+
+std::vector<double> GradeRows::row_of(Rank rank, std::span<const float> gradient, StepId step) {
+  const RankBatch batch = options_.batch(rank);
+  std::vector<double> row(row_.size());
+  row[Row::kSamples] = batch.samples;
+  row[Row::kWeight] = batch.weight;
+  std::vector<GradeTrial> all(row_.grades);
+  const RandomKey key =
+      make_key(options_.run_seed, step, static_cast<std::uint32_t>(rank), RandomPurpose::trial);
+  for (std::size_t s = 0; s < slices_.size(); ++s) {
+    double square = 0, product = 0;
+    for (const SliceParts::Part& part : slices_[s].parts) {
+      const auto own = gradient.subspan(part.begin, part.count);
+      square += product_of(own, own);
+      product += product_of(own, mean_.subspan(part.begin, part.count));
+    }
+    // What was sent is weight times the gradient.
+    row[row_.square(s)] = square / (batch.weight * batch.weight);
+    row[row_.product(s)] = product / batch.weight;
+    const std::vector<GradeTrial> trials = trials_.run(samples_[s], gradient, key);
+    for (std::size_t k = 0; k < trials.size(); ++k) {
+      row[row_.error(s) + k] = trials[k].relative_error() * square;
+      row[row_.bytes(s) + k] = trials[k].bytes_per_value();
+      all[k].values += trials[k].values;
+      all[k].encode_seconds += trials[k].encode_seconds;
+      all[k].decode_seconds += trials[k].decode_seconds;
+    }
+  }
+  if (options_.uses_clock) add_seconds(row, all);
+  return row;
+}
+
+void GradeRows::add_seconds(std::vector<double>& row, const std::vector<GradeTrial>& trials) const {
+  // Threads wait for a core one after the other, and all for the last one. What they wait beyond
+  // the work of the communication thread is due to other programs, and stays.
+  const double lost = std::min(options_.threads * seconds_.delayed, seconds_.communicating);
+  row[Row::kForward] = seconds_.forward;
+  row[Row::kBackward] = std::max(seconds_.backward - lost, 0.0);
+  row[Row::kContention] = lost / std::max(seconds_.communicating, kLeastSeconds);
+  row[Row::kAll] = seconds_.all;
+  for (std::size_t b = 0; b < std::min(row_.buckets, seconds_.ready.size()); ++b)
+    row[row_.ready() + b] =
+        (seconds_.ready[b] - seconds_.forward) / std::max(seconds_.backward, kLeastSeconds);
+  for (std::size_t k = 0; k < trials.size(); ++k) {
+    row[Row::kEncode + k] = trials[k].encode_seconds / std::max(trials[k].values, 1.0);
+    row[row_.decode() + k] = trials[k].decode_seconds / std::max(trials[k].values, 1.0);
+  }
+}
+
+std::vector<std::vector<double>> GradeRows::of_all_ranks(StepId step) {
+  std::vector<std::vector<double>> rows;
+  if (!workers_.empty()) {
+    for (const std::vector<float>& gradient : workers_)
+      rows.push_back(row_of(static_cast<Rank>(rows.size()), gradient, step));
+    workers_.clear();
+  } else {
+    rows = exchanged(row_of(comm_.rank(), own_, step));
+  }
+  EQT_CHECK(std::ssize(rows) == options_.ranks, "{} rows of {} ranks", rows.size(), options_.ranks);
+  return rows;
+}
+
+std::vector<std::vector<double>> GradeRows::exchanged(std::vector<double> own) {
+  constexpr const char* kOperation = "adaptation: what ranks observe";
+  std::vector<std::vector<double>> rows(static_cast<std::size_t>(comm_.size()),
+                                        std::vector<double>(row_.size()));
+  std::vector<comm::Outgoing> outgoing;
+  std::vector<comm::Incoming> incoming;
+  for (Rank peer = 0; peer < comm_.size(); ++peer) {
+    if (peer == comm_.rank()) continue;
+    outgoing.push_back({peer, std::as_bytes(std::span(own))});
+    const std::span<double> theirs = rows[static_cast<std::size_t>(peer)];
+    incoming.push_back({peer, std::as_writable_bytes(theirs), 0});
+  }
+  comm_.exchange(outgoing, incoming, kOperation);
+  for (const comm::Incoming& in : incoming) require_bytes(in, in.buffer.size(), kOperation);
+  rows[static_cast<std::size_t>(comm_.rank())] = std::move(own);
+  return rows;
+}
+
+}  // namespace eqt::collective

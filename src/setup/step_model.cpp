@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup/step_model.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "forecast/step_simulation.hpp"
+
+namespace eqt::setup {
+namespace {
+
+using collective::SliceLoad;
+using collective::StepSpeeds;
+
+double computing_seconds(const StepModel& model, const StepSpeeds& speeds) {
+  return model.fixed ? model.fixed->computing : speeds.forward + speeds.backward;
+}
+
+/// As a part of forward and backward pass.
+double ready_part(const StepModel& model, const StepSpeeds& speeds, std::size_t bucket) {
+  const double all = speeds.forward + speeds.backward;
+  const bool measured = !model.fixed && bucket < speeds.ready.size() && all > 0;
+  return measured ? (speeds.forward + speeds.ready[bucket] * speeds.backward) / all
+                  : model.buckets[bucket].ready;
+}
+
+forecast::BucketWork work_of(const StepModel& model, const StepModel::Bucket& bucket,
+                             std::span<const SliceLoad> slices, const StepSpeeds& speeds) {
+  collective::Volume volume = bucket.volume;
+  volume.message_bytes = bucket.raw_bytes;
+  double encode = 0, decode = 0;
+  for (const StepModel::Bucket::Share& share : bucket.shares) {
+    const SliceLoad& load = slices[share.slice];
+    const double values = share.part * load.values;
+    volume.message_bytes += share.part * load.bytes;
+    encode +=
+        values * (model.fixed ? model.fixed->codec_seconds : speeds.encode_seconds).at(load.grade);
+    decode +=
+        values * (model.fixed ? model.fixed->codec_seconds : speeds.decode_seconds).at(load.grade);
+  }
+  const auto cost = collective::collective_cost(*model.collective, volume);
+  EQT_CHECK(cost.has_value(), "no cost of {}", model.collective->name);
+  const collective::CodecCosts codec = {
+      .encode = volume.values > 0 ? encode / volume.values : 0,
+      .decode = volume.values > 0 ? decode / volume.values : 0,
+  };
+  forecast::BucketWork work;
+  work.rounds = collective::rounds_of(*model.collective, *cost, model.ranks, codec,
+                                      model.communication, work.seconds_after);
+  return work;
+}
+
+forecast::Cluster cluster_of(const StepModel& model, const StepSpeeds& speeds) {
+  const bool one_host = model.hosts == 1;
+  forecast::Boards boards;
+  boards.count = one_host ? model.ranks : model.hosts;
+  boards.ranks = one_host ? 1 : model.ranks / model.hosts;
+  boards.step_seconds = computing_seconds(model, speeds);
+  // While both threads work, computing loses `contention` seconds to each second of communication:
+  // so it is if two threads share 2 / (1 + contention) cores.
+  if (speeds.contention > 0) boards.cores = boards.ranks * 2 / (1 + speeds.contention);
+  forecast::Cluster cluster = {.boards = {boards}, .links = {model.link}, .switches = {}};
+  cluster.links[0].bytes_per_second /= speeds.slowdown;
+  return cluster;
+}
+
+}  // namespace
+
+double predict_step(const StepModel& model, std::span<const SliceLoad> slices,
+                    const StepSpeeds& speeds) {
+  forecast::StepWork work;
+  work.overlap = model.overlap;
+  double last = 0;
+  for (std::size_t b = 0; b < model.buckets.size(); ++b) {
+    work.buckets.push_back(work_of(model, model.buckets[b], slices, speeds));
+    last = std::clamp(ready_part(model, speeds, b), last, 1.0);
+    work.buckets.back().ready = last;
+  }
+  // Steps are alike, and so are ranks: one of each is enough.
+  return forecast::simulate_steps(cluster_of(model, speeds), work, {.steps = 1, .most_effort = 0})
+      .mean_seconds;
+}
+
+}  // namespace eqt::setup
