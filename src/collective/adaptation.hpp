@@ -18,8 +18,8 @@
 
 namespace eqt::collective {
 
-/// What a rank spends on a step [seconds]: medians of steps that were not observed, if there were
-/// any since the last observed one.
+/// What a rank spends on a step [seconds]: medians of the steps since the last observed one; as
+/// long as all are observed, of these.
 struct StepSeconds {
   double forward = 0, backward = 0;
   double delayed = 0;              // of these: the computing thread waited for a core

@@ -181,9 +181,17 @@ class GradeAdaptation final : public Adaptation {
 
   void note_clocks(const std::vector<std::vector<double>>& rows) {
     std::vector<double> all(clock_at_.size());
+    // Threads of a rank wait for a core one after the other, and all for the last one. What they
+    // wait beyond the work of all communication threads is due to other programs, and stays.
+    const double delayed = options_.threads * mean_at(rows, Row::kDelayed);
+    const double communicating = mean_at(rows, Row::kCommunicating);
+    const double explained = delayed > communicating ? communicating / delayed : 1;
     all[Clocks::kForward] = most_at(rows, Row::kForward);
-    all[Clocks::kBackward] = most_at(rows, Row::kBackward);
-    all[Clocks::kContention] = mean_at(rows, Row::kContention);
+    for (const std::vector<double>& row : rows) {
+      const double lost = explained * options_.threads * row[Row::kDelayed];
+      all[Clocks::kBackward] = std::max(all[Clocks::kBackward], row[Row::kBackward] - lost);
+    }
+    if (communicating > 0) all[Clocks::kContention] = std::min(1.0, delayed / communicating);
     for (std::size_t k = 0; k < row_.grades; ++k) {
       all[Clocks::kEncode + k] = mean_at(rows, Row::kEncode + k);
       all[clock_at_.decode() + k] = mean_at(rows, row_.decode() + k);

@@ -2,7 +2,7 @@
 // The compressor auto: noise and link choose the grade of each slice.
 //
 // Rounds   1 and a broadcast in observed steps
-// Sent     by each rank to each other 6 + 2K + P + S (2 + 2K) doubles for S slices, K grades and P
+// Sent     by each rank to each other 7 + 2K + P + S (2 + 2K) doubles for S slices, K grades and P
 //          fusion buckets; a byte a slice and one more in the broadcast
 // Equal    every rank adds the same numbers in the same order, but only rank 0 decides: the table
 //          does not depend on how processors round

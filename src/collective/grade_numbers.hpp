@@ -11,8 +11,8 @@ namespace eqt::collective::grade_numbers {
 struct Row {
   std::size_t grades = 0, slices = 0, buckets = 0;
 
-  static constexpr std::size_t kSamples = 0, kWeight = 1, kForward = 2, kBackward = 3,
-                               kContention = 4, kAll = 5, kEncode = 6;
+  static constexpr std::size_t kSamples = 0, kWeight = 1, kForward = 2, kBackward = 3, kDelayed = 4,
+                               kCommunicating = 5, kAll = 6, kEncode = 7;
   std::size_t decode() const { return kEncode + grades; }
   std::size_t ready() const { return kEncode + 2 * grades; }
   std::size_t square(std::size_t slice) const { return slice_at(slice); }

@@ -84,12 +84,10 @@ std::vector<double> GradeRows::row_of(Rank rank, std::span<const float> gradient
 }
 
 void GradeRows::add_seconds(std::vector<double>& row, const std::vector<GradeTrial>& trials) const {
-  // Threads wait for a core one after the other, and all for the last one. What they wait beyond
-  // the work of the communication thread is due to other programs, and stays.
-  const double lost = std::min(options_.threads * seconds_.delayed, seconds_.communicating);
   row[Row::kForward] = seconds_.forward;
-  row[Row::kBackward] = std::max(seconds_.backward - lost, 0.0);
-  row[Row::kContention] = lost / std::max(seconds_.communicating, kLeastSeconds);
+  row[Row::kBackward] = seconds_.backward;
+  row[Row::kDelayed] = seconds_.delayed;
+  row[Row::kCommunicating] = seconds_.communicating;
   row[Row::kAll] = seconds_.all;
   for (std::size_t b = 0; b < std::min(row_.buckets, seconds_.ready.size()); ++b)
     row[row_.ready() + b] =

@@ -23,7 +23,7 @@ struct CommunicationCosts {
 };
 
 /// Guesses for a recent x86 core: TCP over loopback or a network card, and memory of one host.
-inline constexpr CommunicationCosts kTcpCosts{.add = 2e-10, .message = 10e-6, .byte = 0.6e-9};
+inline constexpr CommunicationCosts kTcpCosts{.add = 2e-10, .message = 10e-6, .byte = 1e-9};
 inline constexpr CommunicationCosts kMemoryCosts{.add = 2e-10, .message = 1e-6, .byte = 0.1e-9};
 
 /// The rounds of one mean. Bytes and seconds of all together are those of the cost formula; what a

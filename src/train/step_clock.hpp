@@ -48,31 +48,37 @@ class StepClock {
   void end(bool observed) {
     if (!used_) return;
     now_.all = step_.seconds();
-    if (!observed) others_.push_back(now_);
-    if (others_.size() > kMost) others_.erase(others_.begin());
+    // The first step allocates. Later observed steps are left out where there are others.
+    if (steps_++ == 0) return;
+    if (!observed && only_observed_) recent_.clear();
+    only_observed_ &= observed;
+    if (observed && !only_observed_) return;
+    recent_.push_back(now_);
+    if (recent_.size() > (only_observed_ ? kFirst : kMost)) recent_.erase(recent_.begin());
   }
 
   /// After end() of an observed step.
   collective::StepSeconds take_seconds() {
     collective::StepSeconds result = now_;
-    if (!others_.empty()) {
+    if (!recent_.empty()) {
       result.forward = median(&collective::StepSeconds::forward);
       result.backward = median(&collective::StepSeconds::backward);
       result.delayed = median(&collective::StepSeconds::delayed);
       result.communicating = median(&collective::StepSeconds::communicating);
       result.all = median(&collective::StepSeconds::all);
-      others_.clear();
     }
+    if (!only_observed_) recent_.clear();
     result.ready = ready_;
     return result;
   }
 
  private:
-  static constexpr std::size_t kMost = 32;  // steps that are remembered
+  // Steps that are remembered, where all are observed and where others are.
+  static constexpr std::size_t kFirst = 3, kMost = 32;
 
   double median(double collective::StepSeconds::*part) const {
     std::vector<double> values;
-    for (const collective::StepSeconds& step : others_) values.push_back(step.*part);
+    for (const collective::StepSeconds& step : recent_) values.push_back(step.*part);
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
     std::ranges::nth_element(values, middle);
     return *middle;
@@ -80,7 +86,9 @@ class StepClock {
 
   const bool used_;
   collective::StepSeconds now_;
-  std::vector<collective::StepSeconds> others_;  // steps since the last observed one
+  std::uint64_t steps_ = 0;
+  bool only_observed_ = true;                    // so far
+  std::vector<collective::StepSeconds> recent_;  // steps that seconds are medians of
   Stopwatch step_;
   DelayStopwatch delay_;
   OtherWorkStopwatch communication_;
