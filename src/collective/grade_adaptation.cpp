@@ -41,7 +41,7 @@ class GradeAdaptation final : public Adaptation {
       : comm_(comm),
         codec_(codec),
         options_(std::move(options)),
-        schedule_(options_.observe_every, options_.decide_every),
+        schedule_(options_.observe_every, options_.decide_every, options_.pairs),
         slices_(compressed_slices(plan)),
         row_{codec.grades(), slices_.size(), plan.size()},
         at_{codec.grades(), slices_.size()},
@@ -60,7 +60,9 @@ class GradeAdaptation final : public Adaptation {
 
   bool observes(StepId step) const noexcept override {
     if (options_.ranks < 2 || slices_.empty() || !schedule_.observes(step)) return false;
-    return !options_.replay || schedule_.decides(step) || options_.replay(step + 1).has_value();
+    if (!options_.replay) return true;
+    return schedule_.completes(step) &&
+           (schedule_.decides(step) || options_.replay(step + 1).has_value());
   }
 
   void observe(const pipeline::FusionBucket& bucket, std::span<const float> flat) override {
@@ -76,8 +78,15 @@ class GradeAdaptation final : public Adaptation {
   }
 
   std::optional<std::string> adapt(StepId step) override {
+    exchanged_ = false;
     if (options_.replay) return repeat(step);
+    if (!schedule_.completes(step)) {
+      rows_.keep();
+      return {};
+    }
     const std::vector<std::vector<double>> rows = rows_.of_all_ranks(step);
+    if (rows.empty()) return {};
+    exchanged_ = true;
     means_.add(observation_of(rows));
     samples_now_ = 0;
     for (const std::vector<double>& row : rows) samples_now_ += row[Row::kSamples];
@@ -109,7 +118,7 @@ class GradeAdaptation final : public Adaptation {
   std::optional<Decision> take_decision() override { return std::exchange(decision_, {}); }
 
   Traffic traffic_among(int ranks) const override {
-    if (options_.replay) return {};
+    if (!exchanged_) return {};
     const auto n = static_cast<std::uint64_t>(ranks);
     const std::uint64_t bytes = n * (n - 1) * (row_.size() * sizeof(double) + kChecksumBytes) +
                                 (n - 1) * (table_.size() + 1 + kChecksumBytes);
@@ -124,6 +133,7 @@ class GradeAdaptation final : public Adaptation {
     visitor.number("decisions", decisions_, Across::same);
     visitor.number("since change", since_change_, Across::same);
     visitor.numbers("grades", table, Across::same);
+    visit_in(visitor, "gradients", rows_);
     if (!visitor.restores()) return;
     for (std::size_t s = 0; s < table.size(); ++s) {
       if (table[s] >= codec_.grades())
@@ -164,10 +174,13 @@ class GradeAdaptation final : public Adaptation {
       std::vector<SliceSums> sums;
       std::vector<double> squares;
       for (std::size_t r = 0; r < rows.size(); ++r) {
-        sums.push_back({.square = rows[r][row_.square(s)], .product = rows[r][row_.product(s)]});
+        sums.push_back({.square = rows[r][row_.square(s)],
+                        .product = rows[r][row_.product(s)],
+                        .change = rows[r][row_.change(s)]});
         squares.push_back(batches[r].weight * batches[r].weight * sums.back().square);
       }
-      const NoiseEstimate noise = estimate_noise(sums, batches);
+      const NoiseEstimate noise =
+          options_.pairs ? estimate_noise_of_pairs(sums, batches) : estimate_noise(sums, batches);
       all[at_.signal(s)] = noise.signal;
       all[at_.sample_noise(s)] = noise.sample_noise;
       all[at_.square(s)] = ordered_sum(std::move(squares)) / static_cast<double>(rows.size());
@@ -386,6 +399,7 @@ class GradeAdaptation final : public Adaptation {
   std::vector<GradeIndex> table_;
   std::uint64_t decisions_ = 0, since_change_ = 0;
 
+  bool exchanged_ = false;  // in the last adapt()
   std::optional<Findings> findings_;
   std::optional<Decision> decision_;
 };

@@ -2,7 +2,7 @@
 // The compressor auto: noise and link choose the grade of each slice.
 //
 // Rounds   1 and a broadcast in observed steps
-// Sent     by each rank to each other 7 + 2K + P + S (2 + 2K) doubles for S slices, K grades and P
+// Sent     by each rank to each other 7 + 2K + P + S (3 + 2K) doubles for S slices, K grades and P
 //          fusion buckets; a byte a slice and one more in the broadcast
 // Equal    every rank adds the same numbers in the same order, but only rank 0 decides: the table
 //          does not depend on how processors round
@@ -53,6 +53,7 @@ struct GradeAdaptationOptions {
   double noise_share = 0.1, noise_cap = 0.5;
   StepId observe_every = 50;       // steps, after the first 4
   std::uint64_t decide_every = 4;  // observations
+  bool pairs = false;              // ranks have different data: steps are observed in pairs
   std::uint32_t fingerprint = 0;   // of model and menu, for those who repeat decisions
   bool uses_clock = false;         // false: what StepSpeeds has of clocks is 0
   PredictStep predict;             // null: bytes decide
@@ -63,29 +64,43 @@ struct GradeAdaptationOptions {
   StepId total_steps = 0;  // for which decisions must be there; 0: each is looked for in its step
 };
 
-/// Which steps are observed and which decide. Pure.
+/// Which steps are observed and which decide. Pure. An observation is of one step, or of a pair of
+/// steps in a row.
 class ObservationSchedule {
  public:
-  static constexpr StepId kFirstSteps = 4;
+  static constexpr StepId kFirstObservations = 4;
 
-  ObservationSchedule(StepId observe_every, std::uint64_t decide_every)
-      : observe_every_(observe_every), decide_every_(decide_every) {}
+  /// @pre observe_every > 1 if pairs
+  ObservationSchedule(StepId observe_every, std::uint64_t decide_every, bool pairs = false)
+      : observe_every_(observe_every),
+        decide_every_(decide_every),
+        pair_(pairs ? 2 : 1),
+        first_steps_(kFirstObservations * pair_) {}
 
-  bool observes(StepId step) const noexcept {
-    return step < kFirstSteps || step % observe_every_ == 0;
+  bool observes(StepId step) const noexcept { return begins(step) || completes(step); }
+  /// @pre observes(step). @return false in the first step of a pair
+  bool completes(StepId step) const noexcept {
+    return step < first_steps_ ? step % pair_ == pair_ - 1
+                               : step >= first_steps_ + pair_ - 1 && begins(step - (pair_ - 1));
   }
-  /// @pre observes(step)
+  /// @pre completes(step)
   bool decides(StepId step) const noexcept {
+    const StepId first = step - (pair_ - 1);
+    if (step < first_steps_) return (step / pair_ + 1) % decide_every_ == 0;
     // Multiples of observe_every_ among the first steps are counted there.
-    const StepId later =
-        step < kFirstSteps ? 0 : step / observe_every_ - (kFirstSteps - 1) / observe_every_;
-    const StepId observations = later + (step < kFirstSteps ? step + 1 : kFirstSteps);
-    return observations % decide_every_ == 0;
+    const StepId later = first / observe_every_ - (first_steps_ - 1) / observe_every_;
+    return (kFirstObservations + later) % decide_every_ == 0;
   }
 
  private:
+  bool begins(StepId step) const noexcept {
+    return step < first_steps_ || step % observe_every_ == 0;
+  }
+
   StepId observe_every_;
   std::uint64_t decide_every_;
+  StepId pair_;  // steps of an observation
+  StepId first_steps_;
 };
 
 /// Keeps references to `comm` and `codec`. With fewer than 2 ranks nothing is observed, and slices

@@ -17,13 +17,14 @@ struct Row {
   std::size_t ready() const { return kEncode + 2 * grades; }
   std::size_t square(std::size_t slice) const { return slice_at(slice); }
   std::size_t product(std::size_t slice) const { return slice_at(slice) + 1; }
-  std::size_t error(std::size_t slice) const { return slice_at(slice) + 2; }
-  std::size_t bytes(std::size_t slice) const { return slice_at(slice) + 2 + grades; }
+  std::size_t change(std::size_t slice) const { return slice_at(slice) + 2; }
+  std::size_t error(std::size_t slice) const { return slice_at(slice) + 3; }
+  std::size_t bytes(std::size_t slice) const { return slice_at(slice) + 3 + grades; }
   std::size_t size() const { return slice_at(slices); }
 
  private:
   std::size_t slice_at(std::size_t slice) const {
-    return ready() + buckets + slice * (2 + 2 * grades);
+    return ready() + buckets + slice * (3 + 2 * grades);
   }
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/grade_rows.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -37,6 +39,13 @@ GradeRows::GradeRows(comm::Communicator& comm, const codec::MixedGrades& codec,
     : comm_(comm), slices_(slices), row_(row), options_(options), trials_(codec) {
   for (const SliceParts& slice : slices_)
     samples_.push_back(sample_of(slice, codec.properties().granule, kSampledRanges));
+  if (!options.pairs) return;
+  std::size_t end = 0;
+  for (const SliceParts& slice : slices_)
+    end = std::max(end, slice.parts.back().begin + slice.parts.back().count);
+  const bool plays_workers = options.ranks != comm.size();
+  kept_.assign(plays_workers ? static_cast<std::size_t>(options.ranks) : 1,
+               std::vector<float>(end));
 }
 
 void GradeRows::take(const pipeline::FusionBucket& bucket, std::span<const float> flat) {
@@ -50,6 +59,40 @@ void GradeRows::end_worker() { workers_.push_back(std::exchange(own_, {})); }
 void GradeRows::take_mean(std::span<const float> mean, const StepSeconds& seconds) {
   mean_ = mean;
   seconds_ = seconds;
+}
+
+void GradeRows::keep() {
+  const auto copy = [](const std::vector<float>& from, std::vector<float>& to) {
+    std::copy_n(from.begin(), to.size(), to.begin());
+  };
+  if (workers_.empty()) {
+    copy(own_, kept_.front());
+  } else {
+    for (std::size_t w = 0; w < workers_.size(); ++w) copy(workers_[w], kept_.at(w));
+    workers_.clear();
+  }
+  has_kept_ = 1;
+}
+
+void GradeRows::visit_state(StateVisitor& visitor) {
+  if (kept_.empty()) return;
+  visitor.number("has kept", has_kept_, Across::same);
+  for (std::size_t w = 0; w < kept_.size(); ++w)
+    visitor.values(fmt::format("kept {}", w), kept_[w], Across::own);
+}
+
+/// Half the square of what is sent minus that of the step before.
+double GradeRows::change_of(std::size_t slice, std::size_t rank,
+                            std::span<const float> gradient) const {
+  const std::vector<float>& before = kept_.at(kept_.size() == 1 ? 0 : rank);
+  double sum = 0;
+  for (const SliceParts::Part& part : slices_[slice].parts) {
+    for (std::size_t i = part.begin; i < part.begin + part.count; ++i) {
+      const double change = static_cast<double>(gradient[i]) - static_cast<double>(before[i]);
+      sum += change * change;
+    }
+  }
+  return sum / 2;
 }
 
 std::vector<double> GradeRows::row_of(Rank rank, std::span<const float> gradient, StepId step) {
@@ -70,6 +113,9 @@ std::vector<double> GradeRows::row_of(Rank rank, std::span<const float> gradient
     // What was sent is weight times the gradient.
     row[row_.square(s)] = square / (batch.weight * batch.weight);
     row[row_.product(s)] = product / batch.weight;
+    if (has_kept_ != 0)
+      row[row_.change(s)] =
+          change_of(s, static_cast<std::size_t>(rank), gradient) / (batch.weight * batch.weight);
     const std::vector<GradeTrial> trials = trials_.run(samples_[s], gradient, key);
     for (std::size_t k = 0; k < trials.size(); ++k) {
       row[row_.error(s) + k] = trials[k].relative_error() * square;
@@ -100,6 +146,10 @@ void GradeRows::add_seconds(std::vector<double>& row, const std::vector<GradeTri
 
 std::vector<std::vector<double>> GradeRows::of_all_ranks(StepId step) {
   std::vector<std::vector<double>> rows;
+  if (options_.pairs && has_kept_ == 0) {
+    workers_.clear();
+    return rows;
+  }
   if (!workers_.empty()) {
     for (const std::vector<float>& gradient : workers_)
       rows.push_back(row_of(static_cast<Rank>(rows.size()), gradient, step));
@@ -107,6 +157,7 @@ std::vector<std::vector<double>> GradeRows::of_all_ranks(StepId step) {
   } else {
     rows = exchanged(row_of(comm_.rank(), own_, step));
   }
+  has_kept_ = 0;
   EQT_CHECK(std::ssize(rows) == options_.ranks, "{} rows of {} ranks", rows.size(), options_.ranks);
   return rows;
 }

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -27,11 +28,16 @@ class GradeRows {
   /// @param mean stays valid until of_all_ranks()
   void take_mean(std::span<const float> mean, const StepSeconds& seconds);
 
-  /// By rank. Collective.
+  /// What was taken is kept until the next step, whose rows say how it has changed.
+  void keep();
+  /// By rank; empty if they are to be compared with a step that was not kept. Collective.
   std::vector<std::vector<double>> of_all_ranks(StepId step);
+
+  void visit_state(StateVisitor& visitor);
 
  private:
   std::vector<double> row_of(Rank rank, std::span<const float> gradient, StepId step);
+  double change_of(std::size_t slice, std::size_t rank, std::span<const float> gradient) const;
   void add_seconds(std::vector<double>& row, const std::vector<GradeTrial>& trials) const;
   std::vector<std::vector<double>> exchanged(std::vector<double> own);
 
@@ -43,6 +49,9 @@ class GradeRows {
   GradeTrials trials_;
   std::vector<float> own_;                   // this rank's gradient of an observed step
   std::vector<std::vector<float>> workers_;  // the same of workers
+  // Of this rank or of each worker in the step before; empty if steps are not observed in pairs.
+  std::vector<std::vector<float>> kept_;
+  std::uint64_t has_kept_ = 0;
   std::span<const float> mean_;
   StepSeconds seconds_;
 };

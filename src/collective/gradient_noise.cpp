@@ -31,6 +31,23 @@ NoiseEstimate estimate_noise(std::span<const SliceSums> sums, std::span<const Ra
               (ordered_sum(std::move(squares)) - n * signal) / ordered_sum(std::move(inverse))};
 }
 
+NoiseEstimate estimate_noise_of_pairs(std::span<const SliceSums> sums,
+                                      std::span<const RankBatch> batches) {
+  EQT_CHECK(!sums.empty() && sums.size() == batches.size(), "{} sums of {} ranks", sums.size(),
+            batches.size());
+  const auto n = static_cast<double>(sums.size());
+  std::vector<double> changes, products, samples;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const double weight = batches[i].weight;
+    changes.push_back(weight * weight * sums[i].change);
+    products.push_back(weight * sums[i].product);
+    samples.push_back(batches[i].samples);
+  }
+  const double noise = ordered_sum(std::move(changes)) / (n * n);
+  return {.signal = ordered_sum(std::move(products)) / n - noise,
+          .sample_noise = noise * ordered_sum(std::move(samples))};
+}
+
 double added_noise(const SliceError& slice, double signal, double batch_noise, int ranks,
                    int quantisations) {
   EQT_CHECK(ranks >= 1 && quantisations >= 1, "{} ranks, {} quantisations", ranks, quantisations);

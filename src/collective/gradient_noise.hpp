@@ -27,6 +27,7 @@ struct RankBatch {
 struct SliceSums {
   double square = 0;   // a_i = |g_i|^2
   double product = 0;  // p_i = <g_i, m>
+  double change = 0;   // c_i: half the square of g_i minus that of the step before
 };
 
 struct NoiseEstimate {
@@ -42,6 +43,13 @@ double ordered_sum(std::vector<double> values);
 /// @param sums, batches by rank
 /// @pre at least 2 ranks, as many batches
 NoiseEstimate estimate_noise(std::span<const SliceSums> sums, std::span<const RankBatch> batches);
+
+/// The same where ranks have different data, so that their true gradients differ: from two steps in
+/// a row, between which those hardly change,
+///   V = (1 / n^2) sum w_i^2 c_i,   tau = B V,   |G|^2 = (1 / n) sum w_i p_i - V
+/// V is too large by half the square of that change.
+NoiseEstimate estimate_noise_of_pairs(std::span<const SliceSums> sums,
+                                      std::span<const RankBatch> batches);
 
 /// What encoding a slice adds to the variance of the mean.
 struct SliceError {

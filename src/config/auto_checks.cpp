@@ -2,6 +2,7 @@
 #include "config/auto_checks.hpp"
 
 #include "core/error.hpp"
+#include "data/partition_plan.hpp"
 
 namespace eqt::config {
 
@@ -20,6 +21,11 @@ void check_auto(const RunConfig& config, const std::string& origin) {
          "{}: expected compressor.noise_cap of at least compressor.noise_share {}, found {}; raise "
          "it",
          origin, compressor.noise_share, compressor.noise_cap);
+  if (compressor.observe_every < 2 && !(config.data.partition.kind == data::kIidPartition))
+    fail(Kind::usage,
+         "{}: expected compressor.observe_every of at least 2 with data.partition.kind \"{}\", "
+         "where pairs of steps are observed, found {}; raise it",
+         origin, config.data.partition.kind->name, compressor.observe_every);
   const auto& s = config.synchronization;
   if (!s.algorithm->averages_gradients || s.algorithm->lazy)
     fail(

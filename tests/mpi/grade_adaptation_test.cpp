@@ -33,7 +33,7 @@ Layout test_layout() { return test::layout_of({{64, 300}, {300}, {100, 100}, {40
 /// A common gradient and noise of each rank's own, of different sizes in each tensor.
 std::vector<float> gradient_of(const Layout& layout, Rank rank, StepId step, float noise) {
   const std::size_t count = total_count(layout);
-  const auto common = test::gaussian(count, {.run_seed = 1});
+  static const auto common = test::gaussian(count, {.run_seed = 1});
   auto values = test::gaussian(
       count, {.run_seed = 2, .step = step, .rank = static_cast<std::uint32_t>(rank)});
   for (std::size_t s = 0; s < layout.size(); ++s) {
@@ -49,6 +49,8 @@ struct Case {
   float noise = 1;
   StepId quiet_from = 1000;  // from this step on the noise is a tenth
   std::uint64_t decide_every = 2;
+  bool pairs = false;
+  float skew = 0;  // how far ranks' true gradients are apart
   bool overlap = true, scatters = false;
   PredictStep predict = {};
   std::map<StepId, std::vector<double>> replay = {};
@@ -72,7 +74,14 @@ std::vector<int> table_of(const codec::MixedGrades& mixed) {
 /// What an adaptation would save, put into another one.
 class Copy final : public test::StateSource {
  public:
-  explicit Copy(Adaptation& from) { from.visit_state(saved_); }
+  explicit Copy(Adaptation& from) {
+    from.visit_state(saved_);
+    for (const std::span<float> values : saved_.floats)
+      floats_.emplace_back(values.begin(), values.end());
+  }
+  void values(std::string_view, std::span<float> values, Across) override {
+    std::ranges::copy(floats_.at(float_++), values.begin());
+  }
   void doubles(std::string_view, std::span<double> values, Across) override {
     for (double& v : values) v = saved_.reals.at(real_++);
   }
@@ -82,7 +91,8 @@ class Copy final : public test::StateSource {
 
  private:
   test::StateSpans saved_;
-  std::size_t real_ = 0, count_ = 0;
+  std::vector<std::vector<float>> floats_;
+  std::size_t real_ = 0, count_ = 0, float_ = 0;
 };
 
 /// Parts of a run, which another one can continue.
@@ -98,6 +108,7 @@ struct Parts {
                                   .noise_share = kShare,
                                   .observe_every = 2,
                                   .decide_every = c.decide_every,
+                                  .pairs = c.pairs,
                                   .fingerprint = 77,
                                   .predict = c.predict,
                                   .replay = {},
@@ -138,6 +149,11 @@ Result run(comm::Communicator& comm, const Case& c) {
     std::ranges::copy(
         gradient_of(parts->layout, comm.rank(), step, step < c.quiet_from ? c.noise : c.noise / 10),
         parts->gradient.begin());
+    if (c.skew > 0) {
+      const auto own = test::gaussian(
+          parts->gradient.size(), {.run_seed = 3, .rank = static_cast<std::uint32_t>(comm.rank())});
+      for (std::size_t i = 0; i < own.size(); ++i) parts->gradient[i] += c.skew * own[i];
+    }
     parts->synchronizer->begin(step, 0);
     for (std::size_t i = parts->layout.size(); i-- > 0;) parts->synchronizer->slice_ready(i);
     result.steps.push_back(parts->synchronizer->finish());
@@ -308,6 +324,30 @@ TEST_CASE("a run that is restored goes on as if undisturbed", "[grades]") {
     CHECK(resumed.means == whole.means);
     CHECK(resumed.tables == whole.tables);
   }
+}
+
+TEST_CASE("where ranks have different data, pairs of steps keep their differences apart from noise",
+          "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  if (comm.size() == 1) return;
+  const Case skewed{.steps = 20, .noise = 0.3f, .skew = 1};
+  Case pairs = skewed;
+  pairs.pairs = true;
+  const Result whole = run(comm, pairs);
+  // The differences count as noise if all steps are alike: that allows coarser grades.
+  CHECK(bytes_of(whole) > 1.2 * bytes_of(run(comm, skewed)));
+  Case same = pairs;
+  same.skew = 0;
+  CHECK(bytes_of(whole) >= bytes_of(run(comm, same)));
+
+  Case resumed = pairs;
+  for (const StepId at : {1u, 2u, 5u, 9u, 13u}) {  // also between the steps of a pair
+    resumed.restore_at = at;
+    CHECK((run(comm, resumed).means == whole.means));
+  }
+  Case repeated = pairs;
+  repeated.replay = decisions_of(comm, whole);
+  CHECK((run(comm, repeated).means == whole.means));
 }
 
 TEST_CASE("a table with a grade that does not exist is not restored", "[grades]") {

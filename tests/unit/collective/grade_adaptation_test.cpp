@@ -38,6 +38,27 @@ TEST_CASE("the first steps and then multiples are observed, every fourth observa
   steps(1000, 3);
 }
 
+TEST_CASE("pairs of steps are observed, and each pair counts once", "[grades]") {
+  for (const StepId every : {2u, 3u, 7u, 50u}) {
+    const ObservationSchedule schedule(every, 3, true);
+    std::uint64_t pairs = 0;
+    bool open = false;
+    for (StepId step = 0; step < 500; ++step) {
+      if (!schedule.observes(step)) {
+        CHECK_FALSE(open);
+        continue;
+      }
+      CHECK(schedule.completes(step) == open);
+      open = !open;
+      if (open) continue;
+      ++pairs;
+      CHECK(schedule.decides(step) == (pairs % 3 == 0));
+      if (step >= 8) CHECK((step - 1) % every == 0);
+    }
+    CHECK(pairs == 4 + 498 / every - 7 / every);
+  }
+}
+
 TEST_CASE("means forget old observations and have no bias of their start", "[grades]") {
   RunningMeans means(2, 0.9);
   CHECK(means.empty());

@@ -142,6 +142,58 @@ TEST_CASE("signal and noise are estimated without bias with every unbiased grade
   }
 }
 
+TEST_CASE("pairs of steps see noise where ranks have different data, other steps see too much",
+          "[noise]") {
+  constexpr double kTau = 6;
+  const auto batches = batches_of({8, 24, 32});
+  const auto ranks = static_cast<std::uint32_t>(batches.size());
+  std::vector<std::vector<float>> signals;  // by rank
+  std::vector<float> mean_signal(kCount);
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    signals.push_back(test::gaussian(kCount, {.run_seed = 21, .rank = r}));
+    for (std::size_t i = 0; i < kCount; ++i) {
+      signals[r][i] *= 0.05f;
+      mean_signal[i] += static_cast<float>(batches[r].weight) * signals[r][i] / 3;
+    }
+  }
+  Moments signal, noise, by_ranks;
+  for (std::uint64_t pair = 0; pair < kDraws; ++pair) {
+    std::vector<SliceSums> sums(ranks);
+    std::vector<std::vector<float>> now(ranks);
+    std::vector<float> mean(kCount);
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      const auto deviation =
+          static_cast<float>(std::sqrt(kTau / batches[r].samples / static_cast<double>(kCount)));
+      const auto drawn = [&](std::uint64_t step) {
+        auto values = test::gaussian(kCount, {.run_seed = 22, .step = step, .rank = r});
+        for (std::size_t i = 0; i < kCount; ++i) values[i] = signals[r][i] + deviation * values[i];
+        return values;
+      };
+      const auto before = drawn(2 * pair);
+      now[r] = drawn(2 * pair + 1);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        mean[i] += static_cast<float>(batches[r].weight) * now[r][i] / 3;
+        const double change = static_cast<double>(now[r][i]) - static_cast<double>(before[i]);
+        sums[r].change += change * change / 2;
+      }
+    }
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      sums[r].square = product(now[r], now[r]);
+      sums[r].product = product(now[r], mean);
+    }
+    const NoiseEstimate found = estimate_noise_of_pairs(sums, batches);
+    signal.add(found.signal);
+    noise.add(found.sample_noise);
+    by_ranks.add(estimate_noise(sums, batches).sample_noise);
+  }
+  const double square = square_norm(mean_signal);
+  CHECK(std::abs(signal.mean() - square) < 5 * signal.deviation_of_mean());
+  // With weights b_i n / B the mean has the noise of all samples: tau / B.
+  CHECK(std::abs(noise.mean() - kTau) < 5 * noise.deviation_of_mean());
+  CHECK(noise.deviation_of_mean() < 0.01 * kTau);
+  CHECK(by_ranks.mean() > 2 * kTau);
+}
+
 TEST_CASE("estimates do not depend on the order of the ranks, bit for bit", "[noise]") {
   std::mt19937 random(7);
   std::lognormal_distribution<double> size(0, 3);
