@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,28 +19,54 @@ struct MachineCosts {
   // Of messages: TCP over loopback or a network card.
   collective::CommunicationCosts communication = {.add = 2e-10, .message = 10e-6, .byte = 0.6e-9};
   double update = 1e-9;  // seconds a parameter of the optimizer
-  std::vector<std::string> guessed = {"adding", "update", "message"};
+  std::vector<std::string> guessed = {"adding", "message", "update"};
 };
 
-/// Speeds of compressors: measured on this machine when they are first asked for, or read from
-/// what `bench codecs --json` wrote.
+/// What `bench codecs --json` says of a compressor. GB/s are bytes of float32 a second of one core.
+struct CodecLine {
+  std::string compressor;
+  std::optional<int> bits{};  // none: it has no such key
+  double encode_gb_s = 0, decode_add_gb_s = 0;
+  std::optional<double> feedback_gb_s{};  // encoding with error feedback
+  std::optional<double> variance{};       // |error|^2 / |values|^2 of normal values
+  std::string simd{};                     // instructions; "" = not said
+};
+
+/// @param text lines of JSON as `bench codecs --json` prints them
+/// @throws Error{usage} for other text, a wrong type, a number out of range
+std::vector<CodecLine> parse_codec_lines(const std::string& text, const std::string& origin);
+
+/// Speeds of compressors: measured on this machine when they are first asked for, or given.
 class CodecSpeeds {
  public:
   /// Nothing has been measured yet.
   CodecSpeeds() = default;
-  /// @param text lines of JSON as `bench codecs --json` prints them
-  /// @throws Error{usage} for other text, or a line without a speed
-  CodecSpeeds(const std::string& text, const std::string& origin);
+  /// @param origin of the lines, for a note
+  CodecSpeeds(const std::vector<CodecLine>& lines, const std::string& origin);
 
   /// @param feedback error feedback is part of encoding
-  /// @throws Error{usage} if the calibration has no such compressor: it names it
+  /// @throws Error{usage} if what was given has no such compressor: it names it
   collective::CodecCosts of(const config::RunConfig& config, const codec::Compressor& compressor,
                             bool feedback);
+  /// Relative variance of one encoding of normal values; none: the lines do not say it.
+  /// @throws Error{usage} as of()
+  std::optional<double> variance_of(const config::RunConfig& config,
+                                    const codec::Compressor& compressor);
+  /// False if of() would measure or throw.
+  bool knows(const config::RunConfig& config) const;
   /// Where the speeds come from, for a note.
   const std::string& origin() const { return origin_; }
 
  private:
-  std::map<std::string, collective::CodecCosts> known_;
+  struct Figures {
+    collective::CodecCosts costs;
+    double feedback_encode = 0;
+    std::optional<double> variance;
+  };
+  const Figures* find(const config::RunConfig& config) const;
+  const Figures& figures_of(const config::RunConfig& config, const codec::Compressor& compressor);
+
+  std::map<std::string, Figures> known_;  // by name and bits
   bool measures_ = true;
   std::string origin_ = "measured now, on one core";
 };

@@ -93,7 +93,8 @@ std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
   if (!flops.empty())
     notes.push_back(
         fmt::format("computing times of {} are guessed from flops", fmt::join(flops, ", ")));
-  notes.push_back(fmt::format("guessed: {}", fmt::join(subject.machine.guessed, ", ")));
+  if (!subject.machine.guessed.empty())
+    notes.push_back(fmt::format("guessed: {}", fmt::join(subject.machine.guessed, ", ")));
   if (!plans.whole[plans.best].forecast.by_rank && file.cluster.ranks() > 1)
     notes.push_back("equal boards were represented by one or two of them");
   if (!subject.samples)

@@ -77,6 +77,40 @@ done
 cmp <(grep -v memory "$WORK/plan1") <(grep -v memory "$WORK/plan2") ||
   wrong "plan: with the same calibration two plans differ"
 
+# A calibration from what the other verbs measure here: the cluster says no computing time.
+train 1 timed --set train.steps=8
+expect_code 0 "a run to calibrate with"
+run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- doctor --json --seconds 0.2
+expect_code 0 "doctor --json"
+cp "$OUT" "$WORK/doctor.json"
+run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- bench collectives --json --seconds 0.1 \
+  --values 4096 --collective dense --collective allgather
+expect_code 0 "bench collectives --json"
+cp "$OUT" "$WORK/collectives.json"
+program plan --calibrate "$WORK/calibration.json" --from "$WORK/timed" --from "$WORK/speeds.json" \
+  --from "$WORK/doctor.json" --from "$WORK/collectives.json"
+expect_code 0 "plan --calibrate"
+write bare.json '{"boards": [{"name": "board", "count": 2, "link": "lan"}],
+  "links": {"lan": {"kind": "duplex", "megabits": 100}}}'
+program plan --config "$WORK/tiny.json" --cluster "$WORK/bare.json" --json \
+  --vary compressor.name=none,e-elastiquant --calibration "$WORK/calibration.json"
+expect_code 0 "plan --calibration with a run"
+python3 - "$OUT" "$WORK" <<'PY' || wrong "plan --calibration: not the computing time of the run"
+import json, statistics, sys
+plan, work = json.load(open(sys.argv[1])), sys.argv[2]
+steps = [json.loads(line) for line in open(work + "/timed/metrics.jsonl") if '"type":"step"' in line]
+alone = statistics.median(s["seconds"]["compute"] for s in steps if s["step"] >= 3)
+calibration = json.load(open(work + "/calibration.json"))
+assert abs(calibration["runs"][0]["step_seconds"] / alone - 1) < 1e-9
+assert {c["compressor"] for c in calibration["codecs"]} == {"none", "e-elastiquant"}
+assert calibration["links_within_host"]["count"] == 2
+assert "links" in calibration["guessed"] and "computing" not in calibration["guessed"]
+for row in plan["schemes"]:
+    assert alone <= row["computing_seconds"] < 1.2 * alone + 0.01, row
+assert any("computing time of board" in note for note in plan["notes"]), plan["notes"]
+assert not any("another processor" in note for note in plan["notes"]), plan["notes"]
+PY
+
 program schema --cluster
 expect_code 0 "schema --cluster"
 python3 - "$OUT" "$CONFIGS/clusters/seeds-rack.json" <<'PY' || wrong "schema --cluster: not the keys of a cluster"
@@ -103,5 +137,15 @@ refused "qsr" --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" --vary s
 refused "KEY=VALUE" --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" --vary seed
 refused "compressor qsgd" --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" \
   --vary compressor.name=qsgd --calibration "$WORK/speeds.json"
+
+refused "step_seconds or flops" --config "$WORK/tiny.json" --cluster "$WORK/bare.json"
+refused "a run of resnet18" --config "$WORK/resnet18.json" --cluster "$WORK/bare.json" \
+  --calibration "$WORK/calibration.json"
+sed -i 's/"megabits": 100/"latency_ms": 1/' "$WORK/bare.json"
+refused "links between hosts" --config "$WORK/tiny.json" --cluster "$WORK/bare.json" \
+  --calibration "$WORK/calibration.json"
+refused "only one of" --calibrate "$WORK/c.json"
+refused "expected what doctor" --calibrate "$WORK/c.json" --from "$WORK/lan.json"
+[[ ! -e $WORK/c.json ]] || wrong "plan --calibrate: a refused one left a file"
 
 finish
