@@ -15,9 +15,12 @@ constexpr std::size_t kVaryingSteps = 200, kRounds = 4;
 
 forecast::StepForecast forecast_of(const PlannedStep& step) {
   const auto every = static_cast<std::size_t>(step.work.every);
-  std::size_t steps = std::max<std::size_t>(kRounds * every, 2 * kRounds);
+  // Graphs of gossip are used in turn, each equally often.
+  const std::size_t graphs = std::max<std::size_t>(step.work.graphs.size(), 1);
+  const std::size_t period = every * graphs;
+  std::size_t steps = std::max((kRounds + graphs - 1) / graphs * period, 2 * kRounds);
   if (forecast::varies(step.cluster)) steps = std::max(steps, kVaryingSteps);
-  steps = (steps + every - 1) / every * every;
+  steps = (steps + period - 1) / period * period;
   return forecast::simulate_steps(step.cluster, step.work, {.steps = steps});
 }
 

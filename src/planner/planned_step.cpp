@@ -87,20 +87,24 @@ std::vector<Round> gossip_rounds(const FusionBucket& bucket, const codec::Compre
            .to = Peers::graph}};
 }
 
-/// Sets the neighbours of all ranks. @return their mean number
-double set_graph(const config::RunConfig& config, int ranks, forecast::StepWork& work) {
+/// Sets the neighbours of all ranks in each graph. @return their mean number
+double set_graphs(const config::RunConfig& config, int ranks, forecast::StepWork& work) {
   const auto& keys = config.synchronization.topology;
   const auto graph = config::build_topology(
       keys, ranks, keys.file.empty() ? std::string() : config::read_graph_file(keys.file));
   double edges = 0;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    std::vector<int> to;
-    for (const auto& neighbour : graph->at(0).out_neighbours(rank))
-      if (neighbour.rank != rank) to.push_back(neighbour.rank);
-    edges += static_cast<double>(to.size());
-    work.neighbours.push_back(std::move(to));
+  for (StepId step = 0; step < graph->period(); ++step) {
+    forecast::Graph neighbours;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      std::vector<int> to;
+      for (const auto& neighbour : graph->at(step).out_neighbours(rank))
+        if (neighbour.rank != rank) to.push_back(neighbour.rank);
+      edges += static_cast<double>(to.size());
+      neighbours.push_back(std::move(to));
+    }
+    work.graphs.push_back(std::move(neighbours));
   }
-  return edges / ranks;
+  return edges / ranks / static_cast<double>(graph->period());
 }
 
 /// Sets computing times of all boards, for the batches of the config.
@@ -215,7 +219,7 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
     buckets = setup::make_plan(settled, network.layout, *compressor);
     if (row.name == collective::kMpiAllreduce.name) step.work.slots = 1;
   }
-  const double neighbours = s.algorithm->mixes ? set_graph(config, ranks, step.work) : 0;
+  const double neighbours = s.algorithm->mixes ? set_graphs(config, ranks, step.work) : 0;
   step.collective = s.algorithm->mixes ? std::string(s.algorithm->name) : std::string(row.name);
   const std::vector<double> ready = ready_moments(network, buckets);
   for (std::size_t b = 0; b < buckets.size(); ++b) {

@@ -65,6 +65,22 @@ assert eight["step_seconds"] < one["step_seconds"]
 PY
 done
 
+# Graphs that change: of one-peer-exponential each rank has one neighbour in a step, of a complete
+# graph of four it has three.
+for kind in one-peer-exponential complete; do
+  program plan --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" --json --ranks 4,6 \
+    --set synchronization.algorithm=sgp --set synchronization.topology.kind=$kind --vary compressor.name=none
+  expect_code 0 "plan with $kind"
+  cp "$OUT" "$WORK/$kind"
+done
+python3 - "$WORK" <<'PY' || wrong "plan with one-peer-exponential: not a neighbour a step"
+import json, sys
+one, all = (json.load(open(f"{sys.argv[1]}/{kind}"))["schemes"][0]
+            for kind in ("one-peer-exponential", "complete"))
+assert abs(3 * one["sent_bytes_per_rank"] / all["sent_bytes_per_rank"] - 1) < 1e-9, (one, all)
+assert one["step_seconds"] < all["step_seconds"]
+PY
+
 program bench codecs --values 4096 --compressor none --compressor e-elastiquant --json
 cp "$OUT" "$WORK/speeds.json"
 for i in 1 2; do
