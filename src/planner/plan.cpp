@@ -124,13 +124,15 @@ void run_plan(const PlanCommand& command) {
   Subject subject = {.network = network,
                      .codecs = codecs,
                      .machine = calibration.machine(),
-                     .samples = samples_of(config, facts)};
+                     .samples = samples_of(config, facts),
+                     .steps_at_1 = command.steps_at_1,
+                     .noise_scale = command.noise_scale};
   if (facts && !config.train.is_emulated()) {
     const setup::MemoryEstimate estimate = setup::estimate_memory(config, *facts, 1, 1);
     subject.other_memory = estimate.program + estimate.data_set + estimate.activations;
   }
   const Plans plans = plan_all(command, file, schemes, subject);
-  std::vector<std::string> notes = notes_of(plans, file, subject, command);
+  std::vector<std::string> notes = notes_of(plans, file, subject);
   notes.insert(notes.begin(), remarks.begin(), remarks.end());
   command.json ? print_json(plans, file, notes) : print_text(plans, file, notes);
   analyze::draw({.json = command.json, .plot = command.plot}, [&] { return drawing_of(plans); });

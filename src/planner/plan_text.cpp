@@ -72,6 +72,11 @@ ordered_json row_of(const PlannedRun& run) {
                       {"by_rank", run.forecast.by_rank}};
   row["epoch_seconds"] = run.epoch_seconds ? ordered_json(*run.epoch_seconds) : nullptr;
   row["epoch_joules"] = run.epoch_joules ? ordered_json(*run.epoch_joules) : nullptr;
+  if (run.noise) {
+    row["compression_noise"] = *run.noise;
+    row["target_steps"] = *run.target_steps;
+    row["target_seconds"] = *run.target_seconds;
+  }
   row["price"] = run.price > 0 ? ordered_json(run.price) : nullptr;
   if (!run.too_small.empty()) row["memory_too_small"] = run.too_small;
   return row;
@@ -84,7 +89,7 @@ ordered_json number_or_null(double value) {
 }  // namespace
 
 std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
-                                  const Subject& subject, const PlanCommand& command) {
+                                  const Subject& subject) {
   std::vector<std::string> notes;
   notes.push_back("speeds of compressors: " + subject.codecs.origin());
   std::vector<std::string> flops;
@@ -115,13 +120,21 @@ std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
     notes.push_back(fmt::format("of these numbers {} {} best for {}: more make it slower", ranks,
                                 ranks == 1 ? "rank is" : "ranks are", fmt::join(names, "; ")));
   for (const std::string& reason : plans.left_out) notes.push_back("left out: " + reason);
-  if (command.steps_at_1 > 0 && command.noise_scale > 0) {
-    const PlannedRun& best = plans.whole[plans.best];
-    const double steps = command.steps_at_1 * (1 + command.noise_scale / best.samples);
-    notes.push_back(fmt::format(
-        "to the target about {:.0f} steps, {}: an estimate by S (1 + X / B), without the noise of "
-        "compression (McCandlish et al., 2018)",
-        steps, duration(steps * best.forecast.mean_seconds)));
+  if (subject.noise_scale > 0) {
+    const PlannedRun* soonest = nullptr;
+    for (const PlannedRun& run : plans.whole)
+      if (run.target_seconds &&
+          (soonest == nullptr || *run.target_seconds < *soonest->target_seconds))
+        soonest = &run;
+    if (soonest != nullptr)
+      notes.push_back(fmt::format("soonest at the target: {}, about {:.0f} steps, {}",
+                                  soonest->scheme, *soonest->target_steps,
+                                  duration(*soonest->target_seconds)));
+    notes.emplace_back(
+        "steps to the target are an estimate by S (1 + (1 + q) X / B) (McCandlish et al., 2018); "
+        "the noise of compression q is that of normal values, as bench codecs measures it, for "
+        "each quantisation of the collective; no estimate for error feedback, biased compressors, "
+        "local steps and gossip");
   }
   return notes;
 }
@@ -141,6 +154,7 @@ void print_text(const Plans& plans, const ClusterFile& file,
                                : ordered_json(nullptr);
     row["epoch_kj"] = plans.whole[s].epoch_joules ? ordered_json(*plans.whole[s].epoch_joules / 1e3)
                                                   : ordered_json(nullptr);
+    if (plans.whole[s].target_seconds) row["target_minutes"] = *plans.whole[s].target_seconds / 60;
     row["break_even"] = std::isinf(plans.break_even[s]) ? ordered_json("always")
                                                         : number_or_null(plans.break_even[s]);
     rows.push_back(row);
@@ -158,6 +172,11 @@ void print_text(const Plans& plans, const ClusterFile& file,
                                           {"mib", "MiB/rank", 4},
                                           {"break_even", "faster below [Mb/s]", 3}};
   if (joules) columns.push_back({"epoch_kj", "kJ/epoch", 3});
+  if (std::ranges::any_of(plans.whole, [](const auto& run) { return run.noise.has_value(); })) {
+    columns.push_back({"compression_noise", "noise q", 3});
+    columns.push_back({"target_steps", "steps to target", 4});
+    columns.push_back({"target_minutes", "min to target", 3});
+  }
   analyze::print_rows(rows, columns, false);
   fmt::print(
       "\nSeconds a step of a rank: computing, waiting for the means of others, the\n"

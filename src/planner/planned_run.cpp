@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "planner/compression_noise.hpp"
 #include "setup/memory_estimate.hpp"
 
 namespace eqt::planner {
@@ -60,6 +61,13 @@ PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subj
       run.too_small.push_back(boards.name);
   }
   if (watts > 0) run.joules += run.ranks * run.forecast.sent_bytes * cluster.joules_per_byte;
+  if (subject.noise_scale > 0 && step.quantisation) {
+    const auto& [variance, times] = *step.quantisation;
+    run.noise = compression_noise(variance, times, run.ranks, run.samples, subject.noise_scale);
+    run.target_steps =
+        steps_to_target(subject.steps_at_1, *run.noise, run.samples, subject.noise_scale);
+    run.target_seconds = *run.target_steps * seconds;
+  }
   if (subject.samples) {
     run.steps_per_epoch =
         std::max(1.0, std::floor(static_cast<double>(*subject.samples) / run.samples));

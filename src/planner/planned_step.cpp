@@ -30,6 +30,9 @@ using forecast::Peers;
 using forecast::Round;
 using pipeline::FusionBucket;
 
+// Biased errors below it, as of rounding to bfloat16, are counted as noise.
+constexpr double kSmallVariance = 1e-4;
+
 // As emulated boards: a gradient costs two products of the size of the forward pass.
 constexpr double kForwardShare = 1.0 / 3;
 
@@ -197,12 +200,18 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
   step.work.every = static_cast<int>(*s.local_steps.count);
   step.work.after_update = s.algorithm->mixes || s.algorithm->averages_models;
   step.work.delay = static_cast<int>(s.delay.count.value_or(*s.local_steps.count));
+  if (ranks == 1) step.quantisation = PlannedStep::Quantisation();
   if (ranks == 1 || !s.algorithm->exchanges()) return step;
 
   const auto compressor = config.compressor.make();
   const bool feedback =
       s.algorithm->mixes || setup::make_memory(config, ranks, *compressor, 0) != nullptr;
   const collective::CodecCosts codec = codecs.of(config, *compressor, feedback);
+  const auto variance = codecs.variance_of(config, *compressor);
+  const bool is_noise = compressor->properties().unbiased && !feedback;
+  const bool mean_each_step = s.algorithm->averages() && !step.work.after_update;
+  if (mean_each_step && variance && (is_noise || *variance <= kSmallVariance))
+    step.quantisation = {.variance = *variance, .times = 1};
   config::RunConfig settled = config;
   int boards = 0;
   for (const forecast::Boards& kind : step.cluster.boards) boards += kind.count;
@@ -242,6 +251,7 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
              "plan: the collective {} has no formula for {} ranks on {} boards; try "
              "another --set synchronization.collective",
              row.name, ranks, boards);
+      if (step.quantisation) step.quantisation->times = std::max(1, cost->quantisations);
       work.rounds = collective::rounds_of(row, *cost, ranks, codec, machine.communication,
                                           work.seconds_after);
       step.message_bytes += cost->sent_bytes;

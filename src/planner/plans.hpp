@@ -31,7 +31,7 @@ inline double seconds_a_sample(const PlannedRun& run) {
 
 /// What a reader has to know beside the figures: what was guessed, what does not fit.
 std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
-                                  const Subject& subject, const PlanCommand& command);
+                                  const Subject& subject);
 
 /// A sentence, two tables and the notes.
 void print_text(const Plans& plans, const ClusterFile& file, const std::vector<std::string>& notes);
