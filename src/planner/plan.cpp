@@ -131,10 +131,12 @@ void run_plan(const PlanCommand& command) {
     const setup::MemoryEstimate estimate = setup::estimate_memory(config, *facts, 1, 1);
     subject.other_memory = estimate.program + estimate.data_set + estimate.activations;
   }
-  const Plans plans = plan_all(command, file, schemes, subject);
+  Plans plans = plan_all(command, file, schemes, subject);
+  mark_fronts(plans, file);
   std::vector<std::string> notes = notes_of(plans, file, subject);
   notes.insert(notes.begin(), remarks.begin(), remarks.end());
   command.json ? print_json(plans, file, notes) : print_text(plans, file, notes);
+  if (!command.page.empty()) write_page(command.page, plans, file, notes);
   analyze::draw({.json = command.json, .plot = command.plot}, [&] { return drawing_of(plans); });
 }
 

@@ -26,6 +26,12 @@ struct PlannedRun {
   double memory_bytes = 0;  // of a rank
   // With a noise scale: q of compression_noise.hpp, and steps and time to the target.
   std::optional<double> noise{}, target_steps{}, target_seconds{};
+  // Whether no other number of boards and no other scheme has less time and less cost; none: prices
+  // and watts are not known, or it is the cluster's plan, not one of those by ranks.
+  struct Fronts {
+    bool price = false, joules = false;
+  };
+  std::optional<Fronts> pareto{};
   std::vector<std::string> too_small{};  // kinds of boards whose memory does not suffice
 };
 
