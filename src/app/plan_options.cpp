@@ -60,6 +60,9 @@ void require_complete(const planner::PlanCommand& plan) {
            "two; try equant-train plan --help");
     return;
   }
+  if (!plan.page.empty() && !plan.page.ends_with(".html"))
+    fail(Kind::usage, "command line: expected plan --page with a file that ends in .html, found {}",
+         plan.page);
   if (plan.config_path.empty() || plan.cluster_path.empty())
     fail(Kind::usage,
          "command line: expected plan --config FILE --cluster FILE; try equant-train plan --help");

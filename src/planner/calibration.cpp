@@ -199,7 +199,7 @@ std::string calibration_text(const Calibration& calibration) {
   if (!calibration.between_hosts) guessed.emplace_back("links");
   if (calibration.runs.empty()) guessed.emplace_back("computing");
   document["guessed"] = guessed;
-  return document.dump(2) + "\n";
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::vector<std::string> differences(const Calibration& calibration, const std::string& processor,

@@ -80,10 +80,10 @@ report::Drawing step_drawing(const Plans& plans) {
 
 /// Nothing if no scheme has a rate.
 std::optional<report::Drawing> break_even_drawing(const Plans& plans) {
-  analyze::Bars bars = {.title = "Faster than float32 below this rate of the slowest link",
+  analyze::Bars bars = {.title = "Break-even rates with float32",
                         .unit = "Mb/s",
                         .logarithmic = true,
-                        .series = {"rate"},
+                        .series = {"faster on slower links"},
                         .groups = {}};
   std::string text;
   for (std::size_t s = 0; s < plans.whole.size(); ++s) {
@@ -96,7 +96,8 @@ std::optional<report::Drawing> break_even_drawing(const Plans& plans) {
   if (bars.groups.empty()) return {};
   report::Drawing drawing = analyze::bars_drawing(bars);
   drawing.name = "break-even";
-  drawing.description = "Rates below which a scheme is faster than float32." + text;
+  drawing.description =
+      "Rates of the slowest link below which a scheme is faster than float32." + text;
   return drawing;
 }
 

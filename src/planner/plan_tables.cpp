@@ -158,6 +158,7 @@ analyze::Row row_of(const PlannedRun& run) {
                       {"by_rank", run.forecast.by_rank}};
   row["epoch_seconds"] = run.epoch_seconds ? ordered_json(*run.epoch_seconds) : nullptr;
   row["epoch_joules"] = run.epoch_joules ? ordered_json(*run.epoch_joules) : nullptr;
+  if (run.forward_overlap) row["forward_overlap_gain"] = *run.forward_overlap;
   if (run.noise) {
     row["compression_noise"] = *run.noise;
     row["target_steps"] = *run.target_steps;

@@ -42,6 +42,11 @@ std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
   for (const auto& [ranks, names] : best_ranks)
     notes.push_back(fmt::format("of these numbers {} {} best for {}: more make it slower", ranks,
                                 ranks == 1 ? "rank is" : "ranks are", fmt::join(names, "; ")));
+  const PlannedRun& best = plans.whole[plans.best];
+  if (best.forward_overlap.value_or(0) >= 0.005)
+    notes.push_back(fmt::format(
+        "{}: a forward pass that waited for each layer's mean alone would gain at most {:.1f} %",
+        best.scheme, 100 * *best.forward_overlap));
   for (const std::string& reason : plans.left_out) notes.push_back("left out: " + reason);
   if (subject.noise_scale > 0) {
     const PlannedRun* soonest = nullptr;

@@ -14,6 +14,9 @@ namespace {
 // Steps of a forecast whose steps vary, and of one whose steps are alike but for the first ones.
 constexpr std::size_t kVaryingSteps = 200, kRounds = 4;
 
+// Of forward and backward pass, as ready_moments() has it.
+constexpr double kForwardShare = 1.0 / 3;
+
 forecast::StepForecast forecast_of(const PlannedStep& step) {
   const auto every = static_cast<std::size_t>(step.work.every);
   // Graphs of gossip are used in turn, each equally often.
@@ -34,6 +37,19 @@ double memory_of(const config::RunConfig& config, int ranks) {
   return static_cast<double>(estimate.total());
 }
 
+/// Of T = f + W, with f the forward pass and W all that follows until the last mean is there, at
+/// best max(f + b + u, W) remains: up to f of the waiting would be hidden.
+std::optional<double> forward_overlap_of(const PlannedStep& step,
+                                         const forecast::StepForecast& forecast) {
+  if (step.work.after_update || step.work.buckets.empty()) return {};
+  double left = 0;  // of the kind of boards that stays the slowest
+  for (std::size_t b = 0; b < step.cluster.boards.size(); ++b) {
+    const double forward = kForwardShare * step.cluster.boards[b].step_seconds;
+    left = std::max(left, forecast.mean_seconds - std::min(forecast.boards[b].waiting, forward));
+  }
+  return forecast.mean_seconds / left - 1;
+}
+
 }  // namespace
 
 PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subject& subject) {
@@ -44,6 +60,7 @@ PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subj
                     .collective = step.collective,
                     .forecast = forecast_of(step)};
   const double seconds = run.forecast.mean_seconds;
+  run.forward_overlap = forward_overlap_of(step, run.forecast);
   run.memory_bytes =
       memory_of(scheme.config, run.ranks) + static_cast<double>(subject.other_memory);
   double watts = 0;

@@ -21,6 +21,9 @@ struct PlannedRun {
   forecast::StepForecast forecast;
   double samples = 0;  // of all ranks in a step
   std::optional<double> steps_per_epoch{}, epoch_seconds{}, epoch_joules{};
+  // What the step would gain at most if the next forward pass began before all means are there and
+  // waited for each layer's alone; none: means are not waited for before the update.
+  std::optional<double> forward_overlap{};
   double joules = 0;        // of a step, all boards; 0: no watts are known
   double price = 0;         // of all boards
   double memory_bytes = 0;  // of a rank
