@@ -90,43 +90,47 @@ CodecSpeeds::CodecSpeeds(const std::vector<CodecLine>& lines, const std::string&
                             line.simd, codec::simd_target());
     const CodecCosts costs = {seconds_a_value(line.encode_gb_s),
                               seconds_a_value(line.decode_add_gb_s)};
-    known_[name_and_bits(line.compressor, line.bits)] = {
+    given_[name_and_bits(line.compressor, line.bits)] = {
         .costs = costs,
         .feedback_encode = line.feedback_gb_s ? seconds_a_value(*line.feedback_gb_s) : costs.encode,
         .variance = line.variance};
   }
 }
 
-const CodecSpeeds::Figures* CodecSpeeds::find(const config::RunConfig& config) const {
+const CodecSpeeds::Figures* CodecSpeeds::find_given(const config::RunConfig& config) const {
   const std::string name(config.compressor.name->name);
   for (const auto& bits :
        {std::optional<int>(static_cast<int>(config.compressor.bits)), std::optional<int>()})
-    if (const auto found = known_.find(name_and_bits(name, bits)); found != known_.end())
+    if (const auto found = given_.find(name_and_bits(name, bits)); found != given_.end())
       return &found->second;
   return nullptr;
 }
 
-bool CodecSpeeds::knows(const config::RunConfig& config) const { return find(config) != nullptr; }
+bool CodecSpeeds::knows(const config::RunConfig& config) const {
+  return find_given(config) != nullptr;
+}
 
 const CodecSpeeds::Figures& CodecSpeeds::figures_of(const config::RunConfig& config,
                                                     const codec::Compressor& compressor) {
-  if (const Figures* const known = find(config)) return *known;
+  if (const Figures* const given = find_given(config)) return *given;
   if (!measures_)
     fail(Kind::usage,
          "--calibration: expected a line with the compressor {} and {} bits, found "
          "none; run equant-train bench codecs --json --compressor {} --set compressor.bits={}",
          config.compressor.name->name, config.compressor.bits, config.compressor.name->name,
          config.compressor.bits);
+  for (const auto& [settings, figures] : measured_)
+    if (settings == config.compressor) return figures;
   const FlatBuffer values = bench::bench_gradient(kMeasuredValues);
   const bench::CodecFigures measured = bench::measure_codec(compressor, values.span());
   const CodecCosts costs = {seconds_a_value(measured.encode_gb_s),
                             seconds_a_value(measured.decode_add_gb_s)};
-  const std::string name(config.compressor.name->name);
-  return known_[name_and_bits(name, static_cast<int>(config.compressor.bits))] = {
-             .costs = costs,
-             .feedback_encode =
-                 measured.feedback_gb_s ? seconds_a_value(*measured.feedback_gb_s) : costs.encode,
-             .variance = measured.variance};
+  const Figures figures = {.costs = costs,
+                           .feedback_encode = measured.feedback_gb_s
+                                                  ? seconds_a_value(*measured.feedback_gb_s)
+                                                  : costs.encode,
+                           .variance = measured.variance};
+  return measured_.emplace_back(config.compressor, figures).second;
 }
 
 CodecCosts CodecSpeeds::of(const config::RunConfig& config, const codec::Compressor& compressor,

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codec/compressor.hpp"
@@ -36,7 +37,8 @@ struct CodecLine {
 /// @throws Error{usage} for other text, a wrong type, a number out of range
 std::vector<CodecLine> parse_codec_lines(const std::string& text, const std::string& origin);
 
-/// Speeds of compressors: measured on this machine when they are first asked for, or given.
+/// Speeds of compressors: measured on this machine when they are first asked for, or given, by name
+/// and bits, whatever the other keys.
 class CodecSpeeds {
  public:
   /// Nothing has been measured yet.
@@ -63,10 +65,12 @@ class CodecSpeeds {
     double feedback_encode = 0;
     std::optional<double> variance;
   };
-  const Figures* find(const config::RunConfig& config) const;
+  const Figures* find_given(const config::RunConfig& config) const;
   const Figures& figures_of(const config::RunConfig& config, const codec::Compressor& compressor);
 
-  std::map<std::string, Figures> known_;  // by name and bits
+  std::map<std::string, Figures> given_;  // by name and bits
+  // With all keys: the density of a sparse compressor changes its speed, too.
+  std::vector<std::pair<config::RunConfig::Compressor, Figures>> measured_;
   bool measures_ = true;
   std::string origin_ = "measured now, on one core";
 };

@@ -115,4 +115,27 @@ TEST_CASE("a calibration with a mistake is refused with its place", "[planner]")
   CHECK_THROWS_WITH(parse_calibration("[]", "c.json"), Contains("a JSON object"));
 }
 
+TEST_CASE("a calibration with any byte changed is read or refused in a sentence", "[planner]") {
+  const std::string text = calibration_text(measured());
+  std::size_t refusals = 0;
+  const auto read = [&](const std::string& changed) {
+    try {
+      (void)parse_calibration(changed, "c.json");
+    } catch (const Error& error) {
+      ++refusals;
+      CHECK(error.kind() == Kind::usage);
+      CHECK(std::string(error.what()).find('\n') == std::string::npos);
+    }
+  };
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    read(text.substr(0, at));
+    for (const char byte : {'"', '-', '9', '[', '\xff', '\0'}) {
+      std::string changed = text;
+      changed[at] = byte;
+      read(changed);
+    }
+  }
+  CHECK(refusals > 3 * text.size());
+}
+
 }  // namespace eqt::planner

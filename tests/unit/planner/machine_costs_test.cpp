@@ -51,4 +51,17 @@ TEST_CASE("a calibration of another machine says so, other text is refused", "[p
   CHECK_THROWS_WITH(lines(R"({"compressor":"none","encode_gb_s":1})"), Contains("decode_add_gb_s"));
 }
 
+TEST_CASE("what is measured depends on all keys of the compressor", "[planner]") {
+  CodecSpeeds speeds;
+  const auto variance = [&](const char* density) {
+    const std::vector<std::string> sets = {std::string("compressor.density=") + density,
+                                           "compressor.unbiased=true"};
+    const config::RunConfig config = config::compressor_config("randomk", sets, "test");
+    return *speeds.variance_of(config, *config.compressor.make());
+  };
+  // 1 / density - 1 of |values|^2.
+  CHECK(variance("0.01") == Approx(99).epsilon(0.1));
+  CHECK(variance("0.5") == Approx(1).epsilon(0.1));
+}
+
 }  // namespace eqt::planner
