@@ -40,7 +40,7 @@ declare -A rooms=(
   [analyze]="core codec theory pipeline topology data model report config setup bench"
   [doctor]="core codec comm model setup planner"
   [app]="core forecast codec int8 theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze planner"
-  [planner]="core forecast codec pipeline topology collective data model train report config setup bench analyze"
+  [planner]="core forecast codec comm pipeline topology collective data model metrics train report config setup bench analyze"
   [c_interface]="core codec config"
 )
 

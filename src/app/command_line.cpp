@@ -5,6 +5,7 @@
 
 #include "app/analyze_options.hpp"
 #include "app/manual.hpp"
+#include "app/plan_options.hpp"
 #include "app/unknown_arguments.hpp"
 #include "app/verbs.hpp"
 #include "codec/plugin.hpp"
@@ -12,22 +13,12 @@
 #include "core/error.hpp"
 #include "core/shipped.hpp"
 #include "model/export.hpp"
-#include "planner/cluster_file.hpp"
 
 namespace eqt::app {
 namespace {
 
 // A float32 gradient of 1 GiB; a compressor's own buffers are several times that.
 constexpr std::size_t kMaxBenchValues = std::size_t{1} << 28;
-
-void add_config_options(CLI::App& app, std::string& path, std::vector<std::string>& sets) {
-  add_plugin_option(app);
-  app.add_option("--config", path, "Config file (JSON)")->type_name("FILE");
-  app.add_option("--set", sets, "Override a config key; the last value counts")
-      ->type_name("KEY=JSON")
-      ->expected(1)
-      ->take_all();
-}
 
 void add_bench_options(CLI::App& app, bench::BenchCommand& bench) {
   app.require_subcommand(0, 1);
@@ -147,36 +138,6 @@ void add_doctor_options(CLI::App& app, doctor::DoctorCommand& doctor) {
       ->type_name("T")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", doctor.json, "One JSON document");
-}
-
-void add_plan_options(CLI::App& app, planner::PlanCommand& plan) {
-  add_config_options(app, plan.config_path, plan.sets);
-  app.add_option("--cluster", plan.cluster_path,
-                 "File that describes boards and links (JSON), as " + shipped("configs/clusters/"))
-      ->type_name("FILE")
-      ->required();
-  app.add_option("--calibration", plan.calibration_path,
-                 "Speeds of compressors, as bench codecs --json prints them [measured now]")
-      ->type_name("FILE");
-  app.add_option("--ranks", plan.ranks,
-                 "Numbers of ranks, with commas [powers of two, the cluster's, one board more]")
-      ->type_name("N,N,...")
-      ->delimiter(',')
-      ->check(CLI::Range(1, planner::kMostRanks));
-  app.add_option("--vary", plan.vary,
-                 "Values of a config key; repeatable: all combinations [usual compressors]")
-      ->type_name("KEY=V,V,...")
-      ->expected(1)
-      ->take_all();
-  app.add_option("--steps-at-1", plan.steps_at_1,
-                 "Steps to a target with an unlimited batch; with --noise-scale")
-      ->type_name("S")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--noise-scale", plan.noise_scale, "Gradient noise scale of a run [samples]")
-      ->type_name("X")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--plot", plan.plot, "Epochs by ranks as a plot")->type_name("FILE.svg|png");
-  app.add_flag("--json", plan.json, "One JSON document");
 }
 
 void add_report_options(CLI::App& app, report::Request& request) {
@@ -314,9 +275,7 @@ class CommandLine {
     if (completion_verb_->parsed()) return PrintCommand{bash_completion(app_)};
     if (doctor_verb_->parsed()) return doctor_;
     if (plan_verb_->parsed()) {
-      if (plan_.config_path.empty())
-        fail(Kind::usage,
-             "command line: expected plan --config FILE; try equant-train plan --help");
+      require_complete(plan_);
       return plan_;
     }
     if (report_verb_->parsed()) return report_;
@@ -387,6 +346,15 @@ void add_plugin_option(CLI::App& app) {
          "--plugin", [](const std::vector<std::string>&) {},
          "Shared object with your own compressor; repeatable")
       ->type_name("FILE")
+      ->expected(1)
+      ->take_all();
+}
+
+void add_config_options(CLI::App& app, std::string& path, std::vector<std::string>& sets) {
+  add_plugin_option(app);
+  app.add_option("--config", path, "Config file (JSON)")->type_name("FILE");
+  app.add_option("--set", sets, "Override a config key; the last value counts")
+      ->type_name("KEY=JSON")
       ->expected(1)
       ->take_all();
 }

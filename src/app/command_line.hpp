@@ -74,6 +74,9 @@ void load_plugins(int argc, char** argv);
 /// read it.
 void add_plugin_option(CLI::App& app);
 
+/// Adds --plugin, --config and --set.
+void add_config_options(CLI::App& app, std::string& path, std::vector<std::string>& sets);
+
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);
 

@@ -90,7 +90,8 @@ int main(int argc, char** argv) {
             },
             [](const planner::PlanCommand& asked) {
               planner::PlanCommand command = asked;
-              command.config_text = read_config_file(asked.config_path);
+              if (!asked.config_path.empty())
+                command.config_text = read_config_file(asked.config_path);
               return planner::run_plan(command), 0;
             },
             [](const ReportCommand& asked) {

@@ -114,6 +114,24 @@ Memory parse_memory(std::string_view text) {
   return {kibibytes["MemTotal:"] * kKibi, kibibytes["MemAvailable:"] * kKibi};
 }
 
+std::string parse_processor_name(std::string_view text) {
+  std::string board;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string key = line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
+    const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
+    if (begin == std::string::npos) continue;
+    const std::string value = line.substr(begin, line.find_last_not_of(" \t") + 1 - begin);
+    if (key == "model name") return value;
+    if (key == "Model") board = value;
+  }
+  return board.empty() ? "unknown" : board;
+}
+
+std::string processor_name() { return parse_processor_name(text_of("/proc/cpuinfo")); }
+
 Memory memory() {
   Memory memory = parse_memory(text_of("/proc/meminfo"));
   const auto limits = control_group_texts("memory.max");

@@ -47,6 +47,10 @@ int fair_threads(int ranks_on_this_host);
 /// CPU time per second that the control group allows [cores]; 0 = no limit.
 double core_quota();
 std::string host_name();
+/// As its maker calls it, or the board's name where it says none; "unknown" if neither is known.
+std::string processor_name();
+/// Reads the text of /proc/cpuinfo.
+std::string parse_processor_name(std::string_view text);
 /// Identifies the running kernel: the same in all containers and network namespaces of a machine.
 std::string machine_id();
 

@@ -81,6 +81,9 @@ struct BucketWork {
   double seconds_after = 0;  // of the communication thread, after the last message
 };
 
+/// The out-neighbours of each rank.
+using Graph = std::vector<std::vector<int>>;
+
 /// What all ranks do in their steps.
 struct StepWork {
   std::vector<BucketWork> buckets;  // in the order of sending
@@ -90,8 +93,8 @@ struct StepWork {
   // Of local SGD and gossip: buckets are ready after the update and are waited for `delay` steps
   // later. Otherwise they are waited for before the update.
   bool after_update = false;
-  int delay = 0;                             // at most `every`
-  std::vector<std::vector<int>> neighbours;  // by rank, for Peers::graph
+  int delay = 0;              // at most `every`
+  std::vector<Graph> graphs;  // for Peers::graph: used by the synchronizations in turn
 };
 
 }  // namespace eqt::forecast

@@ -76,7 +76,7 @@ void Simulation::send(std::size_t g, std::size_t b) {
   BucketState& bucket = state.buckets[b];
   const Round& round = work_.buckets[b].rounds[bucket.round];
   bucket.sent = true;
-  const auto& all = peers_.of(b, bucket.round).targets[g];
+  const auto& all = peers_.of(b, bucket.round, state.synchronization).targets[g];
   bucket.sends_open = all.size();
   for (const Target& target : all) {
     const Message message = {.from = g,
@@ -127,7 +127,8 @@ void Simulation::deliver_after(const Message& message, double delay) {
                   .round = message.round,
                   .synchronization = message.synchronization});
   };
-  if (!peers_.of(message.bucket, message.round).all_wait) return push(message.target.group);
+  if (!peers_.of(message.bucket, message.round, message.synchronization).all_wait)
+    return push(message.target.group);
   for (std::size_t to = 0; to < states_.size(); ++to) push(to);
 }
 
@@ -145,7 +146,9 @@ void Simulation::continue_if_complete(std::size_t g, std::size_t b) {
   BucketState& bucket = state.buckets[b];
   if (!bucket.sent || bucket.sends_open > 0) return;
   const auto& counts = state.arrived.at(state.synchronization);
-  if (counts[first_round_[b] + bucket.round] < peers_.of(b, bucket.round).sources[g]) return;
+  if (counts[first_round_[b] + bucket.round] <
+      peers_.of(b, bucket.round, state.synchronization).sources[g])
+    return;
   ++bucket.round;
   bucket.sent = false;
   state.work.push_back(b);

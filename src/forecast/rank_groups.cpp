@@ -81,7 +81,7 @@ void RankGroups::add_together(std::size_t boards, FluidNetwork& links, FluidNetw
 }
 
 std::vector<Target> RankGroups::targets(std::size_t from, const Round& round,
-                                        const StepWork& work) const {
+                                        const Graph& graph) const {
   std::vector<Target> result;
   const RankGroup& own = groups_[from];
   const auto to_rank = [&](int rank) {
@@ -98,8 +98,7 @@ std::vector<Target> RankGroups::targets(std::size_t from, const Round& round,
         to_rank((own.first_rank + round.distance) % ranks_);
         break;
       case Peers::graph:
-        for (const int rank : work.neighbours.at(static_cast<std::size_t>(own.first_rank)))
-          to_rank(rank);
+        for (const int rank : graph.at(static_cast<std::size_t>(own.first_rank))) to_rank(rank);
         break;
     }
     return result;
@@ -109,7 +108,7 @@ std::vector<Target> RankGroups::targets(std::size_t from, const Round& round,
     double messages = 1;
     if (round.to == Peers::graph) {
       double edges = 0;
-      for (const auto& row : work.neighbours) edges += static_cast<double>(row.size());
+      for (const auto& row : graph) edges += static_cast<double>(row.size());
       messages = edges / static_cast<double>(ranks_);
     }
     result.push_back({.group = from, .per_sender = messages, .per_receiver = messages});

@@ -27,14 +27,21 @@ class RoundPeers {
   /// @param by_rank each group is one rank
   RoundPeers(const StepWork& work, const RankGroups& groups, bool by_rank);
 
-  const Kind& of(std::size_t bucket, std::size_t round) const {
-    return kinds_[kinds_of_[bucket][round]];
+  /// @pre synchronization >= 1
+  const Kind& of(std::size_t bucket, std::size_t round, std::size_t synchronization) const {
+    const std::size_t first = kinds_of_[bucket][round];
+    if (kinds_[first].to != Peers::graph) return kinds_[first];
+    return kinds_[first + (synchronization - 1) % graphs_];
   }
 
  private:
+  /// The place of the round's kind; with graphs, that of the first one's, behind which the others'
+  /// are.
   std::size_t kind_of(const Round& round, const StepWork& work, const RankGroups& groups,
                       bool by_rank);
+  void add_kind(const Round& round, const Graph& graph, const RankGroups& groups, bool by_rank);
 
+  std::size_t graphs_;
   std::vector<Kind> kinds_;
   std::vector<std::vector<std::size_t>> kinds_of_;  // [bucket][round]
 };

@@ -29,8 +29,8 @@ double effort_by_rank(const Cluster& cluster, const StepWork& work, std::size_t 
       double peers = 1;
       if (round.to == Peers::all) peers = n - 1;
       if (round.to == Peers::graph)
-        for (const auto& row : work.neighbours)
-          peers = std::max(peers, static_cast<double>(row.size()));
+        for (const Graph& graph : work.graphs)
+          for (const auto& row : graph) peers = std::max(peers, static_cast<double>(row.size()));
       messages += n * peers * round.times;
       flows = std::max(flows, n * peers);
     }

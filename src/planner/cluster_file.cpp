@@ -4,35 +4,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "config/document.hpp"
-#include "config/nearest.hpp"
 #include "core/error.hpp"
+#include "planner/checked_object.hpp"
 
 namespace eqt::planner {
 namespace {
 
 using config::Json;
-using config::shown;
 using nlohmann::ordered_json;
+using Type = Key::Type;
 
 constexpr double kMegabit = 1e6 / 8;
-constexpr double kMost = 1e15;  // of any number in the file
-
-/// A key of an object of the file: the table from which the reader and the schema are made.
-struct Key {
-  const char* name;
-  enum class Type { number, integer, text, object, list } type;
-  const char* about;
-  bool required = false;
-  double least = 0;    // numbers
-  bool above = false;  // strictly
-  double most = kMost;
-};
-using Type = Key::Type;
 
 constexpr Key kFileKeys[] = {
     {"boards", Type::list, "kinds of boards, in the order of their ranks", true},
@@ -49,7 +34,8 @@ constexpr Key kBoardKeys[] = {
     {"count", Type::integer, "boards [1]", false, 1, false, kMostRanks},
     {"ranks", Type::integer, "ranks on each board [1]", false, 1, false, 1024},
     {"step_seconds", Type::number,
-     "forward and backward pass of the config's model and batch on a rank", false, 0, true},
+     "forward and backward pass of the config's model and batch on a rank [from the calibration]",
+     false, 0, true},
     {"flops", Type::number,
      "floating-point operations per second of a rank while training, instead of step_seconds",
      false, 0, true},
@@ -80,10 +66,11 @@ constexpr Key kWattKeys[] = {
 };
 constexpr Key kLinkKeys[] = {
     {"kind", Type::text, "duplex: a cable to a switch; shared: a radio channel", true},
-    {"megabits", Type::number, "rate per second, of a cable in each direction", true, 0, true},
+    {"megabits", Type::number,
+     "rate per second, of a cable in each direction [from the calibration]", false, 0, true},
     {"contention", Type::number, "shared: time that each further sender costs, as a part of all",
      false, 0, false, 10},
-    {"latency_ms", Type::number, "from one board to another [0]"},
+    {"latency_ms", Type::number, "from one board to another [from the calibration, or 0]"},
     {"jitter_ms", Type::number, "mean of an exponential delay on top of it [0]"},
     {"source", Type::text, "where the numbers come from"},
 };
@@ -92,80 +79,6 @@ constexpr Key kSwitchKeys[] = {
     {"uplink_megabits", Type::number, "rate per second of its uplink, in each direction", true, 0,
      true},
     {"to", Type::text, "the switch that the uplink leads to [the common one]"},
-};
-
-/// One object of the file, whose keys have been checked.
-class Object {
- public:
-  Object(const Json& json, std::span<const Key> keys, std::string place)
-      : json_(json), place_(std::move(place)) {
-    if (!json.is_object())
-      fail(Kind::usage, "{}: expected an object, found {}", place_, shown(json));
-    std::vector<std::string> names;
-    for (const Key& key : keys) names.emplace_back(key.name);
-    for (const auto& [name, value] : json.items()) {
-      const auto found = std::ranges::find(names, name);
-      if (found == names.end()) {
-        const std::string* const near = config::close_name(name, names);
-        fail(Kind::usage, "{}: unknown key {}; {}", place_, config::shown_text(name),
-             near != nullptr ? fmt::format("the nearest is \"{}\"", *near)
-                             : fmt::format("its keys are {}", fmt::join(names, ", ")));
-      }
-      check(keys[static_cast<std::size_t>(found - names.begin())], value);
-    }
-    for (const Key& key : keys)
-      if (key.required && !json.contains(key.name))
-        fail(Kind::usage, "{}: expected the key \"{}\" ({}), found none", place_, key.name,
-             key.about);
-  }
-
-  bool has(const char* key) const { return json_.contains(key); }
-  double number(const char* key, double otherwise) const {
-    return has(key) ? json_.at(key).get<double>() : otherwise;
-  }
-  int integer(const char* key, int otherwise) const {
-    return has(key) ? json_.at(key).get<int>() : otherwise;
-  }
-  std::string text(const char* key, const std::string& otherwise = {}) const {
-    return has(key) ? json_.at(key).get<std::string>() : otherwise;
-  }
-  Object object(const char* key, std::span<const Key> keys) const {
-    return {json_.at(key), keys, place_ + "." + key};
-  }
-  const Json& list(const char* key) const { return json_.at(key); }
-  const std::string& place() const { return place_; }
-
- private:
-  void check(const Key& key, const Json& value) const {
-    switch (key.type) {
-      case Type::number:
-      case Type::integer: {
-        const bool right = key.type == Type::number ? value.is_number() : value.is_number_integer();
-        const double number = value.is_number() ? value.get<double>() : 0;
-        if (right && std::isfinite(number) && number <= key.most &&
-            (key.above ? number > key.least : number >= key.least))
-          return;
-        fail(Kind::usage, "{}.{}: expected {} {} {:g} and at most {:g} ({}), found {}", place_,
-             key.name, key.type == Type::number ? "a number" : "an integer",
-             key.above ? "above" : "of at least", key.least, key.most, key.about, shown(value));
-      }
-      case Type::text:
-        if (value.is_string() && !value.get_ref<const std::string&>().empty()) return;
-        fail(Kind::usage, "{}.{}: expected a text ({}), found {}", place_, key.name, key.about,
-             shown(value));
-      case Type::object:
-        if (value.is_object()) return;
-        fail(Kind::usage, "{}.{}: expected an object ({}), found {}", place_, key.name, key.about,
-             shown(value));
-      case Type::list:
-        if (value.is_array()) return;
-        fail(Kind::usage, "{}.{}: expected a list ({}), found {}", place_, key.name, key.about,
-             shown(value));
-    }
-  }
-
-  const Json& json_;
-  std::string place_;
 };
 
 /// The place of `name` among named things.
@@ -181,7 +94,7 @@ std::size_t find_named(const std::vector<Named>& all, const std::string& name,
 }
 
 forecast::Link read_link(const std::string& name, const Json& json, const std::string& origin) {
-  const Object object(json, kLinkKeys, fmt::format("{}: links.{}", origin, name));
+  const CheckedObject object(json, kLinkKeys, fmt::format("{}: links.{}", origin, name));
   const std::string kind = object.text("kind");
   if (kind != "duplex" && kind != "shared")
     fail(Kind::usage, "{}.kind: expected duplex or shared, found {}", object.place(),
@@ -193,14 +106,14 @@ forecast::Link read_link(const std::string& name, const Json& json, const std::s
           .shared = kind == "shared",
           .bytes_per_second = object.number("megabits", 0) * kMegabit * kGoodput,
           .contention = object.number("contention", 0),
-          .latency_seconds = object.number("latency_ms", 0) / 1e3,
+          .latency_seconds = object.has("latency_ms") ? object.number("latency_ms", 0) / 1e3 : -1,
           .jitter_seconds = object.number("jitter_ms", 0) / 1e3};
 }
 
 void read_switches(const Json& list, const std::string& origin, forecast::Cluster& cluster) {
   std::vector<std::string> to;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const Object object(list[i], kSwitchKeys, fmt::format("{}: switches[{}]", origin, i));
+    const CheckedObject object(list[i], kSwitchKeys, fmt::format("{}: switches[{}]", origin, i));
     cluster.switches.push_back(
         {.name = object.text("name"),
          .bytes_per_second = object.number("uplink_megabits", 0) * kMegabit * kGoodput});
@@ -222,7 +135,7 @@ void read_switches(const Json& list, const std::string& origin, forecast::Cluste
 }
 
 void read_boards(const Json& json, const std::string& place, ClusterFile& file) {
-  const Object object(json, kBoardKeys, place);
+  const CheckedObject object(json, kBoardKeys, place);
   forecast::Cluster& cluster = file.cluster;
   forecast::Boards boards = {.name = object.text("name"),
                              .count = object.integer("count", 1),
@@ -232,9 +145,8 @@ void read_boards(const Json& json, const std::string& place, ClusterFile& file) 
                              .codec_speed = object.number("codec_scale", 1),
                              .cores = object.number("cores", 0),
                              .speed = {}};
-  if (object.has("step_seconds") == object.has("flops"))
-    fail(Kind::usage, "{}: expected step_seconds or flops, found {}", place,
-         object.has("flops") ? "both" : "neither");
+  if (object.has("step_seconds") && object.has("flops"))
+    fail(Kind::usage, "{}: expected step_seconds or flops, found both; remove one of them", place);
   BoardFacts facts = {.flops = {},
                       .memory_bytes = object.number("memory_mib", 0) * (1 << 20),
                       .price = object.number("price", 0)};
@@ -245,20 +157,20 @@ void read_boards(const Json& json, const std::string& place, ClusterFile& file) 
   if (object.has("switch"))
     boards.at = find_named(cluster.switches, object.text("switch"), place + ".switch", "switch");
   if (object.has("jitter")) {
-    const Object jitter = object.object("jitter", kJitterKeys);
+    const CheckedObject jitter = object.object("jitter", kJitterKeys);
     if (jitter.text("kind") != "lognormal")
       fail(Kind::usage, "{}.kind: expected lognormal, found {}", jitter.place(),
            config::shown_text(jitter.text("kind")));
     boards.speed.cv = jitter.number("cv", 0);
   }
   if (object.has("stall")) {
-    const Object stall = object.object("stall", kStallKeys);
+    const CheckedObject stall = object.object("stall", kStallKeys);
     boards.speed.stall_every =
         stall.number("every_seconds", 0);  // [seconds]; steps once their time is known
     boards.speed.stall_seconds = stall.number("seconds", 0);
   }
   if (object.has("watts")) {
-    const Object watts = object.object("watts", kWattKeys);
+    const CheckedObject watts = object.object("watts", kWattKeys);
     facts.busy_watts = watts.number("busy", 0);
     facts.idle_watts = watts.number("idle", 0);
   }
@@ -266,45 +178,11 @@ void read_boards(const Json& json, const std::string& place, ClusterFile& file) 
   file.facts.push_back(facts);
 }
 
-ordered_json schema_of(std::span<const Key> keys) {
-  ordered_json properties, required = ordered_json::array();
-  for (const Key& key : keys) {
-    ordered_json property = {{"description", key.about}};
-    switch (key.type) {
-      case Type::number:
-        property["type"] = "number";
-        break;
-      case Type::integer:
-        property["type"] = "integer";
-        break;
-      case Type::text:
-        property["type"] = "string";
-        break;
-      case Type::object:
-        property["type"] = "object";
-        break;
-      case Type::list:
-        property["type"] = "array";
-        break;
-    }
-    if (key.type == Type::number || key.type == Type::integer) {
-      property[key.above ? "exclusiveMinimum" : "minimum"] = key.least;
-      property["maximum"] = key.most;
-    }
-    properties[key.name] = property;
-    if (key.required) required.push_back(key.name);
-  }
-  ordered_json schema = {{"type", "object"}, {"additionalProperties", false}};
-  schema["properties"] = properties;
-  if (!required.empty()) schema["required"] = required;
-  return schema;
-}
-
 }  // namespace
 
 ClusterFile parse_cluster(const std::string& text, const std::string& origin) {
   const Json document = config::parse_document(text, origin, "cluster");
-  const Object object(document, kFileKeys, origin);
+  const CheckedObject object(document, kFileKeys, origin);
   ClusterFile file;
   file.joules_per_byte = object.number("joules_per_gigabyte", 0) / 1e9;
   file.currency = object.text("currency", file.currency);

@@ -20,7 +20,9 @@ struct BoardFacts {
 };
 
 struct ClusterFile {
-  forecast::Cluster cluster;      // step_seconds is 0 where flops are given
+  // step_seconds is 0 where flops are given; where neither is, and for links without a rate (0) or
+  // a latency (-1), complete() has to set them.
+  forecast::Cluster cluster;
   std::vector<BoardFacts> facts;  // by kind of boards
   double joules_per_byte = 0;     // of what a board sends
   std::string currency = "EUR";

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codec/compressor.hpp"
@@ -17,28 +19,57 @@ namespace eqt::planner {
 struct MachineCosts {
   collective::CommunicationCosts communication = collective::kTcpCosts;
   double update = 1e-9;  // seconds a parameter of the optimizer
-  std::vector<std::string> guessed = {"adding", "update", "message"};
+  std::vector<std::string> guessed = {"adding", "message", "update"};
 };
 
-/// Speeds of compressors: measured on this machine when they are first asked for, or read from
-/// what `bench codecs --json` wrote.
+/// What `bench codecs --json` says of a compressor. GB/s are bytes of float32 a second of one core.
+struct CodecLine {
+  std::string compressor;
+  std::optional<int> bits{};  // none: it has no such key
+  double encode_gb_s = 0, decode_add_gb_s = 0;
+  std::optional<double> feedback_gb_s{};  // encoding with error feedback
+  std::optional<double> variance{};       // |error|^2 / |values|^2 of normal values
+  std::string simd{};                     // instructions; "" = not said
+};
+
+/// @param text lines of JSON as `bench codecs --json` prints them
+/// @throws Error{usage} for other text, a wrong type, a number out of range
+std::vector<CodecLine> parse_codec_lines(const std::string& text, const std::string& origin);
+
+/// Speeds of compressors: measured on this machine when they are first asked for, or given, by name
+/// and bits, whatever the other keys.
 class CodecSpeeds {
  public:
   /// Nothing has been measured yet.
   CodecSpeeds() = default;
-  /// @param text lines of JSON as `bench codecs --json` prints them
-  /// @throws Error{usage} for other text, or a line without a speed
-  CodecSpeeds(const std::string& text, const std::string& origin);
+  /// @param origin of the lines, for a note
+  CodecSpeeds(const std::vector<CodecLine>& lines, const std::string& origin);
 
   /// @param feedback error feedback is part of encoding
-  /// @throws Error{usage} if the calibration has no such compressor: it names it
+  /// @throws Error{usage} if what was given has no such compressor: it names it
   collective::CodecCosts of(const config::RunConfig& config, const codec::Compressor& compressor,
                             bool feedback);
+  /// Relative variance of one encoding of normal values; none: the lines do not say it.
+  /// @throws Error{usage} as of()
+  std::optional<double> variance_of(const config::RunConfig& config,
+                                    const codec::Compressor& compressor);
+  /// False if of() would measure or throw.
+  bool knows(const config::RunConfig& config) const;
   /// Where the speeds come from, for a note.
   const std::string& origin() const { return origin_; }
 
  private:
-  std::map<std::string, collective::CodecCosts> known_;
+  struct Figures {
+    collective::CodecCosts costs;
+    double feedback_encode = 0;
+    std::optional<double> variance;
+  };
+  const Figures* find_given(const config::RunConfig& config) const;
+  const Figures& figures_of(const config::RunConfig& config, const codec::Compressor& compressor);
+
+  std::map<std::string, Figures> given_;  // by name and bits
+  // With all keys: the density of a sparse compressor changes its speed, too.
+  std::vector<std::pair<config::RunConfig::Compressor, Figures>> measured_;
   bool measures_ = true;
   std::string origin_ = "measured now, on one core";
 };

@@ -5,12 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "analyze/table.hpp"
+#include "comm/host_facts.hpp"
 #include "config/document.hpp"
 #include "core/error.hpp"
+#include "core/version.hpp"
 #include "data/catalogue.hpp"
+#include "planner/calibrate.hpp"
+#include "planner/completed_cluster.hpp"
 #include "planner/plans.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/memory_estimate.hpp"
@@ -95,28 +100,43 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
 }  // namespace
 
 void run_plan(const PlanCommand& command) {
+  if (!command.calibrate.empty()) return calibrate(command.from, command.calibrate);
   const std::string cluster_text =
       config::read_document(command.cluster_path, "--cluster", "a cluster");
-  const ClusterFile file = parse_cluster(cluster_text, command.cluster_path);
+  ClusterFile file = parse_cluster(cluster_text, command.cluster_path);
+  Calibration calibration;
+  if (!command.calibration_path.empty())
+    calibration = parse_calibration(
+        config::read_document(command.calibration_path, "--calibration",
+                              "what plan --calibrate wrote or bench codecs --json printed"),
+        command.calibration_path);
+  std::vector<std::string> remarks =
+      complete(file, command.cluster_path, calibration,
+               config::parse_config(command.config_text, command.config_path, command.sets));
   std::vector<Scheme> schemes = schemes_of(command.config_text, command.config_path, command.sets,
                                            command.vary, is_uneven(file));
   const config::RunConfig& config = schemes.front().config;
-  CodecSpeeds codecs;
-  if (!command.calibration_path.empty())
-    codecs = CodecSpeeds(config::read_document(command.calibration_path, "--calibration",
-                                               "what \"bench codecs --json\" printed"),
-                         command.calibration_path);
+  CodecSpeeds codecs = calibration.codec_speeds(command.calibration_path);
+  std::ranges::move(differences(calibration, comm::processor_name(), version()),
+                    std::back_inserter(remarks));
   const auto facts = facts_of(config);
   const PlannedNetwork network = network_of(config, facts);
-  Subject subject = {
-      .network = network, .codecs = codecs, .machine = {}, .samples = samples_of(config, facts)};
+  Subject subject = {.network = network,
+                     .codecs = codecs,
+                     .machine = calibration.machine(),
+                     .samples = samples_of(config, facts),
+                     .steps_at_1 = command.steps_at_1,
+                     .noise_scale = command.noise_scale};
   if (facts && !config.train.is_emulated()) {
     const setup::MemoryEstimate estimate = setup::estimate_memory(config, *facts, 1, 1);
     subject.other_memory = estimate.program + estimate.data_set + estimate.activations;
   }
-  const Plans plans = plan_all(command, file, schemes, subject);
-  const std::vector<std::string> notes = notes_of(plans, file, subject, command);
+  Plans plans = plan_all(command, file, schemes, subject);
+  mark_fronts(plans, file);
+  std::vector<std::string> notes = notes_of(plans, file, subject);
+  notes.insert(notes.begin(), remarks.begin(), remarks.end());
   command.json ? print_json(plans, file, notes) : print_text(plans, file, notes);
+  if (!command.page.empty()) write_page(command.page, plans, file, notes);
   analyze::draw({.json = command.json, .plot = command.plot}, [&] { return drawing_of(plans); });
 }
 

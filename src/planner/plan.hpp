@@ -12,19 +12,23 @@ struct PlanCommand {
   std::string config_path, config_text;
   std::vector<std::string> sets;  // "key=JSON", in order
   std::string cluster_path;
-  std::string calibration_path;   // "" = compressors are measured now
+  std::string calibration_path;  // "" = compressors are measured now
+  // Not a plan: writes the calibration `calibrate` from what measured; "" = plan.
+  std::string calibrate;
+  std::vector<std::string> from;  // run folders, and files of doctor and bench
   std::vector<int> ranks;         // empty = powers of two, the cluster's number and one board more
   std::vector<std::string> vary;  // "key=a,b,c"; empty = compressors
   double steps_at_1 = 0;          // of an unlimited batch, to a target; 0 = not given
   double noise_scale = 0;         // [samples]; 0 = not given
   bool json = false;
   std::string plot;  // "" = none; *.svg or *.png
+  std::string page;  // "" = none; an HTML file
 };
 
-/// Prints the plan: a sentence, tables and what was guessed, or one JSON document. Needs no MPI and
-/// no data.
+/// Prints the plan: a sentence, tables and what was guessed, or one JSON document; or makes a
+/// calibration. Needs no MPI and no data.
 /// @throws Error{usage} for a config, cluster or calibration that is none, or a scheme that has no
-/// plan
+/// plan; Error{data} for a run folder without steps; Error{output}
 void run_plan(const PlanCommand& command);
 
 /// Prints the JSON Schema of cluster files.

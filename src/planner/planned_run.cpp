@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "planner/compression_noise.hpp"
 #include "setup/memory_estimate.hpp"
 
 namespace eqt::planner {
@@ -13,11 +14,17 @@ namespace {
 // Steps of a forecast whose steps vary, and of one whose steps are alike but for the first ones.
 constexpr std::size_t kVaryingSteps = 200, kRounds = 4;
 
+// Of forward and backward pass, as ready_moments() has it.
+constexpr double kForwardShare = 1.0 / 3;
+
 forecast::StepForecast forecast_of(const PlannedStep& step) {
   const auto every = static_cast<std::size_t>(step.work.every);
-  std::size_t steps = std::max<std::size_t>(kRounds * every, 2 * kRounds);
+  // Graphs of gossip are used in turn, each equally often.
+  const std::size_t graphs = std::max<std::size_t>(step.work.graphs.size(), 1);
+  const std::size_t period = every * graphs;
+  std::size_t steps = std::max((kRounds + graphs - 1) / graphs * period, 2 * kRounds);
   if (forecast::varies(step.cluster)) steps = std::max(steps, kVaryingSteps);
-  steps = (steps + every - 1) / every * every;
+  steps = (steps + period - 1) / period * period;
   return forecast::simulate_steps(step.cluster, step.work, {.steps = steps});
 }
 
@@ -30,6 +37,19 @@ double memory_of(const config::RunConfig& config, int ranks) {
   return static_cast<double>(estimate.total());
 }
 
+/// Of T = f + W, with f the forward pass and W all that follows until the last mean is there, at
+/// best max(f + b + u, W) remains: up to f of the waiting would be hidden.
+std::optional<double> forward_overlap_of(const PlannedStep& step,
+                                         const forecast::StepForecast& forecast) {
+  if (step.work.after_update || step.work.buckets.empty()) return {};
+  double left = 0;  // of the kind of boards that stays the slowest
+  for (std::size_t b = 0; b < step.cluster.boards.size(); ++b) {
+    const double forward = kForwardShare * step.cluster.boards[b].step_seconds;
+    left = std::max(left, forecast.mean_seconds - std::min(forecast.boards[b].waiting, forward));
+  }
+  return forecast.mean_seconds / left - 1;
+}
+
 }  // namespace
 
 PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subject& subject) {
@@ -40,6 +60,7 @@ PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subj
                     .collective = step.collective,
                     .forecast = forecast_of(step)};
   const double seconds = run.forecast.mean_seconds;
+  run.forward_overlap = forward_overlap_of(step, run.forecast);
   run.memory_bytes =
       memory_of(scheme.config, run.ranks) + static_cast<double>(subject.other_memory);
   double watts = 0;
@@ -57,6 +78,13 @@ PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subj
       run.too_small.push_back(boards.name);
   }
   if (watts > 0) run.joules += run.ranks * run.forecast.sent_bytes * cluster.joules_per_byte;
+  if (subject.noise_scale > 0 && step.quantisation) {
+    const auto& [variance, times] = *step.quantisation;
+    run.noise = compression_noise(variance, times, run.ranks, run.samples, subject.noise_scale);
+    run.target_steps =
+        steps_to_target(subject.steps_at_1, *run.noise, run.samples, subject.noise_scale);
+    run.target_seconds = *run.target_steps * seconds;
+  }
   if (subject.samples) {
     run.steps_per_epoch =
         std::max(1.0, std::floor(static_cast<double>(*subject.samples) / run.samples));

@@ -30,6 +30,9 @@ using forecast::Peers;
 using forecast::Round;
 using pipeline::FusionBucket;
 
+// Biased errors below it, as of rounding to bfloat16, are counted as noise.
+constexpr double kSmallVariance = 1e-4;
+
 void require_steps_together(const config::RunConfig& config) {
   const auto& s = config.synchronization;
   if (s.is_asynchronous() || s.algorithm->lazy)
@@ -58,20 +61,24 @@ std::vector<Round> gossip_rounds(const FusionBucket& bucket, const codec::Compre
            .to = Peers::graph}};
 }
 
-/// Sets the neighbours of all ranks. @return their mean number
-double set_graph(const config::RunConfig& config, int ranks, forecast::StepWork& work) {
+/// Sets the neighbours of all ranks in each graph. @return their mean number
+double set_graphs(const config::RunConfig& config, int ranks, forecast::StepWork& work) {
   const auto& keys = config.synchronization.topology;
   const auto graph = config::build_topology(
       keys, ranks, keys.file.empty() ? std::string() : config::read_graph_file(keys.file));
   double edges = 0;
-  for (Rank rank = 0; rank < ranks; ++rank) {
-    std::vector<int> to;
-    for (const auto& neighbour : graph->at(0).out_neighbours(rank))
-      if (neighbour.rank != rank) to.push_back(neighbour.rank);
-    edges += static_cast<double>(to.size());
-    work.neighbours.push_back(std::move(to));
+  for (StepId step = 0; step < graph->period(); ++step) {
+    forecast::Graph neighbours;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      std::vector<int> to;
+      for (const auto& neighbour : graph->at(step).out_neighbours(rank))
+        if (neighbour.rank != rank) to.push_back(neighbour.rank);
+      edges += static_cast<double>(to.size());
+      neighbours.push_back(std::move(to));
+    }
+    work.graphs.push_back(std::move(neighbours));
   }
-  return edges / ranks;
+  return edges / ranks / static_cast<double>(graph->period());
 }
 
 /// Sets computing times of all boards, for the batches of the config.
@@ -164,12 +171,18 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
   step.work.every = static_cast<int>(*s.local_steps.count);
   step.work.after_update = s.algorithm->mixes || s.algorithm->averages_models;
   step.work.delay = static_cast<int>(s.delay.count.value_or(*s.local_steps.count));
+  if (ranks == 1) step.quantisation = PlannedStep::Quantisation();
   if (ranks == 1 || !s.algorithm->exchanges()) return step;
 
   const auto compressor = config.compressor.make();
   const bool feedback =
       s.algorithm->mixes || setup::make_memory(config, ranks, *compressor, 0) != nullptr;
   const collective::CodecCosts codec = codecs.of(config, *compressor, feedback);
+  const auto variance = codecs.variance_of(config, *compressor);
+  const bool is_noise = compressor->properties().unbiased && !feedback;
+  const bool mean_each_step = s.algorithm->averages() && !step.work.after_update;
+  if (mean_each_step && variance && (is_noise || *variance <= kSmallVariance))
+    step.quantisation = {.variance = *variance, .times = 1};
   config::RunConfig settled = config;
   int boards = 0;
   for (const forecast::Boards& kind : step.cluster.boards) boards += kind.count;
@@ -186,7 +199,7 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
     buckets = setup::make_plan(settled, network.layout, *compressor);
     if (row.name == collective::kMpiAllreduce.name) step.work.slots = 1;
   }
-  const double neighbours = s.algorithm->mixes ? set_graph(config, ranks, step.work) : 0;
+  const double neighbours = s.algorithm->mixes ? set_graphs(config, ranks, step.work) : 0;
   step.collective = s.algorithm->mixes ? std::string(s.algorithm->name) : std::string(row.name);
   const std::vector<double> ready =
       pipeline::ready_times(buckets, network.layout, model::ready_parts(network.multiply_adds));
@@ -210,6 +223,7 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
              "plan: the collective {} has no formula for {} ranks on {} boards; try "
              "another --set synchronization.collective",
              row.name, ranks, boards);
+      if (step.quantisation) step.quantisation->times = std::max(1, cost->quantisations);
       work.rounds = collective::rounds_of(row, *cost, ranks, codec, machine.communication,
                                           work.seconds_after);
       step.message_bytes += cost->sent_bytes;

@@ -36,6 +36,14 @@ struct PlannedStep {
   double message_bytes = 0;        // of one synchronization, by a rank, by formula
   std::vector<double> batches;     // by kind of boards: samples of a rank in a step
   bool guessed_computing = false;  // from flops
+  // Of what a value meets on its way into the mean: relative variance of one encoding of normal
+  // values, and how often it is encoded. None: not a mean of gradients in each step, or errors that
+  // are no noise, because they are biased or sent later.
+  struct Quantisation {
+    double variance = 0;
+    int times = 1;
+  };
+  std::optional<Quantisation> quantisation{};
 };
 
 /// @throws Error{usage} for what has no step that all ranks take (ad-psgd, quorum, LAQ), a

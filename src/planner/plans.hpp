@@ -29,15 +29,35 @@ inline double seconds_a_sample(const PlannedRun& run) {
   return run.forecast.mean_seconds / run.samples;
 }
 
+/// Of the kind of boards whose ranks wait least: it determines the step.
+const forecast::BoardUse& slowest_boards(const PlannedRun& run);
+
+/// The number of ranks beyond which more make it slower; none: the largest number is the fastest.
+std::optional<int> crossover(const std::vector<PlannedRun>& by_ranks);
+
+/// Marks the plans by ranks that nothing beats in time and price, and in time and energy, where all
+/// boards' prices or watts are known.
+void mark_fronts(Plans& plans, const ClusterFile& file);
+
 /// What a reader has to know beside the figures: what was guessed, what does not fit.
 std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
-                                  const Subject& subject, const PlanCommand& command);
+                                  const Subject& subject);
 
-/// A sentence, two tables and the notes.
+/// A sentence, tables and the notes.
 void print_text(const Plans& plans, const ClusterFile& file, const std::vector<std::string>& notes);
 void print_json(const Plans& plans, const ClusterFile& file, const std::vector<std::string>& notes);
 
-/// Time of an epoch by number of ranks, a curve for each scheme.
+/// Time of an epoch by number of ranks, a curve for each scheme, with the numbers beyond which more
+/// make it slower.
 report::Drawing drawing_of(const Plans& plans);
+
+/// The same, a step's parts and break-even rates by scheme, and fronts: with names.
+std::vector<report::Drawing> drawings_of(const Plans& plans, const ClusterFile& file);
+
+/// Sentence, tables, drawings and notes as one HTML page that needs no other file. Without gnuplot
+/// it has no drawings and says so.
+/// @throws Error{output}
+void write_page(const std::string& path, const Plans& plans, const ClusterFile& file,
+                const std::vector<std::string>& notes);
 
 }  // namespace eqt::planner

@@ -74,3 +74,12 @@ TEST_CASE("this machine's facts are plausible", "[host]") {
   CHECK(memory.available_bytes > 0);
   CHECK(memory.available_bytes <= memory.total_bytes);
 }
+
+TEST_CASE("a processor's name is its maker's, or the board's", "[host]") {
+  const auto name = [](const char* text) { return comm::parse_processor_name(text); };
+  CHECK(name("processor\t: 0\nmodel name\t: AMD EPYC 9V74  \nmodel name\t: x\n") ==
+        "AMD EPYC 9V74");
+  CHECK(name("CPU part\t: 0xd08\nModel\t\t: Raspberry Pi 4 Model B\n") == "Raspberry Pi 4 Model B");
+  CHECK(name(": odd\nmodel name\t:\n") == "unknown");
+  CHECK(name("") == "unknown");
+}

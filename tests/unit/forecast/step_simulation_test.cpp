@@ -154,10 +154,35 @@ TEST_CASE("a gossip step waits for neighbours only", "[forecast]") {
   StepWork work = work_of(1, 1, 100, 0);
   work.after_update = true;
   work.buckets[0].rounds[0].to = Peers::graph;
-  work.neighbours = {{1, 3}, {0, 2}, {1, 3}, {0, 2}};
+  work.graphs = {{{1, 3}, {0, 2}, {1, 3}, {0, 2}}};
   const StepForecast forecast = simulate_steps(cluster, work, {.steps = 4});
   CHECK(forecast.mean_seconds == Approx(1.2));
   CHECK(forecast.sent_bytes == Approx(200));
+}
+
+TEST_CASE("graphs of gossip are used in turn", "[forecast]") {
+  // Pairs, and a step without messages.
+  Cluster cluster = equal_boards(4, 1, 1000);
+  StepWork work = work_of(1, 1, 100, 0);
+  work.after_update = true;
+  work.buckets[0].rounds[0].to = Peers::graph;
+  work.graphs = {{{1}, {0}, {3}, {2}}, {{}, {}, {}, {}}};
+  const StepForecast forecast = simulate_steps(cluster, work, {.steps = 4});
+  CHECK(forecast.step_seconds[0] == Approx(1.1));
+  CHECK(forecast.step_seconds[1] == Approx(1));
+  CHECK(forecast.mean_seconds == Approx(1.05));
+  CHECK(forecast.sent_bytes == Approx(50));
+  // A slow rank delays its partner at once, and through later partners all others. A graph that
+  // stayed would let two of the four run ahead.
+  cluster = equal_boards(3, 1, 1e9);
+  cluster.boards.push_back(cluster.boards[0]);
+  cluster.boards[1].count = 1;
+  cluster.boards[1].step_seconds = 2;
+  work.graphs = {{{1}, {0}, {3}, {2}}, {{2}, {3}, {0}, {1}}};
+  const StepForecast slow = simulate_steps(cluster, work, {.steps = 40});
+  CHECK(slow.boards[0].waiting == Approx(1).epsilon(0.1));
+  work.graphs.pop_back();
+  CHECK(simulate_steps(cluster, work, {.steps = 40}).boards[0].waiting == Approx(1.0 / 3));
 }
 
 }  // namespace eqt::forecast

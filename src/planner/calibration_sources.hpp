@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What other verbs measured, as a calibration is made from it. Private to the room.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/calibration.hpp"
+
+namespace eqt::planner {
+
+/// A line of `bench collectives --json`.
+struct CollectiveLine {
+  std::string collective, compressor;
+  std::uint64_t values = 0;
+  int ranks = 2;
+  double seconds = 0;  // median of the slowest rank
+  double wire_bytes = 0, on_host_bytes = 0;
+};
+
+/// What a file or folder says.
+struct Source {
+  std::string what;  // "doctor", "bench codecs", "bench collectives", "a run"
+  std::vector<CodecLine> codecs{};
+  std::vector<CollectiveLine> collectives{};
+  std::optional<MeasuredLinks> between_hosts{}, within_host{};
+  std::vector<RunTimes> runs{};
+};
+
+/// @param path a file of `doctor --json`, `bench codecs --json` or `bench collectives --json`, or a
+/// run folder, or a folder of them
+/// @throws Error{usage} for other files and malformed ones, Error{data} for a folder without a run
+/// whose computing times are known
+Source read_source(const std::string& path);
+
+/// The text of a file. @throws Error{usage} as read_source()
+Source parse_source(const std::string& text, const std::string& origin);
+
+/// The medians of a run's steps. @throws Error{data} for a run that did not compute (emulated,
+/// simulated), one without steps and a record that is none
+RunTimes run_times(const std::string& folder);
+
+}  // namespace eqt::planner

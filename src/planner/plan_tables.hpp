@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans as rows: the same in the text, in JSON and on the page. Private to the room.
+
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "analyze/table.hpp"
+#include "planner/plans.hpp"
+
+namespace eqt::planner {
+
+struct PlanTable {
+  std::string name;     // letters and hyphens
+  std::string caption;  // one sentence
+  std::vector<analyze::Row> rows;
+  std::vector<analyze::Column> columns;  // the first one names the row
+  std::vector<std::string> remarks{};    // on columns
+};
+
+/// Of schemes on the whole cluster, of epochs by ranks, and, where prices or watts are known, of
+/// the plans that nothing beats. Keeps pointers into `plans`.
+std::vector<PlanTable> tables_of(const Plans& plans, const ClusterFile& file);
+
+/// All figures of a plan.
+analyze::Row row_of(const PlannedRun& run);
+
+/// "1.23 s", "16.2 min", "3.4 h", "2.1 days".
+std::string duration(double seconds);
+
+/// The answer in one sentence.
+std::string first_sentence(const Plans& plans, const ClusterFile& file);
+
+}  // namespace eqt::planner

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/plans.hpp"
+
+#include <algorithm>
+
+#include "planner/pareto.hpp"
+
+namespace eqt::planner {
+
+const forecast::BoardUse& slowest_boards(const PlannedRun& run) {
+  return *std::ranges::min_element(run.forecast.boards, {}, &forecast::BoardUse::waiting);
+}
+
+std::optional<int> crossover(const std::vector<PlannedRun>& by_ranks) {
+  const auto fastest = std::ranges::min_element(
+      by_ranks, {}, [](const PlannedRun& run) { return seconds_a_sample(run); });
+  const int most = std::ranges::max_element(by_ranks, {}, &PlannedRun::ranks)->ranks;
+  if (fastest->ranks == most) return {};
+  return fastest->ranks;
+}
+
+void mark_fronts(Plans& plans, const ClusterFile& file) {
+  const bool prices =
+      std::ranges::all_of(file.facts, [](const BoardFacts& facts) { return facts.price > 0; });
+  const bool watts =
+      std::ranges::all_of(file.facts, [](const BoardFacts& facts) { return facts.busy_watts > 0; });
+  if (!prices && !watts) return;
+  std::vector<PlannedRun*> all;
+  for (auto& runs : plans.by_ranks)
+    for (PlannedRun& run : runs) all.push_back(&run);
+  std::vector<std::optional<Tradeoff>> by_price(all.size()), by_joules(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const PlannedRun& run = *all[i];
+    if (!run.too_small.empty()) continue;
+    const double seconds = seconds_a_sample(run);
+    if (prices) by_price[i] = {.seconds = seconds, .cost = run.price};
+    if (watts) by_joules[i] = {.seconds = seconds, .cost = run.joules / run.samples};
+  }
+  const std::vector<bool> price = pareto_front(by_price), joules = pareto_front(by_joules);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i]->pareto = {.price = price[i], .joules = joules[i]};
+}
+
+}  // namespace eqt::planner

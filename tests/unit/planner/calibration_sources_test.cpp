@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// What doctor, bench and runs say, as sources of a calibration; other files are refused.
+
+#include "planner/calibration_sources.hpp"
+
+#include "planner/calibrate.hpp"
+#include "support/catch.hpp"
+#include "support/refusal.hpp"
+#include "support/run_folders.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace eqt::planner {
+namespace {
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+json doctor_link(bool same_host, double latency, double rate, double duplex) {
+  return {{"from", 0},
+          {"to", 1},
+          {"same_host", same_host},
+          {"interface", "eth0"},
+          {"latency_seconds", latency},
+          {"bytes_per_second", rate},
+          {"duplex_bytes_per_second", duplex}};
+}
+
+json doctor_document() {
+  return {{"version", "1"},
+          {"size", 3},
+          {"ranks", json::array()},
+          {"links",
+           {doctor_link(false, 1e-3, 1e7, 9e6), doctor_link(false, 2e-3, 8e6, 9.5e6),
+            doctor_link(true, 1e-6, 1e10, 1e10)}},
+          {"warnings", json::array()}};
+}
+
+const char* const kCollectives =
+    R"({"collective":"auto","ran":"dense","compressor":"none","values":1000,"ranks":4,"median_ms":2.5,"wire_bytes":8,"on_host_bytes":8}
+
+{"collective":"ring","compressor":"qsgd","values":7,"ranks":2,"median_ms":1,"wire_bytes":9,"on_host_bytes":0}
+)";
+
+/// A run of ten steps; `compute` are the seconds of each.
+void make_run(const std::string& folder, const std::vector<double>& compute,
+              test::MadeRun made = {}) {
+  made.losses = made.accuracies = json::array();
+  made.finished = false;
+  made.settings.merge_patch({{"train", {{"accumulate", 2}, {"batch_sizes", nullptr}}}});
+  made.run["threads_per_rank"] = 4;
+  test::make_run(folder, made);
+  std::ofstream records(folder + "/metrics.jsonl", std::ios::app);
+  for (std::size_t i = 0; i < compute.size(); ++i)
+    records << R"({"type":"step","step":)" << i + 1 << R"(,"seconds":{"compute":)" << compute[i]
+            << R"(,"update":0.25},"sent_bytes":600})"
+            << "\n";
+  records << R"({"type":"step","step":99,"sec)";  // cut off
+}
+
+/// The sentence with which a run of five steps is refused.
+std::string refused(const json& settings, const json& run, std::size_t steps = 5) {
+  const test::TemporaryFolder folder;
+  test::MadeRun made;
+  made.settings = settings;
+  made.run = run;
+  make_run(folder.path() + "/r", std::vector<double>(steps, 1.0), made);
+  if (settings.contains("train") && settings["train"].contains("batch_sizes")) {
+    json config = test::config_of(made);
+    config["train"]["accumulate"] = 1;
+    std::ofstream(folder.path() + "/r/config.json") << config;
+  }
+  return test::refusal(Kind::data, [&] { (void)run_times(folder.path() + "/r"); });
+}
+
+}  // namespace
+
+TEST_CASE("of doctor's links the slowest between hosts and within", "[planner]") {
+  const Source source = parse_source(doctor_document().dump(2), "d.json");
+  REQUIRE(source.between_hosts);
+  CHECK(source.between_hosts->count == 2);
+  CHECK(source.between_hosts->latency_seconds == 2e-3);
+  CHECK(source.between_hosts->bytes_per_second == 8e6);
+  CHECK(source.between_hosts->duplex_bytes_per_second == 9e6);
+  REQUIRE(source.within_host);
+  CHECK(source.within_host->bytes_per_second == 1e10);
+}
+
+TEST_CASE("a document of doctor with a mistake is refused with its place", "[planner]") {
+  const auto with = [](const char* pointer, const json& value) {
+    json document = doctor_document();
+    document[json::json_pointer(pointer)] = value;
+    return test::refusal(Kind::usage, [&] { (void)parse_source(document.dump(2), "d.json"); });
+  };
+  CHECK_THAT(with("/links", 3), Contains("d.json.links") && Contains("a list"));
+  CHECK_THAT(with("/links/1/bytes_per_second", -8e6), Contains("links[1]") && Contains("above 0"));
+  CHECK_THAT(with("/links/1/latency_seconds", 1e99), Contains("at most"));
+  CHECK_THAT(with("/links/0/same_host", 1), Contains("true or false"));
+  CHECK_THAT(with("/links/2", nullptr), Contains("an object"));
+}
+
+TEST_CASE("lines of bench are told apart", "[planner]") {
+  const Source collectives = parse_source(kCollectives, "c.jsonl");
+  REQUIRE(collectives.collectives.size() == 2);
+  CHECK(collectives.collectives[0].collective == "dense");
+  CHECK(collectives.collectives[0].ranks == 4);
+  CHECK(collectives.collectives[0].seconds == Approx(2.5e-3));
+  CHECK(collectives.collectives[1].on_host_bytes == 0);
+  const Source codecs =
+      parse_source(R"({"compressor":"none","encode_gb_s":1,"decode_add_gb_s":1})", "b.jsonl");
+  CHECK(codecs.codecs.size() == 1);
+}
+
+TEST_CASE("files that measured nothing are refused", "[planner]") {
+  const auto sentence = [](const std::string& text) {
+    return test::refusal(Kind::usage, [&] { (void)parse_source(text, "x"); });
+  };
+  CHECK_THAT(sentence(""), Contains("an empty file"));
+  CHECK_THAT(sentence("hello"), Contains("hello"));
+  CHECK_THAT(sentence(R"({"boards": []})"), Contains("doctor, bench codecs"));
+  CHECK_THAT(sentence("{\n\"links\": [}"), Contains("line 2"));
+  CHECK_THAT(sentence(std::string(kCollectives) + "[]"), Contains("x:4"));
+  CHECK_THAT(sentence(R"({"collective":"ring","compressor":"none"})"), Contains("\"values\""));
+  CHECK_THAT(sentence(R"({"collective":"ring","compressor":"none","values":-3,"ranks":2,)"
+                      R"("median_ms":1,"wire_bytes":1,"on_host_bytes":1})"),
+             Contains("x:1.values"));
+  CHECK_THROWS_WITH(read_source("/nowhere/at/all"), Contains("--from") && Contains("/nowhere"));
+}
+
+TEST_CASE("a run's times are medians of its steps but the first two", "[planner]") {
+  const test::TemporaryFolder folder;
+  make_run(folder.path() + "/r", {90, 70, 4, 1, 2, 8});
+  const RunTimes times = run_times(folder.path() + "/r");
+  CHECK(times.steps == 4);
+  CHECK(times.step_seconds == 1.5);  // the median of 4, 1, 2, 8 is 3, of two batches
+  CHECK(times.update_seconds == 0.25);
+  CHECK(times.sent_bytes == 300);
+  CHECK(times.batch_size == 64);
+  CHECK(times.model == "resnet20");
+  CHECK(times.host == "here");
+  CHECK(times.threads_per_rank == 4);
+  CHECK(read_source(folder.path()).runs.size() == 1);
+}
+
+TEST_CASE("runs without times of computing are refused", "[planner]") {
+  CHECK_THAT(refused({}, {{"emulated", true}}), Contains("emulate_compute"));
+  CHECK_THAT(refused({}, {{"simulated", true}}), Contains("--simulate"));
+  CHECK_THAT(refused({}, json::object(), 2), Contains("step 3"));
+  CHECK_THAT(refused({{"train", {{"batch_sizes", "auto"}}}}, json::object()),
+             Contains("batch_sizes"));
+  CHECK_THAT(refused({{"train", {{"batch_size", "many"}}}}, json::object()),
+             Contains("train.batch_size"));
+  const test::TemporaryFolder folder;
+  make_run(folder.path() + "/r", {1, 1, -1});
+  CHECK_THROWS_WITH(run_times(folder.path() + "/r"), Contains("compute"));
+}
+
+TEST_CASE("sources are put together in their order", "[planner]") {
+  Source first = parse_source(doctor_document().dump(), "d.json");
+  Source second = first;
+  second.between_hosts->duplex_bytes_per_second = 1e6;
+  second.runs.emplace_back();
+  std::vector<std::string> notes;
+  const Calibration calibration = combine({first, second}, {"a", "b"}, notes);
+  CHECK(calibration.made_from == std::vector<std::string>{"doctor: a", "doctor: b"});
+  CHECK(calibration.between_hosts->count == 4);
+  CHECK(calibration.between_hosts->duplex_bytes_per_second == 1e6);
+  CHECK(calibration.runs.size() == 1);
+  CHECK_FALSE(calibration.communication);
+  CHECK(notes.empty());
+  CHECK_FALSE(calibration.processor.empty());
+}
+
+}  // namespace eqt::planner

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said of plans: crossovers, fronts, tables, drawings, the page.
+
+#include "planner/plans.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "metrics/gnuplot.hpp"
+#include "planner/plan_tables.hpp"
+#include "support/catch.hpp"
+#include "support/html_check.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace eqt::planner {
+namespace {
+
+using Catch::Matchers::Contains;
+
+/// 64 samples on each rank; a board costs 100 and consumes 2 J a step.
+PlannedRun run(const std::string& scheme, int ranks, double step_seconds) {
+  PlannedRun result = {.scheme = scheme, .ranks = ranks, .collective = "ring", .forecast = {}};
+  result.forecast.step_seconds = {step_seconds};
+  result.forecast.mean_seconds = step_seconds;
+  result.forecast.boards = {{.computing = 1, .waiting = step_seconds - 1}};
+  result.samples = 64.0 * ranks;
+  result.epoch_seconds = 100 / result.samples * step_seconds;
+  result.joules = 2 * ranks;
+  result.epoch_joules = 100 / result.samples * result.joules;
+  result.price = 100 * ranks;
+  return result;
+}
+
+/// Of 1, 2 and 4 ranks "slow" takes 1, 3 and 5 seconds a step, "fast<&>" 1, 1.5 and 1.25.
+Plans made() {
+  Plans plans;
+  plans.ranks = {1, 2, 4};
+  plans.by_ranks = {{run("slow", 1, 1), run("slow", 2, 3), run("slow", 4, 5)},
+                    {run("fast<&>", 1, 1), run("fast<&>", 2, 1.5), run("fast<&>", 4, 1.25)}};
+  for (const auto& runs : plans.by_ranks) plans.whole.push_back(runs.back());
+  plans.break_even = {std::nan(""), 250};
+  plans.best = 1;
+  plans.float32 = 0;
+  return plans;
+}
+
+ClusterFile cluster(double price, double watts) {
+  ClusterFile file;
+  file.cluster.links = {{.name = "lan", .bytes_per_second = 1e7}};
+  file.cluster.boards = {{.name = "pi", .count = 4, .step_seconds = 1, .speed = {}}};
+  file.facts = {{.flops = {}, .busy_watts = watts, .price = price}};
+  return file;
+}
+
+std::string contents_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("the number of ranks beyond which more are slower", "[planner]") {
+  const Plans plans = made();
+  // A sample of four ranks takes 5 / 256 s, of one 1 / 64 s.
+  CHECK(crossover(plans.by_ranks[0]) == 1);
+  CHECK_FALSE(crossover(plans.by_ranks[1]));
+  CHECK_THAT(drawing_of(plans).description, Contains("slow: more than 1 make it slower"));
+}
+
+TEST_CASE("fronts are marked where prices and watts are known", "[planner]") {
+  Plans plans = made();
+  mark_fronts(plans, cluster(0, 0));
+  CHECK_FALSE(plans.by_ranks[0][0].pareto);
+  CHECK(tables_of(plans, cluster(0, 0)).size() == 2);
+  CHECK(drawings_of(plans, cluster(0, 0)).size() == 3);
+  mark_fronts(plans, cluster(100, 0));
+  CHECK(plans.by_ranks[0][0].pareto->price);  // of equal ones the first
+  CHECK_FALSE(plans.by_ranks[1][0].pareto->price);
+  CHECK_FALSE(plans.by_ranks[0][1].pareto->price);
+  CHECK(plans.by_ranks[1][1].pareto->price);
+  CHECK(plans.by_ranks[1][2].pareto->price);
+  CHECK_FALSE(plans.by_ranks[1][2].pareto->joules);
+  CHECK(row_of(plans.by_ranks[1][2])["pareto"] == true);
+  CHECK(row_of(plans.by_ranks[0][2])["pareto"] == false);
+  CHECK_FALSE(row_of(plans.whole[0]).contains("pareto"));
+  // A sample takes the same energy everywhere: only the fastest is on that front.
+  mark_fronts(plans, cluster(100, 5));
+  CHECK_FALSE(plans.by_ranks[0][0].pareto->joules);
+  CHECK(plans.by_ranks[1][2].pareto->joules);
+  const auto tables = tables_of(plans, cluster(100, 5));
+  REQUIRE(tables.size() == 3);
+  CHECK(tables[2].rows.size() == 3);
+  CHECK(tables[2].rows[2]["front"] == "price and energy");
+  CHECK(drawings_of(plans, cluster(100, 5)).size() == 5);
+}
+
+TEST_CASE("a plan that does not fit into memory is on no front", "[planner]") {
+  Plans plans = made();
+  plans.by_ranks[1][2].too_small = {"pi"};
+  mark_fronts(plans, cluster(100, 5));
+  CHECK_FALSE(plans.by_ranks[1][2].pareto->price);
+  CHECK(plans.by_ranks[1][1].pareto->joules);
+}
+
+TEST_CASE("drawings say their figures in words", "[planner]") {
+  Plans plans = made();
+  const ClusterFile file = cluster(100, 5);
+  mark_fronts(plans, file);
+  const auto drawings = drawings_of(plans, file);
+  REQUIRE(drawings.size() == 5);
+  CHECK_THAT(drawings[1].description, Contains("slow: computing 1 s, waiting 4 s"));
+  CHECK_THAT(drawings[2].description, Contains("fast<&>: below 250 Mb/s"));
+  CHECK_THAT(drawings[3].description, Contains("slow on 1 ranks") && Contains("100 EUR"));
+  CHECK_THAT(drawings[4].description, Contains("Nothing beats fast<&> on 4 ranks"));
+}
+
+TEST_CASE("the page needs no other file", "[planner]") {
+  Plans plans = made();
+  const ClusterFile file = cluster(100, 5);
+  mark_fronts(plans, file);
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/plan.html";
+  write_page(path, plans, file, {"guessed: <adding>"});
+  const std::string html = contents_of(path);
+  CHECK(test::unbalanced_tag(html).empty());
+  CHECK_THAT(html, Contains("fast&lt;&amp;&gt; by ring on 4 ranks") && Contains("4 ranks, by") &&
+                       Contains("guessed: &lt;adding&gt;") && Contains("Minutes an epoch by"));
+  for (const char* const outside : {"src=", "<script", "<link", "@import", "url(http"})
+    CHECK(html.find(outside) == std::string::npos);
+  if (!metrics::plot_available()) return;
+  CHECK(test::count_of(html, "<svg ") == 5);
+  CHECK(test::repeated_id(html).empty());
+}
+
+}  // namespace eqt::planner
