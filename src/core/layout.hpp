@@ -30,4 +30,9 @@ inline std::size_t total_count(const Layout& layout) {
   return layout.empty() ? 0 : layout.back().offset + layout.back().count;
 }
 
+/// "model" for a slice that stands for all tensors.
+inline std::string slice_name(const Layout& layout, std::uint32_t slice) {
+  return slice < layout.size() ? layout[slice].name : "model";
+}
+
 }  // namespace eqt

@@ -161,6 +161,9 @@ Json json_of(const RunRecord& r) {
     run["int8"] = {{"kernels", r.int8->kernels},
                    {"arena_bytes", r.int8->arena_bytes},
                    {"saved_bytes", r.int8->saved_bytes}};
+  if (r.grades)
+    run["grades"] = {
+        {"menu", r.grades->menu}, {"tensors", r.grades->tensors}, {"start", r.grades->start}};
   if (!r.emulated_link.empty()) run["emulated_link"] = r.emulated_link;
   if (!r.laboratory.empty()) run["laboratory"] = r.laboratory;
   return run;

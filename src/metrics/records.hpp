@@ -78,6 +78,13 @@ struct Int8Record {
   std::uint64_t saved_bytes = 0;  // of these, what is kept from the forward to the backward pass
 };
 
+/// What each tensor's compression is chosen from during the run.
+struct GradesRecord {
+  std::vector<std::string> menu;     // grades, by index
+  std::vector<std::string> tensors;  // that have one, in the network's order
+  std::uint64_t start = 0;           // the grade of all of them before the first decision
+};
+
 struct RunRecord {
   std::string name;
   std::string version;  // of this program, with git revision
@@ -103,8 +110,9 @@ struct RunRecord {
   std::uint64_t memory_estimate_bytes = 0;  // of a rank at its peak, estimated before the start
   std::uint64_t images_per_step = 0;  // of all ranks; 0 = unknown, and no samples/s in the progress
   std::optional<Int8Record> int8{};   // none: operands of other types
-  std::string emulated_link{};        // how long messages were held; "" = they were not
-  std::string laboratory{};           // the shaped links of scripts/netlab.sh; "" = outside of it
+  std::optional<GradesRecord> grades{};  // none: compression stays as it is
+  std::string emulated_link{};           // how long messages were held; "" = they were not
+  std::string laboratory{};  // the shaped links of scripts/netlab.sh; "" = outside of it
 };
 
 struct StepRecord {
@@ -131,7 +139,8 @@ struct NoteRecord {
 /// What a controller decided by measured times; a line of decisions.jsonl.
 struct DecisionRecord {
   StepId step = 0;             // completed steps
-  std::string kind;            // "batches": samples per batch, by rank
+  std::string kind;            // "batches": samples per batch, by rank; "grades": a fingerprint of
+                               // model and menu, then grades by tensor
   std::vector<double> values;  // what was decided
   std::string why;             // one sentence
 };

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/colours.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "codec/catalogue.hpp"
@@ -28,6 +31,19 @@ std::string_view own_colour(std::string_view compressor) {
 std::span<const std::string_view> colours() { return kColours; }
 
 std::string_view colour(std::size_t index) { return kColours[index % kColours.size()]; }
+
+std::string scale_colour(std::size_t index, std::size_t count) {
+  using Rgb = std::array<double, 3>;
+  constexpr Rgb kFirst = {0xd5, 0x5e, 0x00}, kMiddle = {0x7b, 0x7b, 0x7b}, kLast = {0, 0x72, 0xb2};
+  const double at = count > 1 ? 2 * static_cast<double>(index) / static_cast<double>(count - 1) : 2;
+  const Rgb& from = at < 1 ? kFirst : kMiddle;
+  const Rgb& to = at < 1 ? kMiddle : kLast;
+  const double part = at < 1 ? at : at - 1;
+  std::string text = "#";
+  for (std::size_t i = 0; i < from.size(); ++i)
+    text += fmt::format("{:02x}", std::lround(from[i] + part * (to[i] - from[i])));
+  return text;
+}
 
 bool has_own_colour(std::string_view compressor) { return !own_colour(compressor).empty(); }
 

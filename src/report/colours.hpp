@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "report/group.hpp"
@@ -21,6 +22,9 @@ std::span<const std::string_view> colours();
 
 /// One for each index, repeated from the start.
 std::string_view colour(std::size_t index);
+
+/// The place of `index` on a scale of `count` colours from orange by grey to blue, "#rrggbb".
+std::string scale_colour(std::size_t index, std::size_t count);
 
 /// True if the compressor's row has a colour: one of colours(), the same in every plot.
 bool has_own_colour(std::string_view compressor);

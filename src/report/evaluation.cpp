@@ -17,7 +17,7 @@
 namespace eqt::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{64} << 20;  // of an evaluation's file
 constexpr std::size_t kMaxLabels = 12;  // classes whose squares have numbers in them
@@ -150,26 +150,27 @@ Drawing confusion_drawing(const Evaluated& e, const std::string& name) {
 }
 
 std::string evaluation_json(const Evaluated& e) {
-  Json json = {{"network", e.network},
-               {"dataset", e.dataset},
-               {"split", e.split},
-               {"samples", e.samples},
-               {"metrics", Json::object()}};
+  OrderedJson json = {{"network", e.network},
+                      {"dataset", e.dataset},
+                      {"split", e.split},
+                      {"samples", e.samples},
+                      {"metrics", OrderedJson::object()}};
   for (const auto& [name, value] : e.metrics) json["metrics"][name] = value;
   if (!e.classes.empty()) {
-    json["classes"] = Json::array();
+    json["classes"] = OrderedJson::array();
     for (std::size_t c = 0; c < e.classes.size(); ++c) {
       const std::uint64_t samples = row_sum(e, c), right = e.confusion[c][c];
       const Figure accuracy = share(right, samples), precision = share(right, column_sum(e, c));
-      json["classes"].push_back({{"name", e.classes[c]},
-                                 {"samples", samples},
-                                 {"correct", right},
-                                 {"accuracy", accuracy ? Json(*accuracy) : Json(nullptr)},
-                                 {"precision", precision ? Json(*precision) : Json(nullptr)}});
+      json["classes"].push_back(
+          {{"name", e.classes[c]},
+           {"samples", samples},
+           {"correct", right},
+           {"accuracy", accuracy ? OrderedJson(*accuracy) : OrderedJson(nullptr)},
+           {"precision", precision ? OrderedJson(*precision) : OrderedJson(nullptr)}});
     }
     json["confusion"] = e.confusion;
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::optional<Evaluated> read_evaluation(const std::string& run_folder) {
@@ -180,7 +181,7 @@ std::optional<Evaluated> read_evaluation(const std::string& run_folder) {
   if (error) return {};
   if (size > kMaxBytes) malformed(path.string(), "more bytes than any has");
   std::ifstream file(path);
-  const Json json = Json::parse(file, nullptr, false);
+  const OrderedJson json = OrderedJson::parse(file, nullptr, false);
   try {
     Evaluated e;
     e.network = json.at("network");
@@ -190,13 +191,13 @@ std::optional<Evaluated> read_evaluation(const std::string& run_folder) {
     for (const auto& [name, value] : json.at("metrics").items())
       e.metrics.emplace_back(name, value.get<double>());
     if (!json.contains("classes")) return e;
-    for (const Json& one : json.at("classes")) e.classes.push_back(one.at("name"));
+    for (const OrderedJson& one : json.at("classes")) e.classes.push_back(one.at("name"));
     e.confusion = json.at("confusion").get<decltype(e.confusion)>();
     const auto fits = [&](const auto& row) { return row.size() == e.classes.size(); };
     if (!fits(e.confusion) || !std::ranges::all_of(e.confusion, fits))
       malformed(path.string(), "a matrix of another size than its classes");
     return e;
-  } catch (const Json::exception&) {
+  } catch (const OrderedJson::exception&) {
     malformed(path.string(), "no such JSON");
   }
 }

@@ -136,6 +136,24 @@ void read_histogram(const Members& record, Run& run) {
   }
 }
 
+std::vector<std::string> texts_of(const Members& object, const char* key) {
+  const auto found = object.object().find(key);
+  const bool texts = found != object.object().end() && found->is_array() &&
+                     std::ranges::all_of(*found, [](const Json& t) { return t.is_string(); });
+  if (!texts) object.fail_member(key, "a list of texts");
+  std::vector<std::string> all;
+  for (const Json& text : *found) all.push_back(visible(text.get_ref<const std::string&>()));
+  return all;
+}
+
+void read_grades(const Members& record, Run& run) {
+  if (!record.object().contains("grades") || record.is_null("grades")) return;
+  const Members grades = record.inside("grades");
+  run.grades = {.menu = texts_of(grades, "menu"),
+                .tensors = texts_of(grades, "tensors"),
+                .start = grades.count("start")};
+}
+
 /// The metrics that the run record names, in its order.
 void read_metrics(const Members& record, Run& run) {
   const char* expected = "a list of metrics with name, title and direction";
@@ -199,6 +217,7 @@ void read_run_record(const Members& record, const std::string& place, Run& run) 
   }
   read_histogram(record, run);
   read_metrics(record, run);
+  read_grades(record, run);
   if (run.settings.empty() && record.object().contains("config"))
     flatten(record.object()["config"], "", run.settings);
 }

@@ -12,9 +12,11 @@
 
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"
+#include "report/adaptation.hpp"
 #include "report/comparison.hpp"
 #include "report/decisions.hpp"
 #include "report/draw.hpp"
+#include "report/grades.hpp"
 #include "report/group.hpp"
 #include "report/page.hpp"
 #include "report/paper_tables.hpp"
@@ -81,6 +83,8 @@ Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
   page.results.push_back(details_table(groups));
   page.published = published;
   page.background = {conditions_table(runs)};
+  if (Table changes = grades_table(runs); !changes.rows.empty())
+    page.background.push_back(std::move(changes));
   if (groups.size() > 1) page.background.push_back(settings_table(groups));
   page.background.push_back(runs_table(groups));
   return page;
@@ -151,6 +155,8 @@ std::string make_report(const Request& request) {
   Drawings drawings = drawings_of(groups);
   draw_timelines(runs, steps, drawings);
   draw_decisions(runs, drawings);
+  draw_grades(runs, drawings);
+  draw_adaptation(runs, drawings);
   return write_report(page, groups, std::move(drawings), request);
 }
 

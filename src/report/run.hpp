@@ -56,6 +56,7 @@ struct Run {
   std::uint64_t steps_per_epoch = 0, total_steps = 0, planned_epochs = 0;
   std::uint64_t memory_estimate_bytes = 0;  // of a rank, before the start
   std::optional<metrics::Int8Record> int8;
+  std::optional<metrics::GradesRecord> grades;  // none: nothing chose them
   bool finished = false;
   bool emulated = false;      // ranks waited instead of computing
   bool simulated = false;     // one process computed for all ranks

@@ -65,8 +65,7 @@ std::uint32_t fingerprint_of(const config::RunConfig& config, const SyncBase& ba
   std::string text;
   const Layout& layout = base.replica.layout();
   for (const auto& slice : collective::compressed_slices(base.messages.buckets)) {
-    const bool named = slice.slice < layout.size();
-    text += fmt::format("{} {}\n", named ? layout[slice.slice].name : "model", slice.count);
+    text += fmt::format("{} {}\n", slice_name(layout, slice.slice), slice.count);
   }
   for (const std::string& grade : config.compressor.menu) text += grade + "\n";
   return static_cast<std::uint32_t>(checksum(std::as_bytes(std::span(text))));

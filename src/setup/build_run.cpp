@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "codec/mixed/mixed_grades.hpp"
 #include "codec/plugin.hpp"
 #include "codec/simd.hpp"
+#include "collective/grade_trial.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
@@ -244,6 +246,26 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
   return run;
 }
 
+namespace {
+
+/// Empty: nothing chooses them.
+std::optional<metrics::GradesRecord> grades_of(const config::RunConfig& config, const Run& run,
+                                               int ranks) {
+  codec::Compressor& compressor = *run.messages.compressor;
+  const codec::MixedGrades* const mixed = compressor.mixed_grades();
+  if (mixed == nullptr || ranks < 2) return {};
+  metrics::GradesRecord record{.menu = {}, .tensors = {}, .start = mixed->start()};
+  for (std::size_t k = 0; k < mixed->grades(); ++k)
+    record.menu.emplace_back(mixed->name_of(static_cast<codec::GradeIndex>(k)));
+  const Layout& layout = run.model.replica->layout();
+  const auto plan = make_plan(settled_config(config, run), layout, compressor);
+  for (const collective::SliceParts& slice : collective::compressed_slices(plan))
+    record.tensors.push_back(slice_name(layout, slice.slice));
+  return record;
+}
+
+}  // namespace
+
 metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
                             const comm::Communicator& comm) {
   std::array<char, 256> host{};
@@ -280,6 +302,7 @@ metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
     record.int8 = {.kernels = std::string(use->kernels),
                    .arena_bytes = use->arena_bytes,
                    .saved_bytes = use->saved_bytes};
+  record.grades = grades_of(config, run, record.ranks);
   return record;
 }
 

@@ -14,10 +14,9 @@ void report_adaptation(collective::Adaptation& adaptation, StepId step, const La
     noise.noise_share = found->gradient_noise > 0 ? found->added_noise / found->gradient_noise
                                                   : std::numeric_limits<double>::quiet_NaN();
     for (const collective::Findings::Slice& slice : found->slices) {
-      // One slice may stand for all tensors.
-      std::string name = slice.slice < layout.size() ? layout[slice.slice].name : "model";
-      noise.slices.push_back(
-          {.name = std::move(name), .gradient_noise = slice.gradient_noise, .grade = slice.grade});
+      noise.slices.push_back({.name = slice_name(layout, slice.slice),
+                              .gradient_noise = slice.gradient_noise,
+                              .grade = slice.grade});
     }
     result.noise = std::move(noise);
   }

@@ -30,6 +30,26 @@ for d in lines:
     share = at[d["step"]]["noise_share"]
     assert share is None or share <= 1.25 * 0.1, at[d["step"]]
 PY
+program report "$RUN"
+expect_code 0 "report of measured"
+for file in added-noise.svg bytes-by-step.svg seconds-by-step.svg grades.svg; do
+  [[ -s $RUN/report/$file ]] || ! command -v gnuplot >/dev/null || wrong "report of measured: there is no $file"
+done
+python3 - "$RUN" <<'PY' || wrong "the report tells other changes than the decisions"
+import csv, json, sys
+run = json.loads(open(sys.argv[1] + "/metrics.jsonl").readline())["grades"]
+now, changes = [run["start"]] * len(run["tensors"]), []
+for line in open(sys.argv[1] + "/decisions.jsonl"):
+    decision = json.loads(line)
+    grades = decision["values"][1:]
+    changed = sum(a != b for a, b in zip(now, grades))
+    if changed:
+        changes.append((str(decision["step"]), changed, decision["why"]))
+    now = grades
+assert changes, "no decision changed anything"
+rows = list(csv.DictReader(open(sys.argv[1] + "/report/changes.csv")))
+assert [(r["step"], float(r["changed"]), r["why"]) for r in rows] == changes, rows
+PY
 train 2 again "${auto[@]}" --set "compressor.replay=$WORK/measured/decisions.jsonl"
 expect_code 0 "replayed"
 expect_equal "$hash" "$(summary parameter_hash)" "replayed: the parameters"

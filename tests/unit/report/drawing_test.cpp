@@ -180,6 +180,7 @@ TEST_CASE("every colour of every plot has a contrast of 3 to 1 on a light and a 
     }
   std::string scripts = "'" + std::string(kNeutral) + "'";
   for (const std::string_view one : colours()) scripts += std::string(one);
+  for (std::size_t i = 0; i < 16; ++i) scripts += scale_colour(i, 16);
   for (const Drawing& drawing : drawings_of(groups_of(runs)).all) {
     INFO(drawing.name);
     CHECK(test::count_of(drawing.script, "rgb '") == test::count_of(drawing.script, "rgb '#"));

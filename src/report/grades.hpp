@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The grades that a run gave its tensors, step by step, and why.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "metrics/records.hpp"
+#include "report/drawing.hpp"
+#include "report/run.hpp"
+#include "report/table.hpp"
+
+namespace eqt::report {
+
+/// A decision about grades, without the fingerprint.
+struct GradeDecision {
+  StepId step = 0;                  // completed
+  std::vector<std::size_t> grades;  // by tensor
+  std::string why;                  // visible()
+};
+
+/// Those of the folder's decisions.jsonl, by step, with names of all their tensors and grades: of
+/// a run whose record names none, "tensor 1" and "grade 0". No decisions: none were made.
+struct GradeCourse {
+  metrics::GradesRecord names;
+  bool knows_start = false;  // whether names.start is known
+  std::vector<GradeDecision> decisions;
+};
+
+/// @throws Error{data} for a malformed decisions.jsonl, or decisions that do not fit the names
+GradeCourse read_grades(const Run& run);
+
+/// Tensors as rows in the network's order, steps as columns, grades as colours.
+/// @pre course.decisions is not empty
+Drawing grades_drawing(const Run& run, const GradeCourse& course, const std::string& name);
+
+/// Those of all runs that chose grades.
+void draw_grades(const std::vector<Run>& runs, Drawings& drawings);
+
+/// A row per change of grades: step, tensors that changed, what they have now and why. No rows
+/// without such runs.
+Table grades_table(const std::vector<Run>& runs);
+
+}  // namespace eqt::report
