@@ -3,6 +3,7 @@
 
 #include "planner/fit_communication.hpp"
 
+#include "planner/least_squares.hpp"
 #include "support/catch.hpp"
 
 namespace eqt::planner {
