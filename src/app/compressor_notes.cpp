@@ -54,18 +54,20 @@ std::optional<std::string> memory_of(const config::RunConfig& config,
 }  // namespace
 
 std::vector<std::string> noise_notes(const config::RunConfig& config) {
-  if (!(config.compressor.name == codec::kAuto)) return {};
+  if (!config.compressor.adapts_grades()) return {};
+  const std::string_view name = config.compressor.name->name;
   if (config.train.is_emulated())
-    return {
-        "compressor auto: gradients of emulated boards are drawn, so all of them is noise, and "
-        "grades say nothing about those of a network"};
+    return {fmt::format(
+        "compressor {}: gradients of emulated boards are drawn, so all of them is noise, and "
+        "grades say nothing about those of a network",
+        name)};
   const data::PartitionRow& partition = *config.data.partition.kind;
   if (partition.reshuffles) return {};
   return {fmt::format(
-      "warning: compressor auto: expected data.partition.kind \"iid\", found \"{}\": what ranks' "
+      "warning: compressor {}: expected data.partition.kind \"iid\", found \"{}\": what ranks' "
       "data differ in counts as noise, so compression adds more than compressor.noise_share {}; "
       "try a smaller one",
-      partition.name, config.compressor.noise_share)};
+      name, partition.name, config.compressor.noise_share)};
 }
 
 std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout) {
@@ -86,7 +88,8 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
       "compressor: {}, {}; error feedback: {}; variance of a message, relative to the "
       "gradient's square: {}",
       name, properties.unbiased ? "unbiased" : "biased", memory.value_or("none"), variance)};
-  if (bounds.variance && *bounds.variance > 1 && !memory)
+  // Grades that are too noisy for a run's gradients are not chosen.
+  if (bounds.variance && *bounds.variance > 1 && !memory && !config.compressor.adapts_grades())
     notes.push_back(fmt::format(
         "warning: compressor {}: expected a variance bound of at most 1 without error feedback, "
         "found {:.3g}: the error may be larger than the gradient; try more compressor.bits, a "

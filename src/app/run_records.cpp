@@ -47,7 +47,7 @@ constexpr const char* kNoBf16 =
     "this processor or LibTorch has no fast bf16 products: this network computes in float32, as "
     "without model.precision bf16";
 
-/// What the compressor auto knows of its links before it has seen a message.
+/// What a run that chooses grades knows of its links before it has seen a message.
 std::string note_on_links(const std::vector<comm::Link>& links) {
   constexpr double kMegabit = 1e6 / 8;
   double rate = links.front().forward.duplex_bytes_per_second, latency = 0;
@@ -58,7 +58,7 @@ std::string note_on_links(const std::vector<comm::Link>& links) {
     }
   }
   return fmt::format(
-      "compressor auto: links measured: {}, the slowest with {:.4g} Mb/s both ways at "
+      "grades: links measured: {}, the slowest with {:.4g} Mb/s both ways at "
       "once and {:.3g} ms",
       links.size(), rate / kMegabit, 1e3 * latency);
 }

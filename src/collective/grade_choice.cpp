@@ -2,10 +2,10 @@
 #include "collective/grade_choice.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/lower_hull.hpp"
 
 namespace eqt::collective {
 namespace {
@@ -51,22 +51,7 @@ double sum_of(const GradeCosts& costs, const Assignment& assignment, double Grad
 }  // namespace
 
 std::vector<std::size_t> lower_hull(std::span<const GradeCost> grades) {
-  std::vector<std::size_t> order(grades.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(
-      order, {}, [&](std::size_t g) { return std::pair(grades[g].bytes, grades[g].noise); });
-  std::vector<std::size_t> hull;
-  for (const std::size_t g : order) {
-    if (!hull.empty() && grades[g].noise >= grades[hull.back()].noise) continue;
-    while (hull.size() >= 2) {
-      const GradeCost &a = grades[hull[hull.size() - 2]], &b = grades[hull.back()];
-      if (slope(a, b) > slope(b, grades[g])) break;
-      hull.pop_back();
-    }
-    // Of two with as many bytes the one with less noise came first.
-    hull.push_back(g);
-  }
-  return hull;
+  return eqt::lower_hull(grades, &GradeCost::bytes, &GradeCost::noise);
 }
 
 Hulls allowed_hulls(const GradeCosts& costs, std::span<const double> limits) {

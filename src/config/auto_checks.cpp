@@ -6,16 +6,29 @@
 
 namespace eqt::config {
 
+namespace {
+
+/// The setting that makes a run choose grades.
+std::string cause_of(const CompressorConfig& compressor) {
+  if (compressor.open.bits) return "compressor.bits \"auto\"";
+  if (compressor.open.elasticity) return "compressor.elasticity \"measured\"";
+  return "compressor.name \"auto\"";
+}
+
+}  // namespace
+
 void check_auto(const RunConfig& config, const std::string& origin) {
   const CompressorConfig& compressor = config.compressor;
-  if (!(compressor.name == codec::kAuto)) {
+  if (!compressor.adapts_grades()) {
     if (!compressor.replay.empty())
       fail(Kind::usage,
-           "{}: expected compressor.name \"auto\" with compressor.replay, which repeats its "
-           "decisions, found \"{}\"; leave compressor.replay out",
+           "{}: expected compressor.name \"auto\", compressor.bits \"auto\" or "
+           "compressor.elasticity \"measured\" with compressor.replay, which repeats decisions "
+           "about grades, found the compressor \"{}\" as it is; leave compressor.replay out",
            origin, compressor.name->name);
     return;
   }
+  const std::string cause = cause_of(compressor);
   if (compressor.noise_cap < compressor.noise_share)
     fail(Kind::usage,
          "{}: expected compressor.noise_cap of at least compressor.noise_share {}, found {}; raise "
@@ -30,14 +43,15 @@ void check_auto(const RunConfig& config, const std::string& origin) {
   if (!s.algorithm->averages_gradients || s.algorithm->lazy)
     fail(
         Kind::usage,
-        "{}: expected synchronization.algorithm \"allreduce\" with compressor.name \"auto\", which "
-        "measures the noise of gradients, found \"{}\"; set one of the two",
-        origin, s.algorithm->name);
+        "{}: expected synchronization.algorithm \"allreduce\" with {}, which measures the noise of "
+        "gradients, found \"{}\"; set one of the two",
+        origin, cause, s.algorithm->name);
   if (s.error_feedback == ErrorFeedback::ef14 || s.error_feedback == ErrorFeedback::ef21)
-    fail(Kind::usage,
-         "{}: expected synchronization.error_feedback \"auto\" or \"none\" with compressor.name "
-         "\"auto\", which keeps the mean unbiased, found \"{}\"; leave it out",
-         origin, name_of(s.error_feedback));
+    fail(
+        Kind::usage,
+        "{}: expected synchronization.error_feedback \"auto\" or \"none\" with {}, which keeps the "
+        "mean unbiased, found \"{}\"; leave it out",
+        origin, cause, name_of(s.error_feedback));
 }
 
 }  // namespace eqt::config

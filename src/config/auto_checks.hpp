@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compressor auto cannot be combined with.
+// What choosing grades cannot be combined with.
 
 #pragma once
 

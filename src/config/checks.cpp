@@ -305,10 +305,9 @@ void check_signum(const RunConfig& config, const codec::Properties& compressor,
 }  // namespace
 
 void check_combinations(const RunConfig& config, const std::string& origin) {
-  const codec::CompressorRow& row = *config.compressor.name;
-  if (const std::string why = codec::why_not(row, config.compressor); !why.empty())
+  if (const std::string why = config.compressor.why_not(); !why.empty())
     fail(Kind::usage, "{}: {}", origin, why);
-  const auto compressor = row.make(row, config.compressor);
+  const auto compressor = config.compressor.make();
   const codec::Properties properties = compressor->properties();
   check_model(config, origin);
   check_task(config, origin);

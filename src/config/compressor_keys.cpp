@@ -30,10 +30,15 @@ constexpr std::string_view kSection = "compressor.";
 std::vector<CompressorField> make_fields() {
   return {
       EQT_FIELD(name, must_stay).says("how gradients are compressed"),
-      EQT_FIELD(bits, must_stay)
+      bind<CompressorConfig>("compressor.bits", OnResume::must_stay,
+                             [](CompressorConfig& config) -> Member {
+                               return OpenInteger{&config.bits, &config.open.bits};
+                             })
           .from(2, 8)
           .in("bits")
-          .says("level compressors: bits per value, sign included"),
+          .says(
+              "level compressors: bits per value, sign included; elastiquant families: \"auto\" = "
+              "for each tensor by noise and link, with the keys of the compressor auto but menu"),
       EQT_FIELD(bucket_size, must_stay)
           .from(1, 16777216)
           .in("values")
@@ -47,11 +52,15 @@ std::vector<CompressorField> make_fields() {
                 "unset"),
       EQT_FIELD(levels, must_stay)
           .says("elastiquant families: levels j = 1 ... n, n = 2^(bits - 1) - 1"),
-      EQT_FIELD(elasticity, must_stay)
+      bind<CompressorConfig>("compressor.elasticity", OnResume::must_stay,
+                             [](CompressorConfig& config) -> Member {
+                               return OpenNumber{&config.elasticity, &config.open.elasticity};
+                             })
           .within({0, 1e9, true, false})
           .says(
               "elastiquant families: theta of sinh and adaptive, at most 20; p < 1 of exponential; "
-              "mu of mulaw; \"auto\" = the optimum"),
+              "mu of mulaw; \"auto\" = the optimum; \"measured\" = from half to twice the optimum, "
+              "for each tensor by noise and link"),
       EQT_FIELD(table, must_stay)
           .within({0, 1, true, false})
           .says("levels \"general\": the n levels, increasing to 1"),
@@ -159,6 +168,15 @@ void choose_compressor_defaults(const std::function<bool(std::string_view)>& is_
     if (!is_given(field.key)) field.write(compressor, field.read(own));
 }
 
+std::string CompressorConfig::why_not() const {
+  if (std::string why = codec::why_not(*name, *this); !why.empty()) return why;
+  return codec::why_not_open(*name, *this, open);
+}
+
+std::unique_ptr<codec::Compressor> CompressorConfig::make() const {
+  return open.any() ? codec::make_open(*name, *this, open) : codec::make_compressor(*name, *this);
+}
+
 CompressorConfig parse_compressor(const std::string& name, const std::string& json_text,
                                   const std::string& origin) {
   const Json document = parse_document(json_text, origin, "compressor");
@@ -179,7 +197,7 @@ CompressorConfig parse_compressor(const std::string& name, const std::string& js
     take(*field, value);
   }
   choose_compressor_defaults([&](std::string_view key) { return given.contains(key); }, compressor);
-  if (const std::string why = codec::why_not(*compressor.name, compressor); !why.empty())
+  if (const std::string why = compressor.why_not(); !why.empty())
     fail(Kind::usage, "{}: {}", origin, why);
   return compressor;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "codec/catalogue.hpp"
+#include "codec/mixed/open_menu.hpp"
 #include "config/key_types.hpp"
 #include "core/catalogue.hpp"
 
@@ -22,6 +23,7 @@ struct FieldOf;  // config/field.hpp
 
 struct CompressorConfig : codec::CompressorOptions {
   Entry<codec::CompressorRow> name = codec::kNone;
+  codec::OpenOptions open;             // bits "auto", elasticity "measured"
   std::uint64_t adapt_every = 0;       // [steps], 0 = 0, 100, 2000 and each 10000th
   double warmup_epochs = 4;            // dgc: epochs in which density falls to its value
   double clip_norm = 0;                // dgc: local gradient clipping threshold, 0 = off
@@ -33,8 +35,12 @@ struct CompressorConfig : codec::CompressorOptions {
   LinkRate link = LinkRule::measured;  // auto [Mb/s]
   std::string replay;                  // auto: decisions.jsonl of another run; "" = decide
 
-  /// @throws Error{usage} as codec::make_compressor()
-  std::unique_ptr<codec::Compressor> make() const { return codec::make_compressor(*name, *this); }
+  /// Whether the run chooses a grade for each tensor, so that make() has mixed grades.
+  bool adapts_grades() const { return name == codec::kAuto || open.any(); }
+  /// Why it cannot be made: "expected ..., found ...; try ..."; "" if it can.
+  std::string why_not() const;
+  /// @throws Error{usage} for what why_not() says
+  std::unique_ptr<codec::Compressor> make() const;
 
   bool operator==(const CompressorConfig&) const = default;
 };

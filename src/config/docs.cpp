@@ -114,6 +114,10 @@ void add_type(const Field& field, OrderedJson& schema) {
     case FieldType::number_or_auto:
       schema["oneOf"] = OrderedJson::array({OrderedJson{{"const", "auto"}}, number});
       break;
+    case FieldType::number_auto_or_measured:
+      schema["oneOf"] = OrderedJson::array(
+          {OrderedJson{{"enum", OrderedJson::array({kAuto, kMeasured})}}, number});
+      break;
     case FieldType::number_or_null:
       schema["type"] = {"null", "number"};
       add_range(field, schema);  // of a number alone
@@ -192,6 +196,8 @@ std::string type_word(const Field& field) {
       return "list of numbers";
     case FieldType::number_or_auto:
       return "\"auto\" or number";
+    case FieldType::number_auto_or_measured:
+      return "\"auto\", \"measured\" or number";
     case FieldType::number_or_null:
       return "number or null";
     case FieldType::integer_or_qsr:

@@ -127,7 +127,9 @@ bool right_type(const KeyFacts& field, const Json& value) {
     case FieldType::number:
       return value.is_number();
     case FieldType::number_or_auto:
-      return value.is_number() || value == "auto";
+      return value.is_number() || value == kAuto;
+    case FieldType::number_auto_or_measured:
+      return value.is_number() || value == kAuto || value == kMeasured;
     case FieldType::number_or_null:
       return value.is_number() || value.is_null();
     case FieldType::integer_or_qsr:
@@ -169,7 +171,13 @@ struct ToJson {
     return Json(*member);
   }
   Json operator()(const std::optional<double>* member) const {
-    return *member ? Json(**member) : Json("auto");
+    return *member ? Json(**member) : Json(kAuto);
+  }
+  Json operator()(const OpenInteger& member) const {
+    return *member.open ? Json(kAuto) : Json(*member.value);
+  }
+  Json operator()(const OpenNumber& member) const {
+    return *member.open ? Json(kMeasured) : (*this)(member.value);
   }
   Json operator()(const NumberOrNull* member) const {
     return member->value ? Json(*member->value) : Json(nullptr);
@@ -235,6 +243,14 @@ struct FromJson {
   void operator()(std::optional<double>* member) const {
     member->reset();
     if (value.is_number()) *member = value.get<double>();
+  }
+  void operator()(const OpenInteger& member) const {
+    *member.open = value == kAuto;
+    if (value.is_number()) *member.value = value.get<int>();
+  }
+  void operator()(const OpenNumber& member) const {
+    *member.open = value == kMeasured;
+    (*this)(member.value);
   }
   void operator()(NumberOrNull* member) const { (*this)(&member->value); }
   template <const char* Word>
@@ -306,6 +322,8 @@ FieldType type_of(const Member& member) {
     FieldType operator()(std::vector<std::string>*) const { return FieldType::text_list; }
     FieldType operator()(ParameterGroups*) const { return FieldType::parameter_groups; }
     FieldType operator()(BoardChanges*) const { return FieldType::board_changes; }
+    FieldType operator()(const OpenInteger&) const { return FieldType::integer_or_auto; }
+    FieldType operator()(const OpenNumber&) const { return FieldType::number_auto_or_measured; }
     FieldType operator()(const NamedMember&) const { return FieldType::text; }
   };
   return std::visit(Types{}, member);
@@ -334,6 +352,8 @@ std::string expectation(const KeyFacts& field) {
       return with_range(field, "a number");
     case FieldType::number_or_auto:
       return "\"auto\" or " + with_range(field, "a number");
+    case FieldType::number_auto_or_measured:
+      return fmt::format("\"{}\", \"{}\" or {}", kAuto, kMeasured, with_range(field, "a number"));
     case FieldType::number_or_null:
       return "null or " + with_range(field, "a number");
     case FieldType::integer_or_qsr:

@@ -29,6 +29,7 @@ enum class FieldType {
   number,
   number_list,
   number_or_auto,
+  number_auto_or_measured,
   number_or_null,
   integer_or_qsr,
   integer_or_auto,
@@ -43,7 +44,7 @@ enum class FieldType {
 
 /// The word for WeightRule::balanced.
 inline constexpr const char* kBalanced = "balanced";
-/// The words for LinkRule.
+/// The words for LinkRule; the first one also for what is left open.
 inline constexpr const char *kMeasured = "measured", *kIgnore = "ignore";
 
 /// What a text may be, besides valid UTF-8 and not empty.
@@ -74,12 +75,24 @@ struct NamedMember {
   const NamedType* type;
 };
 
+/// An integer, or "auto": the run finds it out.
+struct OpenInteger {
+  int* value;
+  bool* open;
+};
+
+/// A number, "auto", or "measured": the run finds it out.
+struct OpenNumber {
+  std::optional<double>* value;
+  bool* open;
+};
+
 /// Where a config keeps a value.
 using Member =
     std::variant<std::string*, bool*, int*, std::uint64_t*, double*, std::vector<double>*,
                  std::optional<double>*, NumberOrNull*, StepsOrQsr*, StepsOrAuto*, PerRank*,
                  ClassWeights*, BatchSizes*, LinkRate*, std::vector<std::string>*, ParameterGroups*,
-                 BoardChanges*, NamedMember>;
+                 BoardChanges*, OpenInteger, OpenNumber, NamedMember>;
 
 namespace detail {
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "model/emulated_replica.hpp"
 #include "planner/compression_noise.hpp"
 #include "setup/memory_estimate.hpp"
 
@@ -13,9 +14,6 @@ namespace {
 
 // Steps of a forecast whose steps vary, and of one whose steps are alike but for the first ones.
 constexpr std::size_t kVaryingSteps = 200, kRounds = 4;
-
-// Of forward and backward pass, as ready_moments() has it.
-constexpr double kForwardShare = 1.0 / 3;
 
 forecast::StepForecast forecast_of(const PlannedStep& step) {
   const auto every = static_cast<std::size_t>(step.work.every);
@@ -44,7 +42,7 @@ std::optional<double> forward_overlap_of(const PlannedStep& step,
   if (step.work.after_update || step.work.buckets.empty()) return {};
   double left = 0;  // of the kind of boards that stays the slowest
   for (std::size_t b = 0; b < step.cluster.boards.size(); ++b) {
-    const double forward = kForwardShare * step.cluster.boards[b].step_seconds;
+    const double forward = model::kForwardShare * step.cluster.boards[b].step_seconds;
     left = std::max(left, forecast.mean_seconds - std::min(forecast.boards[b].waiting, forward));
   }
   return forecast.mean_seconds / left - 1;

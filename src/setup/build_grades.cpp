@@ -61,13 +61,14 @@ forecast::Link slowest_link(const std::vector<comm::Link>& links, bool one_host)
 }
 
 /// Of names and sizes of the slices, and of the menu.
-std::uint32_t fingerprint_of(const config::RunConfig& config, const SyncBase& base) {
+std::uint32_t fingerprint_of(const SyncBase& base) {
   std::string text;
   const Layout& layout = base.replica.layout();
   for (const auto& slice : collective::compressed_slices(base.messages.buckets)) {
     text += fmt::format("{} {}\n", slice_name(layout, slice.slice), slice.count);
   }
-  for (const std::string& grade : config.compressor.menu) text += grade + "\n";
+  for (const std::string& grade : base.messages.compressor->mixed_grades()->names())
+    text += grade + "\n";
   return static_cast<std::uint32_t>(checksum(std::as_bytes(std::span(text))));
 }
 
@@ -182,7 +183,7 @@ std::function<std::optional<collective::Decision>(StepId)> replay_of(const std::
 }  // namespace
 
 bool measures_links(const config::RunConfig& config, int ranks) {
-  return ranks > 1 && config.compressor.name == codec::kAuto && config.compressor.replay.empty() &&
+  return ranks > 1 && config.compressor.adapts_grades() && config.compressor.replay.empty() &&
          config.compressor.link == config::LinkRate(config::LinkRule::measured);
 }
 
@@ -199,7 +200,7 @@ std::unique_ptr<collective::Adaptation> build_grade_adaptation(const config::Run
       .observe_every = compressor.observe_every,
       .decide_every = compressor.decide_every,
       .pairs = !(config.data.partition.kind == data::kIidPartition),
-      .fingerprint = fingerprint_of(config, base),
+      .fingerprint = fingerprint_of(base),
       .predict = {},
       .batch = batches_of(config, base),
       .replay = replay_of(compressor.replay),

@@ -254,9 +254,7 @@ std::optional<metrics::GradesRecord> grades_of(const config::RunConfig& config, 
   codec::Compressor& compressor = *run.messages.compressor;
   const codec::MixedGrades* const mixed = compressor.mixed_grades();
   if (mixed == nullptr || ranks < 2) return {};
-  metrics::GradesRecord record{.menu = {}, .tensors = {}, .start = mixed->start()};
-  for (std::size_t k = 0; k < mixed->grades(); ++k)
-    record.menu.emplace_back(mixed->name_of(static_cast<codec::GradeIndex>(k)));
+  metrics::GradesRecord record{.menu = mixed->names(), .tensors = {}, .start = mixed->start()};
   const Layout& layout = run.model.replica->layout();
   const auto plan = make_plan(settled_config(config, run), layout, compressor);
   for (const collective::SliceParts& slice : collective::compressed_slices(plan))

@@ -88,7 +88,7 @@ std::uint64_t models_remembered(const config::RunConfig& config, int ranks,
                                 const codec::Compressor& compressor) {
   const auto& s = config.synchronization;
   std::uint64_t models = compressor.properties().lossless ? 0 : 1;  // what variances are taken of
-  if (config.compressor.name == codec::kAuto) models += 1;          // a gradient that is observed
+  if (config.compressor.adapts_grades()) models += 1;               // a gradient that is observed
   if (config.optimizer.momentum_kind == gossip::MomentumKind::quasi_global) models += 2;
   models += s.algorithm->models_remembered;
   if (s.delay.count != 0u) models += 2;

@@ -30,14 +30,6 @@ std::optional<Number> number_of(std::string_view text) {
   return number;
 }
 
-/// The elasticity of smallest cost or worst case, as the compressor itself chooses it.
-double best_elasticity(const CompressorRow& row, const CompressorOptions& o) {
-  const int n = (1 << (o.bits - 1)) - 1;
-  if (row.id == CodecId::e_elastiquant)
-    return cheapest_elasticity(o.levels, n, o.bucket_size, o.norm, o.coding);
-  return optimal_elasticity(o.levels, n, o.bucket_size, o.norm);
-}
-
 constexpr std::string_view kForm =
     "a compressor's name, and where it has them \":bits\" and \"@factor\" of the best elasticity, "
     "as in \"e-elastiquant:4@0.75\"";
@@ -115,15 +107,26 @@ std::string why_no_menu(const CompressorOptions& options) {
   return {};
 }
 
-std::vector<Grade> make_menu(const CompressorOptions& options) {
-  std::vector<Grade> grades;
+double best_elasticity(const CompressorRow& row, const CompressorOptions& options) {
+  const int n = (1 << (options.bits - 1)) - 1;
+  if (row.id == CodecId::e_elastiquant)
+    return cheapest_elasticity(options.levels, n, options.bucket_size, options.norm,
+                               options.coding);
+  return optimal_elasticity(options.levels, n, options.bucket_size, options.norm);
+}
+
+Menu make_menu(const CompressorOptions& options) {
+  Menu menu;
   for (const std::string& text : options.menu) {
     Parsed parsed;
     const std::string why = parse(text, options, parsed);
     EQT_CHECK(why.empty(), "{}", why);
-    grades.push_back({text, parsed.row->make(*parsed.row, parsed.options)});
+    menu.grades.push_back({text, parsed.row->make(*parsed.row, parsed.options)});
   }
-  return grades;
+  const auto found = std::ranges::find(menu.grades, kStartGrade, &Grade::name);
+  menu.start = found != menu.grades.end() ? static_cast<std::size_t>(found - menu.grades.begin())
+                                          : menu.grades.size() / 2;
+  return menu;
 }
 
 }  // namespace eqt::codec

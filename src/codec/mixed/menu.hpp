@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codec/catalogue.hpp"
 #include "codec/compressor.hpp"
 #include "codec/options.hpp"
 
@@ -19,10 +20,15 @@ struct Grade {
   std::unique_ptr<Compressor> compressor;
 };
 
+/// Grades, and which of them every slice has until something is measured.
+struct Menu {
+  std::vector<Grade> grades;
+  std::size_t start = 0;
+};
+
 inline constexpr std::size_t kLeastGrades = 2, kMostGrades = 16;
 
-/// The grade that every slice has until something is measured, if the menu has it; else the one in
-/// the menu's middle is.
+/// The grade to start with, if the menu has it; else it is the one in the menu's middle.
 inline constexpr std::string_view kStartGrade = "e-elastiquant:4@1";
 
 /// Why options.menu is none: "expected ..., found ...; try ..."; "" if it is one. Members are
@@ -31,6 +37,10 @@ std::string why_no_menu(const CompressorOptions& options);
 
 /// The members in the menu's order, with options.bucket_size.
 /// @pre why_no_menu(options) is empty
-std::vector<Grade> make_menu(const CompressorOptions& options);
+Menu make_menu(const CompressorOptions& options);
+
+/// The elasticity of smallest cost or worst case, as the compressor itself chooses it.
+/// @pre row is elastiquant or e-elastiquant, and options.levels has an elasticity
+double best_elasticity(const CompressorRow& row, const CompressorOptions& options);
 
 }  // namespace eqt::codec

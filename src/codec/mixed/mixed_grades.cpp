@@ -29,23 +29,27 @@ Properties properties_of(const std::vector<Grade>& menu) {
   return all;
 }
 
-GradeIndex start_of(const std::vector<Grade>& menu) {
-  const auto found = std::ranges::find(menu, kStartGrade, &Grade::name);
-  const auto index =
-      found != menu.end() ? static_cast<std::size_t>(found - menu.begin()) : menu.size() / 2;
-  return static_cast<GradeIndex>(index);
-}
-
 }  // namespace
 
-MixedGrades::MixedGrades(const CompressorOptions& options)
-    : menu_(make_menu(options)), properties_(properties_of(menu_)), start_(start_of(menu_)) {
+MixedGrades::MixedGrades(const CompressorOptions& options) : MixedGrades(make_menu(options)) {}
+
+MixedGrades::MixedGrades(Menu menu)
+    : menu_(std::move(menu.grades)),
+      properties_(properties_of(menu_)),
+      start_(static_cast<GradeIndex>(menu.start)) {
+  EQT_CHECK(menu.start < menu_.size(), "grade {} of {}", menu.start, menu_.size());
   set_table({}, {});
 }
 
 void MixedGrades::use_threads(int threads, std::size_t least_values) {
   for (Grade& grade : menu_)
     grade.compressor = make_parallel(std::move(grade.compressor), threads, least_values);
+}
+
+std::vector<std::string> MixedGrades::names() const {
+  std::vector<std::string> names;
+  for (const Grade& grade : menu_) names.push_back(grade.name);
+  return names;
 }
 
 std::shared_ptr<const MixedGrades::Table> MixedGrades::current() const {

@@ -29,6 +29,8 @@ class MixedGrades final : public Compressor {
  public:
   /// @pre why_no_menu(options) is empty
   explicit MixedGrades(const CompressorOptions& options);
+  /// @pre menu.start is one of its grades, which are as why_no_menu() wants them
+  explicit MixedGrades(Menu menu);
 
   CodecId id() const noexcept override { return CodecId::auto_; }
   std::uint8_t format_version() const noexcept override { return 1; }
@@ -49,6 +51,7 @@ class MixedGrades final : public Compressor {
 
   std::size_t grades() const noexcept { return menu_.size(); }
   std::string_view name_of(GradeIndex grade) const { return menu_.at(grade).name; }
+  std::vector<std::string> names() const;
   const Compressor& grade(GradeIndex grade) const { return *menu_.at(grade).compressor; }
   /// The grade of every slice before the first set_table(), and of slices that no table names.
   GradeIndex start() const noexcept { return start_; }

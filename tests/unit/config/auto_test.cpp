@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "codec/catalogue.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
@@ -21,6 +22,16 @@ RunConfig with(std::vector<std::string> sets) {
 
 std::string why_not(std::vector<std::string> sets) {
   return eqt::test::refusal(eqt::Kind::usage, [&] { with(sets); });
+}
+
+/// The same of e-elastiquant.
+RunConfig elastic(std::vector<std::string> sets) {
+  sets.insert(sets.begin(), "compressor.name=e-elastiquant");
+  return parse_config("{}", "test", sets);
+}
+
+std::string why_not_elastic(std::vector<std::string> sets) {
+  return eqt::test::refusal(eqt::Kind::usage, [&] { elastic(sets); });
 }
 
 }  // namespace
@@ -78,8 +89,67 @@ TEST_CASE("auto refuses what has another noise, a memory, or no such messages", 
     CHECK_NOTHROW(with({"synchronization.collective=" + collective}));
 }
 
+TEST_CASE("bits and elasticity can be left open", "[config]") {
+  const RunConfig bits = elastic({"compressor.bits=auto"});
+  CHECK(bits.compressor.open.bits);
+  CHECK(bits.compressor.adapts_grades());
+  CHECK(bits.compressor.name == eqt::codec::kEElastiQuant);
+  const RunConfig elasticity = elastic({"compressor.elasticity=measured", "compressor.bits=5"});
+  CHECK_FALSE(elasticity.compressor.open.bits);
+  CHECK(elasticity.compressor.open.elasticity);
+  CHECK(elasticity.compressor.adapts_grades());
+  CHECK_FALSE(elastic({"compressor.elasticity=auto"}).compressor.adapts_grades());
+  CHECK_FALSE(elastic({"compressor.bits=auto", "compressor.bits=4"}).compressor.adapts_grades());
+  CHECK(with({}).compressor.adapts_grades());
+  for (const RunConfig& config : {bits, elasticity}) {
+    CHECK(parse_config(resolved_json(config), "test", {}) == config);
+    CHECK(config.compressor.make()->mixed_grades() != nullptr);
+  }
+  // As they are written.
+  CHECK_THAT(resolved_json(bits), Contains("\"bits\": \"auto\""));
+  CHECK_THAT(resolved_json(elasticity), Contains("\"elasticity\": \"measured\""));
+  CHECK_THAT(resolved_json(elastic({})),
+             Contains("\"bits\": 4") && Contains("\"elasticity\": \"auto\""));
+}
+
+TEST_CASE("open bits and elasticity are for the elastic families, and refuse what auto does",
+          "[config]") {
+  for (const std::string name : {"qsgd", "none", "auto", "alq", "topk"})
+    CHECK_THAT(
+        eqt::test::refusal(
+            eqt::Kind::usage,
+            [&] {
+              parse_config("{}", "test", {"compressor.name=" + name, "compressor.bits=auto"});
+            }),
+        Contains("e-elastiquant") && Contains("\"" + name + "\""));
+  CHECK_THAT(why_not_elastic({"compressor.bits=auto", "compressor.levels=adaptive"}),
+             Contains("compressor.levels") && Contains("\"adaptive\""));
+  CHECK_THAT(why_not_elastic({"compressor.bits=2", "compressor.elasticity=measured"}),
+             Contains("from 3 to 8") && Contains("found 2"));
+  CHECK_THAT(why_not_elastic({"compressor.bits=auto", "compressor.levels=exponential",
+                              "compressor.elasticity=1e-20"}),
+             Contains("compressor.elasticity") && Contains("found 1e-20"));
+  CHECK_THAT(why_not_elastic({"compressor.bits=measured"}),
+             Contains("\"auto\" or an integer in [2, 8]"));
+  for (const std::string open : {"compressor.bits=auto", "compressor.elasticity=measured"}) {
+    const std::string cause = open == "compressor.bits=auto" ? "compressor.bits \"auto\""
+                                                             : "compressor.elasticity \"measured\"";
+    CHECK_THAT(why_not_elastic({open, "synchronization.algorithm=local-sgd",
+                                "synchronization.local_steps=2", "optimizer.momentum=0"}),
+               Contains("\"allreduce\" with " + cause) && Contains("\"local-sgd\""));
+    CHECK_THAT(why_not_elastic({open, "synchronization.algorithm=choco-sgd"}),
+               Contains(cause) && Contains("\"choco-sgd\""));
+    CHECK_THAT(why_not_elastic({open, "synchronization.error_feedback=ef14"}),
+               Contains("synchronization.error_feedback") && Contains(cause));
+    CHECK_THAT(why_not_elastic({open, "synchronization.collective=sparse"}),
+               Contains("\"sparse\""));
+    CHECK_THAT(why_not_elastic({open, "compressor.noise_share=0.6"}), Contains("noise_cap"));
+    CHECK_NOTHROW(elastic({open, "compressor.replay=a/b", "compressor.link=10"}));
+  }
+}
+
 TEST_CASE("compressor.replay needs auto", "[config]") {
   CHECK_THAT(eqt::test::refusal(eqt::Kind::usage,
                                 [] { parse_config("{}", "test", {"compressor.replay=x"}); }),
-             Contains("compressor.name \"auto\"") && Contains("found \"none\""));
+             Contains("compressor.name \"auto\"") && Contains("found the compressor \"none\""));
 }

@@ -56,7 +56,7 @@ TEST_CASE("a wrong type shows what was expected and found", "[config]") {
              Contains("expected a list of numbers"));
   CHECK_THAT(rejection(R"({"schedule": {"milestones": [1, "2"]}})"), Contains("found [1,\"2\"]"));
   CHECK_THAT(rejection(R"({"compressor": {"elasticity": "automatic"}})"),
-             Contains("expected \"auto\" or a number in (0, 1000000000]"));
+             Contains("expected \"auto\", \"measured\" or a number in (0, 1000000000]"));
   CHECK_THAT(rejection(R"({"compressor": {"elasticity": null}})"), Contains("\"auto\""));
   CHECK_THAT(rejection(R"({"model": {"name": 20}})"),
              Contains("expected one of resnet18, resnet20"));
