@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
+#include <utility>
 #include <vector>
 
 #include "config/nearest.hpp"
@@ -16,6 +18,24 @@ using config::Json;
 using config::shown;
 using nlohmann::ordered_json;
 using Type = Key::Type;
+
+std::vector<JsonLine> read_json_lines(const std::string& text, const std::string& origin,
+                                      const char* what, const char* key) {
+  std::vector<JsonLine> result;
+  std::istringstream lines(text);
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.empty()) continue;
+    const std::string place = fmt::format("{}:{}", origin, number);
+    Json json = config::parse_value(line, place);
+    if (!json.is_object() || !json.contains(key))
+      fail(Kind::usage, "{}: expected {}, found {}", place, what,
+           json.is_discarded() ? config::shown_text(line) : shown(json));
+    result.push_back({place, std::move(json)});
+  }
+  return result;
+}
 
 CheckedObject::CheckedObject(const Json& json, std::span<const Key> keys, std::string place,
                              OtherKeys others)

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "config/document.hpp"
 
@@ -22,6 +23,18 @@ struct Key {
   double most = 1e15;
   bool may_be_null = false;  // which is as if it were not there
 };
+
+/// A line of a file of JSON lines.
+struct JsonLine {
+  std::string place;  // "FILE:3"
+  config::Json value;
+};
+
+/// The lines that are not empty.
+/// @param what a line is, for errors: "a line of \"bench codecs --json\""
+/// @throws Error{usage} for a line that is no object, or lacks `key`
+std::vector<JsonLine> read_json_lines(const std::string& text, const std::string& origin,
+                                      const char* what, const char* key);
 
 /// Which keys an object may have beside those of its table.
 enum class OtherKeys { refused, ignored };

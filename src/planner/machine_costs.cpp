@@ -4,13 +4,12 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "bench/measure_codec.hpp"
 #include "codec/simd.hpp"
 #include "config/document.hpp"
 #include "core/error.hpp"
-#include "planner/codec_line_keys.hpp"
+#include "planner/calibration/codec_line_keys.hpp"
 
 namespace eqt::planner {
 namespace {
@@ -67,18 +66,9 @@ nlohmann::ordered_json json_of(const CodecLine& line) {
 
 std::vector<CodecLine> parse_codec_lines(const std::string& text, const std::string& origin) {
   std::vector<CodecLine> result;
-  std::istringstream lines(text);
-  std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (line.empty()) continue;
-    const std::string place = fmt::format("{}:{}", origin, number);
-    const Json json = config::parse_value(line, place);
-    if (!json.is_object() || !json.contains("compressor"))
-      fail(Kind::usage, "{}: expected a line of \"bench codecs --json\", found {}", place,
-           json.is_discarded() ? config::shown_text(line) : config::shown(json));
-    result.push_back(codec_line_of(json, place, OtherKeys::ignored));
-  }
+  for (const JsonLine& line :
+       read_json_lines(text, origin, "a line of \"bench codecs --json\"", "compressor"))
+    result.push_back(codec_line_of(line.value, line.place, OtherKeys::ignored));
   return result;
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/calibration_sources.hpp"
+#include "planner/calibration/calibration_sources.hpp"
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "core/error.hpp"
-#include "planner/codec_line_keys.hpp"
+#include "planner/calibration/codec_line_keys.hpp"
 #include "report/read_run.hpp"
 
 namespace eqt::planner {
@@ -105,18 +104,10 @@ Source parse_source(const std::string& text, const std::string& origin) {
   if (!line_alone.contains("collective"))
     return {.what = "bench codecs", .codecs = parse_codec_lines(text, origin)};
   Source source = {.what = "bench collectives"};
-  std::istringstream lines(text);
-  std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (line.empty()) continue;
-    const std::string place = fmt::format("{}:{}", origin, number);
-    const Json json = config::parse_value(line, place);
-    if (!json.is_object())
-      fail_source(place, json.is_discarded() ? config::shown_text(line) : config::shown(json));
-    source.collectives.push_back(
-        collective_line_of(CheckedObject(json, kCollectiveKeys, place, OtherKeys::ignored)));
-  }
+  for (const JsonLine& line :
+       read_json_lines(text, origin, "a line of \"bench collectives --json\"", "collective"))
+    source.collectives.push_back(collective_line_of(
+        CheckedObject(line.value, kCollectiveKeys, line.place, OtherKeys::ignored)));
   return source;
 }
 

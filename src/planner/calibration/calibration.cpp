@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/calibration.hpp"
+#include "planner/calibration/calibration.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
-#include "planner/codec_line_keys.hpp"
+#include "planner/calibration/codec_line_keys.hpp"
 
 namespace eqt::planner {
 namespace {

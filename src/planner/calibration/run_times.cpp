@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
-#include "planner/calibration_sources.hpp"
+#include "planner/calibration/calibration_sources.hpp"
 #include "report/members.hpp"
 #include "report/read_run.hpp"
 

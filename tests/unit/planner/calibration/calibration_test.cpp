@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calibrations: what is written is what is read, and mistakes are refused with their place.
 
-#include "planner/calibration.hpp"
+#include "planner/calibration/calibration.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/least_squares.hpp"
+#include "planner/calibration/least_squares.hpp"
 
 #include <algorithm>
 #include <cmath>

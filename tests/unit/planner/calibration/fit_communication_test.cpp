@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Costs of messages from the times of means: known costs come back.
 
-#include "planner/fit_communication.hpp"
+#include "planner/calibration/fit_communication.hpp"
 
-#include "planner/least_squares.hpp"
+#include "planner/calibration/least_squares.hpp"
 #include "support/catch.hpp"
 
 namespace eqt::planner {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/fit_communication.hpp"
+#include "planner/calibration/fit_communication.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "collective/catalogue.hpp"
 #include "collective/cost.hpp"
 #include "core/error.hpp"
-#include "planner/least_squares.hpp"
+#include "planner/calibration/least_squares.hpp"
 #include "setup/build_messages.hpp"
 
 namespace eqt::planner {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/run_config.hpp"
-#include "planner/calibration.hpp"
+#include "planner/calibration/calibration.hpp"
 #include "planner/cluster_file.hpp"
 
 namespace eqt::planner {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/completed_cluster.hpp"
+#include "planner/calibration/completed_cluster.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/calibration.hpp"
+#include "planner/calibration/calibration.hpp"
 
 namespace eqt::planner {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/calibration_sources.hpp"
+#include "planner/calibration/calibration_sources.hpp"
 
 namespace eqt::planner {
 

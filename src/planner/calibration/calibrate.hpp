@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/calibration.hpp"
-#include "planner/calibration_sources.hpp"
+#include "planner/calibration/calibration.hpp"
+#include "planner/calibration/calibration_sources.hpp"
 
 namespace eqt::planner {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/calibrate.hpp"
+#include "planner/calibration/calibrate.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "comm/host_facts.hpp"
 #include "core/version.hpp"
 #include "metrics/output_file.hpp"
-#include "planner/fit_communication.hpp"
+#include "planner/calibration/fit_communication.hpp"
 
 namespace eqt::planner {
 namespace {
