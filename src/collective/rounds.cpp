@@ -27,20 +27,20 @@ std::vector<Round> ring_rounds(const CollectiveCost& cost, const Work& work,
            .times = cost.rounds}};
 }
 
-/// Messages to partners at doubled distances.
-std::vector<Round> doubling_rounds(const CollectiveCost& cost, const Work& work,
+/// Messages to partners at doubled distances. If n is no power of two, some ranks send fewer, and
+/// all wait for the others.
+/// @param bytes of a message
+std::vector<Round> doubling_rounds(const CollectiveCost& cost, double bytes, const Work& work,
                                    const CommunicationCosts& machine, double& seconds_after) {
   const int rounds = cost.rounds;
-  const double bytes = cost.sent_bytes / rounds;
   const double handling = machine.message + bytes * machine.byte;
   std::vector<Round> result;
   for (int r = 0; r < rounds; ++r)
-    result.push_back(
-        {.seconds_before =
-             work.encode / rounds + (r > 0 ? work.decode / rounds + handling : 0) + handling,
-         .message_bytes = bytes,
-         .to = Peers::distance,
-         .distance = 1 << (r % 30)});
+    result.push_back({.seconds_before = work.encode / rounds +
+                                        (r > 0 ? work.decode / rounds + handling : 0) + handling,
+                      .message_bytes = bytes,
+                      .to = Peers::distance,
+                      .distance = 1 << (r % 30)});
   seconds_after = work.decode / rounds + handling;
   return result;
 }
@@ -81,9 +81,8 @@ std::vector<Round> hierarchical_rounds(const CollectiveCost& cost, const Volume&
   const double copying = (lanes - 1) * kMemoryCosts.message +
                          (cost.sent_bytes - between) / kOnHost * kMemoryCosts.byte;
   // A simulated rank sends to all ranks of other hosts: as many bytes in more messages.
-  std::vector<Round> result =
-      rounds_to_all(rounds, hosts, between / (rounds * (volume.ranks - lanes)), handling, work,
-                    seconds_after);
+  std::vector<Round> result = rounds_to_all(
+      rounds, hosts, between / (rounds * (volume.ranks - lanes)), handling, work, seconds_after);
   result.front().seconds_before += copying;
   result.insert(result.begin(), Round{.seconds_before = copying});
   result.push_back({.seconds_before = seconds_after + copying});
@@ -104,7 +103,7 @@ std::vector<Round> rounds_of(const CollectiveRow& row, const CollectiveCost& cos
   if (row.name == kRing.name || row.name == kMpiAllreduce.name)
     return ring_rounds(cost, work, machine, seconds_after);
   if (row.name == kRecursiveDoubling.name)
-    return doubling_rounds(cost, work, machine, seconds_after);
+    return doubling_rounds(cost, volume.message_bytes, work, machine, seconds_after);
   if (row.name == kHierarchical.name && volume.hosts > 1 && volume.hosts < volume.ranks)
     return hierarchical_rounds(cost, volume, work, machine, seconds_after);
   const double each = cost.sent_bytes / (cost.rounds * (n - 1));

@@ -12,8 +12,7 @@ namespace {
 /// @return the part of a board's messages that leaves it
 double leaving_part(int distance, int per_board, int ranks) {
   const int further = distance % ranks;
-  const int leaving =
-      std::min(further, per_board) - std::max(0, further - (ranks - per_board));
+  const int leaving = std::min(further, per_board) - std::max(0, further - (ranks - per_board));
   return static_cast<double>(leaving) / per_board;
 }
 

@@ -88,8 +88,7 @@ std::vector<StepModel::Bucket> buckets_of(const SyncBase& base, int ranks, int h
   const auto slices = collective::compressed_slices(plan);
   const Layout& layout = base.replica.layout();
   const std::vector<double> ready = pipeline::ready_times(plan, layout, slice_moments(layout));
-  const auto volumes =
-      collective::bucket_volumes(*base.messages.compressor, plan, ranks, hosts);
+  const auto volumes = collective::bucket_volumes(*base.messages.compressor, plan, ranks, hosts);
   std::vector<StepModel::Bucket> buckets;
   for (const pipeline::FusionBucket& bucket : plan) {
     StepModel::Bucket own{.volume = volumes[buckets.size()],

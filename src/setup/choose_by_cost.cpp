@@ -200,11 +200,8 @@ Entry<CollectiveRow> collective_on_paper(const codec::Compressor& compressor, co
   const Entry<CollectiveRow> usual =
       collective::choose_collective(compressor, plan.front().end, ranks);
   if (ranks == 1 || usual == collective::kPowerSgd) return usual;
-  const Job job = {.compressor = compressor,
-                   .plan = plan,
-                   .ranks = ranks,
-                   .hosts = hosts,
-                   .equal = equal_hosts};
+  const Job job = {
+      .compressor = compressor, .plan = plan, .ranks = ranks, .hosts = hosts, .equal = equal_hosts};
   std::vector<CostedCollective> found = costed_collectives(job, [&](const CollectiveRow& row) {
     const bool takes = collective::why_not(row, compressor).empty();
     return takes ? std::optional(collective::Collective::kMaxSlots) : std::nullopt;

@@ -28,6 +28,16 @@ double ready_part(const StepModel& model, const StepSpeeds& speeds, std::size_t 
                   : model.buckets[bucket].ready;
 }
 
+/// Which rank is next to another's may be on any host: a message to one other rank is as good as a
+/// part of it to each.
+void send_anywhere(std::vector<forecast::Round>& rounds, int ranks) {
+  for (forecast::Round& round : rounds) {
+    if (round.to != forecast::Peers::distance) continue;
+    round.to = forecast::Peers::all;
+    round.message_bytes /= ranks - 1;
+  }
+}
+
 forecast::BucketWork work_of(const StepModel& model, const StepModel::Bucket& bucket,
                              std::span<const SliceLoad> slices, const StepSpeeds& speeds) {
   collective::Volume volume = bucket.volume;
@@ -49,8 +59,9 @@ forecast::BucketWork work_of(const StepModel& model, const StepModel::Bucket& bu
       .decode = volume.values > 0 ? decode / volume.values : 0,
   };
   forecast::BucketWork work;
-  work.rounds = collective::rounds_of(*model.collective, *cost, volume, codec,
-                                      model.communication, work.seconds_after);
+  work.rounds = collective::rounds_of(*model.collective, *cost, volume, codec, model.communication,
+                                      work.seconds_after);
+  send_anywhere(work.rounds, model.ranks);
   return work;
 }
 

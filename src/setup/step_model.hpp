@@ -46,8 +46,8 @@ struct StepModel {
   std::optional<Fixed> fixed = {};
 };
 
-/// Where nothing is measured, so that a run repeats itself: seconds to encode or decode a value, and
-/// a link between hosts.
+/// Where nothing is measured, so that a run repeats itself: seconds to encode or decode a value,
+/// and a link between hosts.
 double fixed_codec_seconds(const codec::Compressor& compressor);
 forecast::Link fixed_link(double megabits);
 

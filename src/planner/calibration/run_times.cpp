@@ -92,8 +92,8 @@ RunTimes run_times(const std::string& folder) {
          "with output.step_records true",
          run.folder, kFirstStep);
   // The computing of a simulation is that of all ranks, one after the other.
-  const double parts = static_cast<double>(count_setting(run, "train.accumulate")) *
-                       (run.simulated ? run.ranks : 1);
+  const double parts =
+      static_cast<double>(count_setting(run, "train.accumulate")) * (run.simulated ? run.ranks : 1);
   return {.run = run.folder,
           .host = run.host.empty() ? "unknown" : run.host,
           .model = run.setting("model.name", "unknown"),

@@ -89,8 +89,7 @@ TEST_CASE("hierarchical sends buckets between hosts as it sends the whole plan",
   const auto codec = codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 8192});
   // 16 tensors, each a bucket: 64 KiB of messages are saved by all together alone.
   Layout layout;
-  for (std::size_t i = 0; i < 16; ++i)
-    layout.push_back({"matrix", {128, 512}, i * 65536, 65536});
+  for (std::size_t i = 0; i < 16; ++i) layout.push_back({"matrix", {128, 512}, i * 65536, 65536});
   const auto plan = pipeline::plan_buckets(layout, *codec, {.bucket_bytes = 65536 * 4});
   REQUIRE(plan.size() == 16);
   CHECK_FALSE(volume_of(*codec, std::span(&plan[0], std::size_t{1}), 8, 4).host_sums_scatter);

@@ -22,8 +22,7 @@ std::string chosen(const std::string& compressor, int ranks, int hosts) {
   for (int i = 0; i < 16; ++i)
     layout.push_back({"matrix", {512, 512}, static_cast<std::size_t>(i) * kValues, kValues});
   const auto plan = pipeline::plan_buckets(layout, *codec, {});
-  return std::string(
-      collective_on_paper(*codec, plan, ranks, hosts, ranks % hosts == 0)->name);
+  return std::string(collective_on_paper(*codec, plan, ranks, hosts, ranks % hosts == 0)->name);
 }
 
 }  // namespace
