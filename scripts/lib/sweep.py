@@ -15,8 +15,9 @@ import time
 
 import sweep_estimate
 from arguments import refuse_unknown
-from sweep_file import Row, SweepError, SweepFile, fitting, read_rows
+from sweep_file import MOST_MEGABITS, Row, SweepError, SweepFile, as_rates, fitting, read_rows
 from sweep_keys import check_keys
+from sweep_plan import Plans
 from sweep_run import INSTALLED, PROGRAM, ROOT, Run
 from sweep_tables import write_tables
 
@@ -45,6 +46,13 @@ not run again, so the same command resumes a sweep that was stopped; a run that 
 from its checkpoint, if it has one. table.txt and table.csv are
 written again after each run, with several seeds means.txt too. Seconds by phase are of one epoch, GB
 per node what a rank sends on average.
+
+--plan-links adds columns plan_RATE_s: what "equant-train plan" says that all steps of the run, without
+tests, take if each rank is a board with a link of so many Mb/s and 0.1 ms to a switch, with the
+collective that the run used. Boards compute as long as ranks did in the run, by its median step:
+ranks that shared cores with others or with their own communication are slower than boards. Where that
+matters, let one process play the ranks. Speeds of compressors are measured on this machine. "-" is for
+runs that plan refuses.
 Exit code: 0 when every run finished, 1 when one failed, 2 for a wrong command line.
 """
 
@@ -59,6 +67,17 @@ def here(text):
     if not INSTALLED:
         return text
     return re.sub(r"(?<![/\w])(scripts|configs)/", lambda found: f"{ROOT}/{found[0]}", text)
+
+
+def rates(text):
+    """A list of rates, such as 10,100."""
+    try:
+        known = [float(rate) for rate in text.split(",")]
+    except ValueError:
+        known = []
+    if not known or not all(0 < rate < MOST_MEGABITS for rate in known):
+        raise argparse.ArgumentTypeError(f'expected rates above 0 in Mb/s such as 10,100, found "{text}"')
+    return as_rates(known)
 
 
 def natural(text):
@@ -97,6 +116,8 @@ def parse_arguments(words):
     for name, meaning in (("ranks", "MPI processes [2]"), ("threads", "threads per rank"),
                           ("timeout", "end a run after this many seconds")):
         parser.add_argument(f"--{name}", type=natural, metavar="N", help=meaning)
+    parser.add_argument("--plan-links", type=rates, metavar="MBITS,...",
+                        help="add what runs take if each rank is a board on such a link, see below")
     parser.add_argument("--short", action="store_true",
                         help="the sweep's short size, which shows less and ends sooner")
     parser.add_argument("--estimate", action="store_true",
@@ -137,6 +158,7 @@ def runs_of_file(options, sweep):
     """The runs of a sweep file, with the options of the command line."""
     options.threads = options.threads or sweep.threads
     options.timeout = options.timeout or sweep.timeout
+    options.plan_links = options.plan_links or sweep.plan_links
     if options.only:
         for row in sweep.rows:
             row.name = row.name or row.config
@@ -227,6 +249,9 @@ def main():
     if options.estimate:
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
+    plans = Plans(options.plan_links)
+    for run in runs:
+        plans.add_to(run)
     for number, run in enumerate(todo, 1):
         print(f"[{number}/{len(todo)}] {run.title()} ... ", end="", flush=True)
         start = time.monotonic()
@@ -234,10 +259,11 @@ def main():
         print(f"{run.state}, {time.monotonic() - start:.0f} s", flush=True)
         if run.state != "ok":
             print(f"  {run.last_words()}\n  (all of it in {run.log})", flush=True)
-        write_tables(options.out, runs)
+        plans.add_to(run)
+        write_tables(options.out, runs, plans.columns())
         if run.state != "ok" and options.stop_on_error:
             break
-    write_tables(options.out, runs)
+    write_tables(options.out, runs, plans.columns())
     print_tables(options.out)
     if sweep:
         make_report(options, sweep)

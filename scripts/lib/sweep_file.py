@@ -15,11 +15,12 @@ import re
 # configs/sweeps/sweep.jsonschema is the same, for editors.
 FLOW = {"name": str, "about": str, "configs": list, "rows": str, "only": list, "set": dict,
         "seeds": list, "ranks": list, "link": list, "simulate": bool, "threads": int,
-        "timeout": int, "table": str, "short": dict, "$schema": str}
-LISTS = ("seeds", "ranks", "link", "only")  # a single value is a list of one
+        "timeout": int, "table": str, "plan_links": list, "short": dict, "$schema": str}
+LISTS = ("seeds", "ranks", "link", "only", "plan_links")  # a single value is a list of one
 ITEM = {"name": str, "config": str, "set": dict, "ranks": list, "simulate": bool}
 NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false",
          int: "a whole number of at least 1"}
+MOST_MEGABITS = 1e6
 RATE = r"unlimited|[0-9]*[1-9][0-9]*(\.[0-9]+)?[kmg]?bit"
 
 
@@ -100,6 +101,11 @@ def check_list(values, where, what, good):
         raise SweepError(f"{where}: expected {what}, found {shown(wrong)}.")
 
 
+def as_rates(megabits):
+    """Rates as texts with as few digits as can be, each once."""
+    return list(dict.fromkeys(f"{rate:g}" for rate in megabits))
+
+
 def natural(least):
     return lambda value: type(value) is int and value >= least
 
@@ -114,6 +120,9 @@ def check_flow(flow, where):
     if "link" in flow:
         check_list(flow["link"], where, 'rates such as "100mbit" or "unlimited" in "link"',
                    lambda rate: isinstance(rate, str) and re.fullmatch(RATE, rate))
+    if "plan_links" in flow:
+        check_list(flow["plan_links"], where, 'rates above 0 in Mb/s in "plan_links"',
+                   lambda rate: type(rate) in (int, float) and 0 < rate < MOST_MEGABITS)
     if "only" in flow:
         check_list(flow["only"], where, 'patterns in "only"', lambda p: isinstance(p, str))
     for key, values in flow.get("set", {}).items():
@@ -219,6 +228,7 @@ class SweepFile:
         self.threads = str(flow["threads"]) if "threads" in flow else None
         self.timeout = str(flow["timeout"]) if "timeout" in flow else None
         self.table = flow.get("table")
+        self.plan_links = as_rates(flow.get("plan_links", []))
         if self.simulate and self.links != [None]:
             raise SweepError(f'{self.path}: expected no "link" with "simulate", whose ranks send '
                              "nothing, found both.")

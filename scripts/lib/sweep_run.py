@@ -33,6 +33,8 @@ class Run:
         self.folder = options.out / name
         self.log = options.out / f"{name}.log"
         self.recipe_file = options.out / f"{name}.recipe.json"
+        self.plan_file = options.out / f"{name}.plan.json"
+        self.planned = {}  # seconds by column
         # An earlier result is used only if its recipe is equal.
         self.recipe = {
             "config_sha256": hashlib.sha256(pathlib.Path(self.file).read_bytes()).hexdigest(),
@@ -152,4 +154,5 @@ class Run:
                 nodes = summary["ranks"] if name == "gb_per_node" else 1
                 row[name] = bytes_sent / nodes / 1e9
         row.update({f"{room}_seconds": seconds.get(room) for room in ROOMS})
+        row.update(self.planned)
         return row

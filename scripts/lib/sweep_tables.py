@@ -24,7 +24,8 @@ def text_cell(column, value):
         return "-"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = 100 * value if column in PERCENT else value
-        return f"{value:.{DIGITS.get(column, 3)}f}"
+        digits = 1 if column.startswith("plan_") else DIGITS.get(column, 3)
+        return f"{value:.{digits}f}"
     return str(value)
 
 
@@ -32,7 +33,7 @@ def text_table(rows, columns=COLUMNS):
     """Aligned columns: words to the left, numbers to the right; empty columns are left out."""
     heads = {name: HEADS.get(name, name.replace("_seconds", " s").replace("_", " ")) for name in columns}
     heads.update((name, heads[name] + " %") for name in columns if name in PERCENT)
-    cells = {name: [text_cell(name, row[name]) for row in rows] for name in columns}
+    cells = {name: [text_cell(name, row.get(name)) for row in rows] for name in columns}
     shown = [name for name in columns
              if name in ("config", "state") or any(cell != "-" for cell in cells[name])]
     lines = []
@@ -47,8 +48,8 @@ def text_table(rows, columns=COLUMNS):
     return "\n".join(lines) + "\n"
 
 
-def means_over_seeds(rows):
-    """A row for each combination that finished with several seeds."""
+def means_over_seeds(rows, planned):
+    """A row for each combination that finished with several seeds; `planned` are columns of plans."""
     groups = {}
     for row in rows:
         if row["state"] == "ok":
@@ -59,8 +60,8 @@ def means_over_seeds(rows):
         if len(group) < 2:
             continue
         mean = {"config": config, "sets": sets, "ranks": ranks, "link": link, "seeds": len(group)}
-        for name in MEANS:
-            known = [row[name] for row in group if row[name] is not None]
+        for name in [*MEANS, *planned]:
+            known = [row[name] for row in group if row.get(name) is not None]
             mean[name] = statistics.fmean(known) if len(known) == len(group) else None
         accuracies = [row["test_accuracy"] for row in group]
         mean["test_accuracy_deviation"] = (None if None in accuracies
@@ -69,15 +70,17 @@ def means_over_seeds(rows):
     return means
 
 
-def write_tables(out, runs):
+def write_tables(out, runs, planned=()):
     rows = [run.row() for run in runs]
-    (out / "table.txt").write_text(text_table(rows), encoding="utf-8")
-    means = means_over_seeds(rows)
+    place = COLUMNS.index("ranks")
+    all_columns = [*COLUMNS[:place], *planned, *COLUMNS[place:]]
+    (out / "table.txt").write_text(text_table(rows, all_columns), encoding="utf-8")
+    means = means_over_seeds(rows, planned)
     if means:
         columns = ["config", "sets", "seeds", "test_accuracy", "test_accuracy_deviation", *MEANS[1:],
-                   "ranks", "link"]
+                   *planned, "ranks", "link"]
         (out / "means.txt").write_text(text_table(means, columns), encoding="utf-8")
     with (out / "table.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer = csv.DictWriter(file, all_columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

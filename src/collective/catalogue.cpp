@@ -10,7 +10,8 @@ namespace eqt::collective {
 const CollectiveRow kAutomatic = {
     .name = "auto",
     .about =
-        "the fastest by formula among those that work with the compressor; config.json names it",
+        "the fastest of those that work with the compressor, in a simulated exchange; "
+        "config.json names it",
     .make =
         [](const CollectiveParts& parts) {
           return choose_collective(parts.compressor, parts.plan.front().end, parts.comm.size())

@@ -45,31 +45,22 @@ Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBuck
   return volume;
 }
 
-double between_hosts_bytes(const CollectiveCost& cost, const Machine& machine) {
-  if (cost.between_hosts_bytes) return *cost.between_hosts_bytes;
-  if (machine.hosts <= 1) return 0;
-  const double ranks_per_host = static_cast<double>(machine.ranks) / machine.hosts;
-  return cost.sent_bytes * (machine.ranks - ranks_per_host) / (machine.ranks - 1.0);
+std::vector<Volume> bucket_volumes(const codec::Compressor& compressor,
+                                   std::span<const FusionBucket> plan, int ranks, int hosts) {
+  const bool scatter = volume_of(compressor, plan, ranks, hosts).host_sums_scatter;
+  std::vector<Volume> volumes;
+  for (const FusionBucket& bucket : plan) {
+    volumes.push_back(volume_of(compressor, std::span(&bucket, std::size_t{1}), ranks, hosts));
+    volumes.back().host_sums_scatter = scatter;
+  }
+  return volumes;
 }
 
-double predict_seconds(const CollectiveCost& cost, const Machine& machine, std::size_t buckets,
-                       std::size_t slots) {
-  EQT_CHECK(buckets > 0 && slots > 0, "a prediction for {} buckets in {} slots", buckets, slots);
-  const double ranks_per_host = static_cast<double>(machine.ranks) / machine.hosts;
-  const auto seconds_of = [](double bytes, const Machine::Wire& wire) {
-    return bytes > 0 && wire.bytes_per_second > 0 ? bytes / wire.bytes_per_second : 0;
-  };
-  const double between_hosts = between_hosts_bytes(cost, machine);
-  const double wire = seconds_of(between_hosts * ranks_per_host, machine.between_hosts);
-  const double cpu = cost.encoded_values * machine.encode_seconds +
-                     cost.decoded_values * machine.decode_seconds +
-                     cost.added_values * machine.add_seconds +
-                     seconds_of(cost.sent_bytes - between_hosts, machine.within_host);
-  const double latency = machine.hosts > 1 ? machine.between_hosts.latency_seconds
-                                           : machine.within_host.latency_seconds;
-  const auto turns = static_cast<double>((buckets + slots - 1) / slots);
-  return std::max(cpu, wire) + std::min(cpu, wire) / static_cast<double>(buckets) +
-         cost.rounds * latency * turns;
+double between_hosts_bytes(const CollectiveCost& cost, int ranks, int hosts) {
+  if (cost.between_hosts_bytes) return *cost.between_hosts_bytes;
+  if (hosts <= 1) return 0;
+  const double ranks_per_host = static_cast<double>(ranks) / hosts;
+  return cost.sent_bytes * (ranks - ranks_per_host) / (ranks - 1.0);
 }
 
 std::size_t choose_first_fast(std::span<const Candidate> candidates, double tie) {

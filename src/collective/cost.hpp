@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "codec/compressor.hpp"
 #include "collective/catalogue.hpp"
@@ -36,6 +37,12 @@ struct Volume {
 Volume volume_of(const codec::Compressor& compressor, std::span<const pipeline::FusionBucket> plan,
                  int ranks, int hosts);
 
+/// The same of each fusion bucket, one after the other. What is decided for the whole plan is that
+/// of volume_of().
+std::vector<Volume> bucket_volumes(const codec::Compressor& compressor,
+                                   std::span<const pipeline::FusionBucket> plan, int ranks,
+                                   int hosts);
+
 /// The cost for a rank; the mean over ranks if they differ. Bytes are exact if the length of a
 /// message depends only on its number of values. If it depends on the values (entropy coding), the
 /// message of a mean may be longer or shorter than that of a gradient, which m is.
@@ -63,27 +70,9 @@ std::optional<CollectiveCost> collective_cost(const CollectiveRow& collective,
 /// @pre volume.ranks > 1
 CollectiveCost owners_cost(const Volume& volume, double added_values = 0);
 
-/// The speeds of a job's machine; if ranks or links differ, the slowest. A speed of 0 bytes/s means
-/// that there are no such links.
-struct Machine {
-  int ranks = 1, hosts = 1;                                        // equal ranks per host
-  double encode_seconds = 0, decode_seconds = 0, add_seconds = 0;  // per value, on one rank
-  struct Wire {
-    double latency_seconds = 0;
-    double bytes_per_second = 0;  // while both directions are busy
-  } between_hosts, within_host;
-};
-
 /// The bytes of `cost` that a rank sends to other hosts.
-double between_hosts_bytes(const CollectiveCost& cost, const Machine& machine);
-
-/// Seconds of one synchronization whose `buckets` pass through the engine, `slots` of them at a
-/// time:
-///   max(cpu, wire) + min(cpu, wire) / buckets + rounds * latency * ceil(buckets / slots).
-/// Ranks of a host share its link; bytes that stay within a host are copied by the cores and count
-/// as their work.
-double predict_seconds(const CollectiveCost& cost, const Machine& machine, std::size_t buckets,
-                       std::size_t slots);
+/// @param hosts on which the ranks are; if they are of different numbers, the mean
+double between_hosts_bytes(const CollectiveCost& cost, int ranks, int hosts);
 
 /// One way to average, and its expected time.
 struct Candidate {

@@ -26,11 +26,15 @@ struct CommunicationCosts {
 inline constexpr CommunicationCosts kTcpCosts{.add = 2e-10, .message = 10e-6, .byte = 1e-9};
 inline constexpr CommunicationCosts kMemoryCosts{.add = 2e-10, .message = 1e-6, .byte = 0.1e-9};
 
-/// The rounds of one mean. Bytes and seconds of all together are those of the cost formula; what a
-/// rank of an uneven collective does is their mean.
+/// The rounds of one mean. Bytes and seconds of all together are those of the cost formula, but for
+///  * recursive doubling among other numbers of ranks than powers of two: a message in each round,
+///    as the busiest ranks send
+///  * `hierarchical` on several hosts: copies within a host come on top, at kMemoryCosts, and its
+///    rounds there are without bytes.
+/// @param cost of this volume
 /// @param seconds_after the work after the last round
 std::vector<forecast::Round> rounds_of(const CollectiveRow& row, const CollectiveCost& cost,
-                                       int ranks, const CodecCosts& codec,
+                                       const Volume& volume, const CodecCosts& codec,
                                        const CommunicationCosts& machine, double& seconds_after);
 
 }  // namespace eqt::collective

@@ -6,6 +6,17 @@
 #include "core/error.hpp"
 
 namespace eqt::forecast {
+namespace {
+
+/// Each rank sends to the one `distance` higher, modulo `ranks`, and boards hold consecutive ranks.
+/// @return the part of a board's messages that leaves it
+double leaving_part(int distance, int per_board, int ranks) {
+  const int further = distance % ranks;
+  const int leaving = std::min(further, per_board) - std::max(0, further - (ranks - per_board));
+  return static_cast<double>(leaving) / per_board;
+}
+
+}  // namespace
 
 int Cluster::ranks() const {
   int all = 0;
@@ -105,13 +116,16 @@ std::vector<Target> RankGroups::targets(std::size_t from, const Round& round,
   }
   if (round.to != Peers::all) {
     // Each rank sends as much as it receives, to ranks like itself; all wait for all.
-    double messages = 1;
+    double messages = leaving_part(round.distance, own.per_board, ranks_);
     if (round.to == Peers::graph) {
       double edges = 0;
       for (const auto& row : graph) edges += static_cast<double>(row.size());
       messages = edges / static_cast<double>(ranks_);
     }
-    result.push_back({.group = from, .per_sender = messages, .per_receiver = messages});
+    result.push_back({.group = from,
+                      .per_sender = messages,
+                      .per_receiver = messages,
+                      .same_board = messages == 0});
     return result;
   }
   for (std::size_t to = 0; to < groups_.size(); ++to) {

@@ -22,28 +22,6 @@ namespace {
 constexpr std::array<std::string_view, 6> kLaunchers = {
     "mpirun", "mpiexec", "orterun", "prterun", "mpiexec.hydra", "hydra_pmi_proxy"};
 
-/// Writes immediately and never waits.
-class Unbuffered : public std::streambuf {
- public:
-  explicit Unbuffered(int descriptor) : descriptor_(descriptor) {}
-
- protected:
-  std::streamsize xsputn(const char* text, std::streamsize count) override {
-    // Lost text affects neither the run nor its records, which are files.
-    [[maybe_unused]] const auto written =
-        ::write(descriptor_, text, static_cast<std::size_t>(count));
-    return count;
-  }
-  int_type overflow(int_type c) override {
-    const char one = traits_type::to_char_type(c);
-    xsputn(&one, 1);
-    return traits_type::not_eof(c);
-  }
-
- private:
-  int descriptor_;
-};
-
 /// A descriptor of the terminal at `path`, or -1. Opening never waits, for any kind of file.
 int open_terminal(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
@@ -63,6 +41,28 @@ bool is_launched(int descriptor) {
 }  // namespace
 
 struct Terminal::State {
+  /// Writes immediately and never waits.
+  class Unbuffered : public std::streambuf {
+   public:
+    explicit Unbuffered(int descriptor) : descriptor_(descriptor) {}
+
+   protected:
+    std::streamsize xsputn(const char* text, std::streamsize count) override {
+      // Lost text affects neither the run nor its records, which are files.
+      [[maybe_unused]] const auto written =
+          ::write(descriptor_, text, static_cast<std::size_t>(count));
+      return count;
+    }
+    int_type overflow(int_type c) override {
+      const char one = traits_type::to_char_type(c);
+      xsputn(&one, 1);
+      return traits_type::not_eof(c);
+    }
+
+   private:
+    int descriptor_;
+  };
+
   explicit State(int fd) : descriptor(fd), buffer(fd), stream(&buffer) {}
   int descriptor;
   Unbuffered buffer;

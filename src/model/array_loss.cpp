@@ -110,7 +110,7 @@ Evaluation ArrayLoss::evaluate_classes(std::span<const float> outputs,
     result.loss_sum += log_sum(x) - x[label];
     std::size_t before = 0;  // classes ahead of the right one
     for (std::size_t j = 0; j < outputs_; ++j)
-      before += x[j] > x[label] || (x[j] == x[label] && j < label) ? 1 : 0;
+      if (x[j] > x[label] || (x[j] == x[label] && j < label)) ++before;
     result.sums[0] += before == 0 ? 1 : 0;
     result.sums[1] += outputs_ > kTop && before < kTop ? 1 : 0;
   }

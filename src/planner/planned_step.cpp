@@ -203,6 +203,7 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
   step.collective = s.algorithm->mixes ? std::string(s.algorithm->name) : std::string(row.name);
   const std::vector<double> ready =
       pipeline::ready_times(buckets, network.layout, model::ready_parts(network.multiply_adds));
+  auto volumes = collective::bucket_volumes(*compressor, buckets, ranks, equal_hosts ? boards : 0);
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     // With batches that are added up only the last one's backward pass overlaps.
     const auto parts = static_cast<double>(config.train.accumulate);
@@ -212,11 +213,11 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
           gossip_rounds(buckets[b], *compressor, neighbours, codec, machine, work.seconds_after);
       step.message_bytes += neighbours * work.rounds.at(0).message_bytes;
     } else {
-      const std::span bucket(&buckets[b], std::size_t{1});
-      auto volume = collective::volume_of(*compressor, bucket, ranks, equal_hosts ? boards : 0);
+      collective::Volume& volume = volumes[b];
       if (row.name == collective::kPowerSgd.name)
-        volume.message_bytes = collective::power_sgd_message_bytes(
-            bucket, static_cast<std::size_t>(config.compressor.rank));
+        volume.message_bytes =
+            collective::power_sgd_message_bytes(std::span(&buckets[b], std::size_t{1}),
+                                                static_cast<std::size_t>(config.compressor.rank));
       const auto cost = collective::collective_cost(row, volume);
       if (!cost)
         fail(Kind::usage,
@@ -224,7 +225,7 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
              "another --set synchronization.collective",
              row.name, ranks, boards);
       if (step.quantisation) step.quantisation->times = std::max(1, cost->quantisations);
-      work.rounds = collective::rounds_of(row, *cost, ranks, codec, machine.communication,
+      work.rounds = collective::rounds_of(row, *cost, volume, codec, machine.communication,
                                           work.seconds_after);
       step.message_bytes += cost->sent_bytes;
     }

@@ -24,10 +24,6 @@
 namespace eqt::setup {
 namespace {
 
-// Where nothing is measured, so that a run repeats itself: about what COMPRESSORS.md measures.
-constexpr double kCodecSeconds = 1e-9, kCopySeconds = 1e-10;
-constexpr double kLatencySeconds = 1e-4;
-constexpr double kMegabit = 1e6 / 8;
 constexpr double kMemoryRate = 1e10;  // [bytes/s]
 
 int ranks_of(const SyncBase& base) {
@@ -92,10 +88,10 @@ std::vector<StepModel::Bucket> buckets_of(const SyncBase& base, int ranks, int h
   const auto slices = collective::compressed_slices(plan);
   const Layout& layout = base.replica.layout();
   const std::vector<double> ready = pipeline::ready_times(plan, layout, slice_moments(layout));
+  const auto volumes = collective::bucket_volumes(*base.messages.compressor, plan, ranks, hosts);
   std::vector<StepModel::Bucket> buckets;
   for (const pipeline::FusionBucket& bucket : plan) {
-    StepModel::Bucket own{.volume = collective::volume_of(*base.messages.compressor,
-                                                          std::span(&bucket, 1), ranks, hosts),
+    StepModel::Bucket own{.volume = volumes[buckets.size()],
                           .raw_bytes = static_cast<double>(codec::kFrameHeaderBytes),
                           .ready = ready[buckets.size()]};
     for (const codec::Segment& segment : bucket.segments) {
@@ -125,14 +121,12 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
   if (rate != nullptr) {
     // Boards with a link each, if nothing is known of hosts.
     if (messages.hosts <= 1) model.hosts = model.ranks;
-    model.link = {
-        .name = "link", .bytes_per_second = *rate * kMegabit, .latency_seconds = kLatencySeconds};
+    model.link = fixed_link(*rate);
     model.fixed = {.computing = emulated_seconds(config), .codec_seconds = {}};
     const codec::MixedGrades& codec = *messages.compressor->mixed_grades();
-    for (std::size_t k = 0; k < codec.grades(); ++k) {
-      const bool copies = codec.grade(static_cast<codec::GradeIndex>(k)).properties().lossless;
-      model.fixed->codec_seconds.push_back(copies ? kCopySeconds : kCodecSeconds);
-    }
+    for (std::size_t k = 0; k < codec.grades(); ++k)
+      model.fixed->codec_seconds.push_back(
+          fixed_codec_seconds(codec.grade(static_cast<codec::GradeIndex>(k))));
     // Whether MPI admits a thread must not decide either.
     model.overlap = config.synchronization.overlap;
   } else {

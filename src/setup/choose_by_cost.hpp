@@ -22,12 +22,12 @@ struct CostedChoice {
   std::string note;  // one line: the choice and what it was preferred to
 };
 
-/// Predicts each compatible collective's time for the plan (collective/cost.hpp) on a machine of
-/// fixed speeds with links of 100 Mb/s between hosts, and takes the first in the order of
-/// preference that is as fast as the best, up to a tie of 10 %; on one host the first. Nothing is
-/// measured, because collectives differ in the bits of their means: the choice depends on the
-/// compressor, the plan, and how many ranks run on how many hosts, so that a run repeats itself.
-/// Collective.
+/// Simulates the exchange of the plan by each compatible collective (step_model.hpp) on a machine
+/// of fixed speeds with links of 100 Mb/s between hosts, all buckets ready at once, and takes the
+/// first in the order of preference that is as fast as the best, up to a tie of 10 %; on one host
+/// the first. Nothing is measured, because collectives differ in the bits of their means: the
+/// choice depends on the compressor, the plan, and how many ranks run on how many hosts, so that a
+/// run repeats itself. Collective.
 ///
 /// Candidates quantise a value at most twice, as scatter-reduce does, unless the compressor is
 /// lossless, and no other one reaches the same bytes with fewer: speed does not buy error. What

@@ -12,6 +12,10 @@ namespace {
 using collective::SliceLoad;
 using collective::StepSpeeds;
 
+// About what COMPRESSORS.md measures.
+constexpr double kCodecSeconds = 1e-9, kCopySeconds = 1e-10;
+constexpr double kLatencySeconds = 1e-4;
+
 double computing_seconds(const StepModel& model, const StepSpeeds& speeds) {
   return model.fixed ? model.fixed->computing : speeds.forward + speeds.backward;
 }
@@ -22,6 +26,16 @@ double ready_part(const StepModel& model, const StepSpeeds& speeds, std::size_t 
   const bool measured = !model.fixed && bucket < speeds.ready.size() && all > 0;
   return measured ? (speeds.forward + speeds.ready[bucket] * speeds.backward) / all
                   : model.buckets[bucket].ready;
+}
+
+/// Which rank is next to another's may be on any host: a message to one other rank is as good as a
+/// part of it to each.
+void send_anywhere(std::vector<forecast::Round>& rounds, int ranks) {
+  for (forecast::Round& round : rounds) {
+    if (round.to != forecast::Peers::distance) continue;
+    round.to = forecast::Peers::all;
+    round.message_bytes /= ranks - 1;
+  }
 }
 
 forecast::BucketWork work_of(const StepModel& model, const StepModel::Bucket& bucket,
@@ -45,31 +59,51 @@ forecast::BucketWork work_of(const StepModel& model, const StepModel::Bucket& bu
       .decode = volume.values > 0 ? decode / volume.values : 0,
   };
   forecast::BucketWork work;
-  work.rounds = collective::rounds_of(*model.collective, *cost, model.ranks, codec,
-                                      model.communication, work.seconds_after);
+  work.rounds = collective::rounds_of(*model.collective, *cost, volume, codec, model.communication,
+                                      work.seconds_after);
+  send_anywhere(work.rounds, model.ranks);
   return work;
 }
 
 forecast::Cluster cluster_of(const StepModel& model, const StepSpeeds& speeds) {
-  const bool one_host = model.hosts == 1;
-  forecast::Boards boards;
-  boards.count = one_host ? model.ranks : model.hosts;
-  boards.ranks = one_host ? 1 : model.ranks / model.hosts;
-  boards.step_seconds = computing_seconds(model, speeds);
-  // While both threads work, computing loses `contention` seconds to each second of communication:
-  // so it is if two threads share 2 / (1 + contention) cores.
-  if (speeds.contention > 0) boards.cores = boards.ranks * 2 / (1 + speeds.contention);
-  forecast::Cluster cluster = {.boards = {boards}, .links = {model.link}, .switches = {}};
+  // On one host each rank has a link, that of messages within the host.
+  const int hosts = model.hosts == 1 ? model.ranks : model.hosts;
+  const int each = model.ranks / hosts, with_one_more = model.ranks % hosts;
+  forecast::Cluster cluster = {.boards = {}, .links = {model.link}, .switches = {}};
   cluster.links[0].bytes_per_second /= speeds.slowdown;
+  const auto add = [&](int count, int ranks) {
+    if (count == 0) return;
+    forecast::Boards boards;
+    boards.count = count;
+    boards.ranks = ranks;
+    boards.step_seconds = computing_seconds(model, speeds);
+    // While both threads work, computing loses `contention` seconds to each second of
+    // communication: so it is if two threads share 2 / (1 + contention) cores.
+    if (speeds.contention > 0) boards.cores = boards.ranks * 2 / (1 + speeds.contention);
+    cluster.boards.push_back(boards);
+  };
+  add(with_one_more, each + 1);
+  add(hosts - with_one_more, each);
   return cluster;
 }
 
 }  // namespace
 
+double fixed_codec_seconds(const codec::Compressor& compressor) {
+  return compressor.properties().lossless ? kCopySeconds : kCodecSeconds;
+}
+
+forecast::Link fixed_link(double megabits) {
+  constexpr double kMegabit = 1e6 / 8;
+  return {
+      .name = "link", .bytes_per_second = megabits * kMegabit, .latency_seconds = kLatencySeconds};
+}
+
 double predict_step(const StepModel& model, std::span<const SliceLoad> slices,
                     const StepSpeeds& speeds) {
   forecast::StepWork work;
   work.overlap = model.overlap;
+  work.slots = model.slots;
   double last = 0;
   for (std::size_t b = 0; b < model.buckets.size(); ++b) {
     work.buckets.push_back(work_of(model, model.buckets[b], slices, speeds));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seconds of a step of this run with given grades, by the simulated events of src/forecast.
+// The seconds of a step of this run, by the simulated events of src/forecast.
 
 #pragma once
 
@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "codec/compressor.hpp"
+#include "collective/collective.hpp"
 #include "collective/cost.hpp"
 #include "collective/grade_adaptation.hpp"
 #include "collective/rounds.hpp"
@@ -15,8 +17,8 @@
 
 namespace eqt::setup {
 
-/// Ranks that are all alike: as many on each host, with the slowest link and the slowest rank's
-/// times.
+/// Ranks that are all alike: as many on each host, or one more on some, with the slowest link and
+/// the slowest rank's times.
 struct StepModel {
   const collective::CollectiveRow* collective = nullptr;
   int ranks = 1, hosts = 1;
@@ -34,6 +36,7 @@ struct StepModel {
     double ready = 1;  // at this part of forward and backward pass, if that is not measured
   };
   std::vector<Bucket> buckets = {};
+  std::size_t slots = collective::Collective::kMaxSlots;  // buckets under way at the same time
   bool overlap = true;
   /// In place of measured times; null: they are measured.
   struct Fixed {
@@ -42,6 +45,11 @@ struct StepModel {
   };
   std::optional<Fixed> fixed = {};
 };
+
+/// Where nothing is measured, so that a run repeats itself: seconds to encode or decode a value,
+/// and a link between hosts.
+double fixed_codec_seconds(const codec::Compressor& compressor);
+forecast::Link fixed_link(double megabits);
 
 /// From the start of the forward pass until the mean of the last bucket is there [seconds].
 /// @pre collective_cost() is defined for the model's collective and volumes

@@ -28,6 +28,9 @@ refuses 'whole numbers in "seeds", found -1' '{"configs": ["tiny.json"], "seeds"
 refuses 'at least 1 in "ranks", found 0' '{"configs": ["tiny.json"], "ranks": [2, 0]}'
 refuses 'at least 1 for "threads", found true' '{"configs": ["tiny.json"], "threads": true}'
 refuses 'rates.*"link", found "fast"' '{"configs": ["tiny.json"], "link": ["fast"]}'
+refuses 'rates above 0 in Mb/s in "plan_links", found 0' '{"configs": ["tiny.json"], "plan_links": [10, 0]}'
+refuses 'rates above 0 in Mb/s in "plan_links", found true' '{"configs": ["tiny.json"], "plan_links": true}'
+refuses 'rates above 0 in Mb/s such as 10,100, found "10,fast"' '{"configs": ["tiny.json"]}' --plan-links 10,fast
 refuses 'true or false for "simulate", found 2' '{"configs": ["tiny.json"], "simulate": 2}'
 refuses 'no "link" with "simulate"' '{"configs": ["tiny.json"], "simulate": true, "link": ["1gbit"]}'
 refuses 'either "configs" or "rows", found neither' '{"seeds": [1]}'
@@ -107,6 +110,48 @@ grep -q 'from the checkpoint of step 4' "$WORK/two/played/metrics.jsonl" ||
   wrong "the run that was cut off does not continue from its checkpoint"
 expect_equal "$hash" "$(value "$WORK/two/played/summary.json" parameter_hash)" "parameters of a resumed run"
 
+# What the runs would take on boards: 16 more ms of sending a step at a tenth of the rate, a hundredth
+# of the bytes for topk; ad-psgd and emulated boards.
+cat >"$WORK/planned.json" <<'JSON'
+{"configs": [{"name": "none", "config": "tiny.json"},
+             {"name": "topk", "config": "tiny.json", "set": {"compressor.name": "topk"}},
+             {"name": "played", "config": "tiny.json", "simulate": true},
+             {"name": "emulated", "config": "tiny.json", "set": {"train.emulate_compute": [0.001, 0.125]}},
+             {"name": "ad-psgd", "config": "tiny.json", "set": {"synchronization.algorithm": "ad-psgd"}}],
+ "set": {"train.batch_size": 4, "data.limit_test": 10, "train.steps": 6},
+ "threads": 1, "seeds": [1, 2], "timeout": 60, "plan_links": 10}
+JSON
+run "$sweep" "$WORK/planned.json" --out "$WORK/planned"
+expect_code 0 "a sweep with plans"
+grep -q 'no plan of ad-psgd .*: .*found ad-psgd' "$OUT" || wrong "the sweep does not say why ad-psgd has no plan"
+grep -q 'plan 10 s' "$WORK/planned/means.txt" || wrong "means.txt has no planned seconds"
+run "$sweep" "$WORK/planned.json" --out "$WORK/planned" --plan-links 1,10,10,1000
+expect_code 0 "the same with other links"
+python3 - "$WORK/planned" <<'PY' || wrong "planned seconds that cannot be right"
+import csv, json, pathlib, statistics, sys
+out = pathlib.Path(sys.argv[1])
+rows = {row["config"]: row for row in csv.DictReader(open(out / "table.csv", newline="")) if row["seed"] == "1"}
+def seconds(name): return [float(rows[name][f"plan_{rate}_s"]) for rate in (1, 10, 1000)]
+def run(name): return next(out.glob(f"{name},*seed=1"))
+assert [rows["ad-psgd"][f"plan_{rate}_s"] for rate in (1, 10, 1000)] == ["", "", ""], rows["ad-psgd"]
+for name in ("none", "topk", "played", "emulated"):
+    summary = json.load(open(run(name) / "summary.json"))
+    steps = [json.loads(line) for line in open(run(name) / "metrics.jsonl") if '"type":"step"' in line]
+    computing = statistics.median(s["seconds"]["compute"] for s in steps if s["step"] >= 3)
+    computing = {"played": computing / 2, "emulated": 0.125}.get(name, computing)
+    slow, middle, fast = seconds(name)
+    # Two ranks send each other all values once; of 1514 bytes on the wire 1448 are data. The first
+    # tensors of the backward pass may be sent during it, the last ones not.
+    wire = 4 * summary["parameters"] * 8 / 1e6 * 1514 / 1448
+    if name == "topk":
+        assert slow < seconds("none")[0] and 6 * computing < slow, (slow, computing)
+        continue
+    assert 6 * wire < slow < 6 * (computing + wire) * 1.05 + 0.1, (name, slow, computing, wire)
+    assert abs(slow - middle - 6 * 0.9 * wire) < 6 * computing + 0.1 * slow, (name, slow, middle, wire)
+    assert 6 * computing < fast < middle < slow, (name, fast, middle)
+PY
+[[ $(wc -l <"$WORK/planned/table.txt") == 11 ]] || wrong "the table does not have ten runs"
+
 # An estimate does not run the sweep. Here six steps of one process are tried instead of MPI.
 run "$sweep" "$WORK/two.json" --out "$WORK/estimated" --estimate --only played
 expect_code 0 "an estimate"
@@ -140,9 +185,10 @@ for wrong in ({}, {"configs": ["a.json"], "rows": "b"}, {"configs": ["a.json"], 
               {"configs": ["a.json"], "ranks": 0}, {"configs": ["a.json"], "ranks": []},
               {"configs": ["a.json"], "link": "fast"}, {"configs": [{"config": "a.json"}]},
               {"configs": ["a.json"], "short": {"short": {}}}, {"configs": ["a.json"], "threads": 1.5},
+              {"configs": ["a.json"], "plan_links": 0}, {"configs": ["a.json"], "plan_links": [1000000]},
               {"configs": ["a.json"], "set": {"a": []}}, {"configs": ["a.json"], "table": "b"}):
     assert list(validator.iter_errors(wrong)), wrong
-for good in ({"configs": ["a.json"], "ranks": 2, "link": "10mbit"}, {"rows": "a.rows", "only": "b*", "short": {"seeds": 1}},
+for good in ({"configs": ["a.json"], "ranks": 2, "link": "10mbit"}, {"rows": "a.rows", "only": "b*", "short": {"seeds": 1, "plan_links": [0.5, 10]}},
              {"$schema": "sweep.jsonschema", "configs": [{"name": "a", "config": "a.json", "ranks": 3}]}):
     assert not list(validator.iter_errors(good)), good
 PY

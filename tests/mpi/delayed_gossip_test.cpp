@@ -107,7 +107,7 @@ TEST_CASE("late gossip ends with the same bits whatever the timing", "[late]") {
     std::size_t waits = 0;
     for (StepId step = 0; step < setting.steps; ++step) {
       (void)overlapped.step();
-      waits += overlapped.rank().is_under_way() ? 1 : 0;
+      if (overlapped.rank().is_under_way()) ++waits;
     }
     for (StepId step = 0; step < setting.steps; ++step) {
       (void)settled.step();
@@ -129,7 +129,7 @@ TEST_CASE("late gossip preserves the mean over ranks in every step", "[late]") {
     INFO(shown(setting));
     Run run(comm, setting, true, false);
     std::vector<double> before;
-    std::uint64_t rounds = 0;
+    double rounds = 0;
     for (StepId step = 0; step < setting.steps; ++step) {
       const train::SyncResult result = run.step();
       rounds += result.rounds.value();
@@ -150,7 +150,8 @@ TEST_CASE("late gossip preserves the mean over ranks in every step", "[late]") {
       CHECK(worst < 1e-5);
       before = std::move(sums);
     }
-    CHECK(rounds == setting.steps / setting.local_steps);  // as many as without a delay
+    CHECK(rounds ==
+          static_cast<double>(setting.steps / setting.local_steps));  // as many as without a delay
   }
 }
 

@@ -115,7 +115,7 @@ class ScriptNetwork final : public Network {
         refuse_file(path_, fmt::format("its parameter {} is of type {} instead of float32", name,
                                        c10::toString(tensor.scalar_type())));
       if (tensor.storage_offset() != 0 ||
-          tensor.storage().nbytes() != tensor.numel() * sizeof(float))
+          tensor.storage().nbytes() != static_cast<std::size_t>(tensor.numel()) * sizeof(float))
         refuse_file(path_, "its parameter " + name + " is a part of another tensor");
     }
     for (const auto& [name, tensor] : buffers_by_name()) {

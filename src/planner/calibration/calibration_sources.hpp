@@ -39,8 +39,8 @@ Source read_source(const std::string& path);
 /// The text of a file. @throws Error{usage} as read_source()
 Source parse_source(const std::string& text, const std::string& origin);
 
-/// The medians of a run's steps. @throws Error{data} for a run that did not compute (emulated,
-/// simulated), one without steps and a record that is none
+/// The medians of a run's steps, for one rank. @throws Error{data} for a run that did not compute
+/// (emulated), one without steps and a record that is none
 RunTimes run_times(const std::string& folder);
 
 }  // namespace eqt::planner

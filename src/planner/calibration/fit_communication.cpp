@@ -58,11 +58,11 @@ std::optional<Equation> equation_of(const CollectiveLine& line, CodecSpeeds& cod
   const auto compressor = config->compressor.make();
   const collective::CollectiveRow& row = *config->synchronization.collective;
   const auto buckets = setup::make_plan(*config, bench::bench_layout(line.values), *compressor);
+  const auto volumes = collective::bucket_volumes(*compressor, buckets, line.ranks, 1);
   std::vector<collective::CollectiveCost> costs;
   double bytes = 0, coded = 0;
-  for (const pipeline::FusionBucket& bucket : buckets) {
-    const auto cost = collective::collective_cost(
-        row, collective::volume_of(*compressor, std::span(&bucket, std::size_t{1}), line.ranks, 1));
+  for (const collective::Volume& volume : volumes) {
+    const auto cost = collective::collective_cost(row, volume);
     if (!cost) return {};
     costs.push_back(*cost);
     bytes += cost->sent_bytes;
@@ -79,9 +79,9 @@ std::optional<Equation> equation_of(const CollectiveLine& line, CodecSpeeds& cod
   const auto seconds_with = [&](const collective::CodecCosts& speeds,
                                 const collective::CommunicationCosts& machine) {
     double sum = 0;
-    for (const auto& cost : costs) {
+    for (std::size_t b = 0; b < costs.size(); ++b) {
       double after = 0;
-      const auto rounds = rounds_of(row, cost, line.ranks, speeds, machine, after);
+      const auto rounds = rounds_of(row, costs[b], volumes[b], speeds, machine, after);
       sum += seconds_of(rounds, after);
     }
     return sum;

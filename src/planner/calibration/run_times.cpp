@@ -75,12 +75,11 @@ std::uint64_t count_setting(const report::Run& run, const char* key) {
 
 RunTimes run_times(const std::string& folder) {
   const report::Run run = report::read_run(folder);
-  if (run.emulated || run.simulated)
+  if (run.emulated)
     fail(Kind::data,
-         "{}: expected a run whose ranks computed, found one that {}; make a run without it",
-         run.folder,
-         run.emulated ? "emulated computing (train.emulate_compute)"
-                      : "played its ranks in turn (--simulate)");
+         "{}: expected a run whose ranks computed, found one that emulated computing "
+         "(train.emulate_compute); make a run without it",
+         run.folder);
   if (run.setting("train.batch_sizes", "null") != "null")
     fail(Kind::data,
          "{}: expected a run with equal batches, found one with train.batch_sizes {}; make a run "
@@ -92,7 +91,9 @@ RunTimes run_times(const std::string& folder) {
          "{}: expected records of steps from step {} on, found none; make a run of some more steps "
          "with output.step_records true",
          run.folder, kFirstStep);
-  const auto parts = static_cast<double>(count_setting(run, "train.accumulate"));
+  // The computing of a simulation is that of all ranks, one after the other.
+  const double parts =
+      static_cast<double>(count_setting(run, "train.accumulate")) * (run.simulated ? run.ranks : 1);
   return {.run = run.folder,
           .host = run.host.empty() ? "unknown" : run.host,
           .model = run.setting("model.name", "unknown"),

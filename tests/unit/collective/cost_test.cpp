@@ -21,15 +21,6 @@ double sent(const CollectiveRow& collective, int ranks) {
   return cost->sent_bytes;
 }
 
-/// Only the wire takes time.
-Machine wire_of(double bytes_per_second, int ranks, int hosts) {
-  Machine machine;
-  machine.ranks = ranks;
-  machine.hosts = hosts;
-  machine.between_hosts.bytes_per_second = bytes_per_second;
-  return machine;
-}
-
 }  // namespace
 
 TEST_CASE("cost formulas give the bytes of COSTS.md", "[cost]") {
@@ -74,8 +65,6 @@ TEST_CASE("hierarchical sends few bytes between hosts and float32 within a host"
   REQUIRE(cost);
   CHECK(cost->between_hosts_bytes == 125e3);
   CHECK(cost->sent_bytes == 6e6 + 125e3);
-  // All four lanes share the host's wire, and nothing else takes time.
-  CHECK(predict_seconds(*cost, wire_of(1e6, 8, 2), 1, 1) == Approx(0.5));
   CHECK_FALSE(collective_cost(kHierarchical, {.ranks = 3, .hosts = 0}));
 }
 
@@ -87,27 +76,30 @@ TEST_CASE("allgather sends more bytes than scatter-reduce from three ranks on", 
   }
 }
 
-TEST_CASE("a step takes as long as its wire, and the ranks of a host share it", "[cost]") {
-  const CollectiveCost cost{.sent_bytes = 1e6};
-  CHECK(predict_seconds(cost, wire_of(1e6, 4, 4), 1, 1) == Approx(1));
-  CHECK(predict_seconds(cost, wire_of(2e6, 4, 4), 1, 1) == Approx(0.5));
-  // Two hosts of two: two of a rank's three peers are on the other host, and two ranks use the
-  // wire.
-  CHECK(predict_seconds(cost, wire_of(1e6, 4, 2), 1, 1) == Approx(2.0 * 2 / 3));
-  CHECK(predict_seconds(cost, wire_of(1e6, 4, 1), 1, 1) == 0);
+TEST_CASE("bytes go to other hosts in proportion to the peers there", "[cost]") {
+  const CollectiveCost cost{.sent_bytes = 6e5};
+  CHECK(between_hosts_bytes(cost, 4, 4) == 6e5);
+  // Two hosts of two: two of a rank's three peers are on the other host.
+  CHECK(between_hosts_bytes(cost, 4, 2) == Approx(4e5));
+  CHECK(between_hosts_bytes(cost, 4, 1) == 0);
+  CHECK(between_hosts_bytes({.sent_bytes = 6e5, .between_hosts_bytes = 1e5}, 4, 2) == 1e5);
 }
 
-TEST_CASE("several fusion buckets hide the smaller of computing and sending", "[cost]") {
-  CollectiveCost cost{.sent_bytes = 1e6, .encoded_values = 1e6};
-  Machine machine = wire_of(1e6, 2, 2);
-  machine.encode_seconds = 0.5e-6;
-  CHECK(predict_seconds(cost, machine, 1, 1) == Approx(1.5));
-  CHECK(predict_seconds(cost, machine, 10, 8) == Approx(1.05));
-  machine.encode_seconds = 2e-6;
-  CHECK(predict_seconds(cost, machine, 10, 8) == Approx(2.1));
-  cost.rounds = 2;
-  machine.between_hosts.latency_seconds = 0.01;
-  CHECK(predict_seconds(cost, machine, 10, 8) == Approx(2.1 + 2 * 0.01 * 2));
+TEST_CASE("hierarchical sends buckets between hosts as it sends the whole plan", "[cost]") {
+  const auto codec = codec::make_compressor("qsgd", {.bits = 4, .bucket_size = 8192});
+  // 16 tensors, each a bucket: 64 KiB of messages are saved by all together alone.
+  Layout layout;
+  for (std::size_t i = 0; i < 16; ++i) layout.push_back({"matrix", {128, 512}, i * 65536, 65536});
+  const auto plan = pipeline::plan_buckets(layout, *codec, {.bucket_bytes = 65536 * 4});
+  REQUIRE(plan.size() == 16);
+  CHECK_FALSE(volume_of(*codec, std::span(&plan[0], std::size_t{1}), 8, 4).host_sums_scatter);
+  REQUIRE(volume_of(*codec, plan, 8, 4).host_sums_scatter);
+  double bytes = 0;
+  for (const Volume& volume : bucket_volumes(*codec, plan, 8, 4)) {
+    CHECK(volume.host_sums_scatter);
+    bytes += volume.message_bytes;
+  }
+  CHECK(bytes == Approx(volume_of(*codec, plan, 8, 4).message_bytes));
 }
 
 TEST_CASE("the first of equals is taken, and a clearly faster one before it", "[cost]") {

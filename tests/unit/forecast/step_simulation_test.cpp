@@ -135,6 +135,36 @@ TEST_CASE("ranks of a board share its link and send each other nothing over it",
   CHECK(seconds(one_by_one(cluster), work) == Approx(1 + 2 * 2 * 100 / 1000.0));
 }
 
+TEST_CASE("of a ring's messages those leave a board whose ranks end there", "[forecast]") {
+  const auto ring = [](int distance) {
+    StepWork work = work_of(1, 1, 0, 0);
+    work.overlap = false;
+    work.buckets[0].rounds[0] = {
+        .message_bytes = 1000, .to = Peers::distance, .distance = distance, .times = 4};
+    return work;
+  };
+  const auto together = [](const Cluster& cluster, const StepWork& work) {
+    const StepForecast forecast = simulate_steps(cluster, work, {.steps = 8, .most_effort = 0});
+    CHECK_FALSE(forecast.by_rank);
+    return forecast.mean_seconds;
+  };
+  Cluster cluster = equal_boards(3, 1, 1000);
+  cluster.boards[0].ranks = 4;
+  // To the next rank: one of four messages of a board. Two and four further: two and four.
+  for (const int distance : {1, 2, 4, 7}) {
+    const int leaving = std::min(distance, 4);
+    INFO(distance);
+    CHECK(seconds(cluster, ring(distance)) == Approx(1 + 4.0 * leaving));
+    CHECK(together(cluster, ring(distance)) == Approx(1 + 4.0 * leaving));
+  }
+  // Eleven further is one back.
+  CHECK(seconds(cluster, ring(11)) == Approx(1 + 4.0));
+  CHECK(together(cluster, ring(11)) == Approx(1 + 4.0));
+  // One board: none.
+  cluster.boards[0].count = 1;
+  CHECK(together(cluster, ring(1)) == Approx(1));
+}
+
 TEST_CASE("threads share the cores of a board", "[forecast]") {
   Cluster cluster = equal_boards(2, 1, 1e12);
   cluster.boards[0].cores = 1;

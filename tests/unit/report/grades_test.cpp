@@ -176,7 +176,9 @@ TEST_CASE("the page has the pictures and the table of grades", "[report]") {
     return;
   }
   const AdaptingRun folder(kDecided, kSteps);
-  (void)make_report({.folders = {folder.path()}});
+  Request request;
+  request.folders = {folder.path()};
+  (void)make_report(request);
   std::ifstream file(folder.path() + "/report/report.html");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   CHECK_THAT(page, Contains("grades by tensor") && Contains("Noise added by compression") &&

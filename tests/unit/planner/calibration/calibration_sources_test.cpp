@@ -141,9 +141,19 @@ TEST_CASE("a run's times are medians of its steps but the first two", "[planner]
   CHECK(read_source(folder.path()).runs.size() == 1);
 }
 
+TEST_CASE("a simulation computes for all ranks, one after the other", "[planner]") {
+  const test::TemporaryFolder folder;
+  test::MadeRun made;
+  made.ranks = 3;
+  made.run["simulated"] = true;
+  make_run(folder.path() + "/r", {1, 1, 6, 6}, made);
+  const RunTimes times = run_times(folder.path() + "/r");
+  CHECK(times.step_seconds == 1);  // 6 s for two batches of each of three ranks
+  CHECK(times.update_seconds == 0.25);
+}
+
 TEST_CASE("runs without times of computing are refused", "[planner]") {
   CHECK_THAT(refused({}, {{"emulated", true}}), Contains("emulate_compute"));
-  CHECK_THAT(refused({}, {{"simulated", true}}), Contains("--simulate"));
   CHECK_THAT(refused({}, json::object(), 2), Contains("step 3"));
   CHECK_THAT(refused({{"train", {{"batch_sizes", "auto"}}}}, json::object()),
              Contains("batch_sizes"));

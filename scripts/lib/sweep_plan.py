@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the steps of finished runs would take if each rank was a board on a link, by equant-train plan.
+
+Boards compute as long as ranks did in the run: its median step, from its own records.
+"""
+
+import hashlib
+import json
+import pathlib
+import subprocess
+import tempfile
+
+from sweep_run import PROGRAM
+
+LATENCY_MS = 0.1  # of a cable and a switch
+
+
+def column_of(megabits):
+    """The column of a rate in tables."""
+    return f"plan_{megabits}_s"
+
+
+class NoPlan(Exception):
+    """Why a run has no plan: the program's sentence."""
+
+
+def told_by(arguments):
+    """What `equant-train plan` prints."""
+    made = subprocess.run([PROGRAM, "plan", *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=False)
+    if made.returncode == 0:
+        return made.stdout
+    lines = [line.strip() for line in made.stderr.splitlines() if line.strip()]
+    raise NoPlan(lines[-1] if lines else f"equant-train plan ended with exit code {made.returncode}")
+
+
+def boards_of(config, ranks):
+    """A board for each rank. Emulated boards compute as long as the config says, others are measured."""
+    emulated = config["train"].get("emulate_compute")
+    if emulated is None:
+        return [{"name": "rank", "count": ranks, "link": "link"}]
+    seconds = emulated if isinstance(emulated, list) else [emulated] * ranks
+    return [{"name": f"rank {rank}", "step_seconds": each, "link": "link"}
+            for rank, each in enumerate(seconds)]
+
+
+class Plans:
+    """Adds to finished runs what they would take on links of these rates [Mb/s, as text]."""
+
+    def __init__(self, links):
+        self.links = links or []
+        self._said = set()
+
+    def columns(self):
+        return [column_of(megabits) for megabits in self.links]
+
+    def add_to(self, run):
+        """Sets the run's planned seconds, from its file of plans if they are there."""
+        if not self.links or run.state != "ok":
+            return
+        digest = hashlib.sha256((run.folder / "summary.json").read_bytes()).hexdigest()
+        known = self._known(run, digest)
+        missing = [megabits for megabits in self.links if megabits not in known]
+        if missing:
+            known.update(self._planned(run, missing))
+            run.plan_file.write_text(json.dumps({"summary_sha256": digest, "seconds": known}, indent=1)
+                                     + "\n", encoding="utf-8")
+        run.planned = {column_of(megabits): known[megabits] for megabits in self.links}
+
+    @staticmethod
+    def _known(run, digest):
+        try:
+            told = json.loads(run.plan_file.read_text(encoding="utf-8"))
+            return told["seconds"] if told["summary_sha256"] == digest else {}
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return {}
+
+    def _planned(self, run, links):
+        """Seconds of all steps by rate; None for runs that cannot be planned."""
+        try:
+            config = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
+            with tempfile.TemporaryDirectory(prefix="sweep-plan-") as place:
+                return self._in(pathlib.Path(place), run, config, links)
+        except NoPlan as reason:
+            if str(reason) not in self._said:
+                print(f"  no plan of {run.title()}: {reason}", flush=True)
+                self._said.add(str(reason))
+            return {megabits: None for megabits in links}
+
+    @staticmethod
+    def _in(place, run, config, links):
+        cluster, calibration = place / "cluster.json", place / "calibration.json"
+        summary = run.summary()
+        boards = boards_of(config, summary["ranks"])
+        # The scheme of the run alone, with the collective that it used.
+        words = ["--config", str(run.folder / "config.json"), "--cluster", str(cluster), "--json",
+                 "--ranks", str(summary["ranks"]), "--vary", f"seed={config['seed']}"]
+        if "step_seconds" not in boards[0]:
+            told_by(["--calibrate", str(calibration), "--from", str(run.folder)])
+            words += ["--calibration", str(calibration)]
+        result = {}
+        for megabits in links:
+            link = {"kind": "duplex", "megabits": float(megabits), "latency_ms": LATENCY_MS}
+            cluster.write_text(json.dumps({"boards": boards, "links": {"link": link}}), encoding="utf-8")
+            plan = json.loads(told_by(words))
+            result[megabits] = summary["steps"] * plan["schemes"][0]["step_seconds"]
+        return result
