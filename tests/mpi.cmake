@@ -37,7 +37,8 @@ eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/cost_test.cpp unit/collective/ef21_test.cpp)
 eqt_test(collective_laws LABEL property LINK eqt_collective SOURCES property/collective/rounds_test.cpp)
 eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
-  unit/train/batch_allocation_test.cpp unit/train/fault_test.cpp unit/train/selection_test.cpp unit/train/weight_average_test.cpp
+  unit/train/batch_allocation_test.cpp unit/train/fault_test.cpp unit/train/selection_test.cpp unit/train/step_profile_test.cpp
+  unit/train/weight_average_test.cpp
   unit/train/workers_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/sign_memory_test.cpp)

@@ -182,13 +182,7 @@ void run_analyze_bits(const AnalyzeBitsCommand& command) {
   const DumpedGradient gradient = values_for(command.values);
   const std::vector<Subject> subjects =
       analyzed_compressors(command.compressors, kUsual, gradient.values.size(), "analyze bits");
-  for (const Subject& subject : subjects)
-    if (!subject.scheme)
-      fail(Kind::usage,
-           "analyze bits: expected a compressor that rounds to levels, found {}; try elastiquant, "
-           "or "
-           "bench codecs for what others send",
-           subject.config.compressor.name->name);
+  for (const Subject& subject : subjects) require_levels(subject, "analyze bits");
   std::vector<Row> rows;
   const std::string about = describe_values(command.values, gradient);
   if (!command.output.json)

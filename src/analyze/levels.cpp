@@ -8,7 +8,6 @@
 #include "analyze/subjects.hpp"
 #include "analyze/table.hpp"
 #include "codec/levels/level_design.hpp"
-#include "core/error.hpp"
 #include "theory/level_bounds.hpp"
 #include "theory/sampling.hpp"
 #include "theory/variance.hpp"
@@ -94,10 +93,7 @@ void run_analyze_levels(const AnalyzeLevelsCommand& command) {
       analyzed_compressors(command.compressors, kUsual, 8192, "analyze levels");
   std::vector<Row> rows;
   for (const Subject& subject : subjects) {
-    if (!subject.scheme)
-      fail(Kind::usage,
-           "analyze levels: expected a compressor that rounds to levels, found {}; try elastiquant",
-           subject.config.compressor.name->name);
+    require_levels(subject, "analyze levels");
     rows.push_back(row_of(subject));
   }
   if (!command.output.json)

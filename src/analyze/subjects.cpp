@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codec/levels/level_codec.hpp"
+#include "config/chosen_grades.hpp"
 #include "config/compressor_settings.hpp"
 #include "core/error.hpp"
 
@@ -59,6 +60,24 @@ Row Subject::row() const {
   row["norm"] = name_of(scheme->norm);
   row["coding"] = name_of(config.compressor.coding);
   return row;
+}
+
+void require_levels(const Subject& subject, const char* about) {
+  if (subject.scheme) return;
+  const config::CompressorConfig& compressor = subject.config.compressor;
+  if (compressor.adapts_grades())
+    fail(Kind::usage,
+         "{}: expected a compressor with one table of levels, found {} with {}, where a run "
+         "chooses the table of each tensor; try {}",
+         about, compressor.name->name, config::setting_of_grades(compressor),
+         compressor.open.bits         ? "--set compressor.bits=4"
+         : compressor.open.elasticity ? "--set compressor.elasticity=auto"
+                                      : "--compressor e-elastiquant");
+  fail(
+      Kind::usage,
+      "{}: expected a compressor that rounds to levels, found {}; try elastiquant, or bench codecs "
+      "for what others send",
+      about, compressor.name->name);
 }
 
 std::vector<Column> subject_columns() {

@@ -26,6 +26,10 @@ struct Subject {
   Row row() const;
 };
 
+/// @param about the verb, for the message
+/// @throws Error{usage} without a scheme: no level codec, or one whose levels a run chooses
+void require_levels(const Subject& subject, const char* about);
+
 /// The columns that Subject::row() fills.
 std::vector<Column> subject_columns();
 

@@ -10,6 +10,7 @@
 
 #include "bench/measure_codec.hpp"
 #include "codec/simd.hpp"
+#include "config/chosen_grades.hpp"
 #include "config/compressor_settings.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
@@ -75,6 +76,7 @@ void print_json(const BenchCase& bench_case, const CodecFigures& figures, std::s
   line["rows"] = figures.rows;
   line["unbiased"] = bench_case.compressor->properties().unbiased;
   line["simd"] = codec::simd_target();
+  if (const std::string note = config::note_on_grades(config); !note.empty()) line["note"] = note;
   fmt::print("{}\n", line.dump());
 }
 
@@ -126,6 +128,10 @@ void run_bench_codecs(const BenchCommand& command) {
       print_row(bench_case, figures);
     std::fflush(stdout);
   }
+  if (command.json) return;
+  for (const BenchCase& bench_case : all)
+    if (const std::string note = config::note_on_grades(bench_case.config); !note.empty())
+      fmt::print("{}\n", note);
 }
 
 }  // namespace eqt::bench

@@ -10,6 +10,7 @@
 
 #include "bench/measure_collective.hpp"
 #include "comm/session.hpp"
+#include "config/chosen_grades.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "setup/build_messages.hpp"
@@ -180,6 +181,8 @@ int bench_rank(const BenchCollectivesCommand& command, const comm::Session& sess
     for (const config::RunConfig& config : configs)
       measure_row(config, gradients, values, command, comm);
   }
+  const std::string note = config::note_on_grades(configs.front().compressor);
+  if (comm.rank() == 0 && !command.json && !note.empty()) fmt::print("{}\n", note);
   return 0;
 }
 

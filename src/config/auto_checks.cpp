@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/auto_checks.hpp"
 
+#include "config/chosen_grades.hpp"
 #include "core/error.hpp"
 #include "data/partition_plan.hpp"
 
 namespace eqt::config {
-
-namespace {
-
-/// The setting that makes a run choose grades.
-std::string cause_of(const CompressorConfig& compressor) {
-  if (compressor.open.bits) return "compressor.bits \"auto\"";
-  if (compressor.open.elasticity) return "compressor.elasticity \"measured\"";
-  return "compressor.name \"auto\"";
-}
-
-}  // namespace
 
 void check_auto(const RunConfig& config, const std::string& origin) {
   const CompressorConfig& compressor = config.compressor;
@@ -28,7 +18,7 @@ void check_auto(const RunConfig& config, const std::string& origin) {
            origin, compressor.name->name);
     return;
   }
-  const std::string cause = cause_of(compressor);
+  const std::string cause = setting_of_grades(compressor);
   if (compressor.noise_cap < compressor.noise_share)
     fail(Kind::usage,
          "{}: expected compressor.noise_cap of at least compressor.noise_share {}, found {}; raise "

@@ -100,6 +100,7 @@ class FolderSink : public Sink {
   }
   void write(const NoteRecord& record) override { append(json_of(record)); }
   void write(const NoiseRecord& record) override { append(json_of(record)); }
+  void write(const ProfileRecord& record) override { append(json_of(record)); }
   void write(const DecisionRecord& record) override {
     if (!decisions_) decisions_.emplace(decisions_path_, OutputFile::Begin::at_end);
     decisions_->write(text_of(marked(json_of(record)), -1));

@@ -204,6 +204,18 @@ Json json_of(const NoiseRecord& r) {
           {"grade", std::move(grades)}};
 }
 
+Json json_of(const ProfileRecord& r) {
+  Json slices = Json::array();
+  for (const ProfileRecord::Slice& slice : r.slices)
+    slices.push_back({{"slice", slice.name}, {"ready_seconds", rounded_seconds(slice.ready)}});
+  return {{"type", "profile"},
+          {"step", r.step},
+          {"steps", r.steps},
+          {"forward_seconds", rounded_seconds(r.forward)},
+          {"backward_seconds", rounded_seconds(r.backward)},
+          {"slices", std::move(slices)}};
+}
+
 Json json_of(const TimelineRecord& r) {
   Json spans = Json::array();
   for (const TimelineSpan& span : r.spans)

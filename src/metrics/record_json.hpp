@@ -17,6 +17,7 @@ Json json_of(const StepRecord& record);
 Json json_of(const NoteRecord& record);
 Json json_of(const DecisionRecord& record);
 Json json_of(const NoiseRecord& record);
+Json json_of(const ProfileRecord& record);
 Json json_of(const TimelineRecord& record);
 Json json_of(const EpochRecord& record);
 Json json_of(const Summary& summary);

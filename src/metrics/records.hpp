@@ -160,6 +160,19 @@ struct NoiseRecord {
   std::vector<Slice> slices{};
 };
 
+/// When the gradient of a step is ready: means over some steps of rank 0 [seconds].
+struct ProfileRecord {
+  StepId step = 0;          // completed steps after the last one of them
+  std::uint64_t steps = 0;  // their number
+  double forward = 0;       // until the first slice is ready
+  double backward = 0;      // from then on
+  struct Slice {
+    std::string name;  // of the tensor
+    double ready = 0;  // since the start of the forward pass of the step's last batch
+  };
+  std::vector<Slice> slices{};  // the last one first, as they are sent
+};
+
 /// What a rank does in a span of time. The last two happen beside its own work, on a communication
 /// thread, or while it waits.
 enum class Activity {

@@ -15,6 +15,7 @@ class FanOut : public Sink {
   void write(const NoteRecord& record) override { write_all(record); }
   void write(const DecisionRecord& record) override { write_all(record); }
   void write(const NoiseRecord& record) override { write_all(record); }
+  void write(const ProfileRecord& record) override { write_all(record); }
   void write(const TimelineRecord& record) override { write_all(record); }
   void write(const EpochRecord& record) override { write_all(record); }
   void write(const EvaluationProgress& record) override { write_all(record); }

@@ -24,6 +24,7 @@ class Sink {
   virtual void write(const NoteRecord&) {}
   virtual void write(const DecisionRecord&) {}
   virtual void write(const NoiseRecord&) {}
+  virtual void write(const ProfileRecord&) {}
   virtual void write(const TimelineRecord&) {}
   virtual void write(const EpochRecord&) {}
   virtual void write(const EvaluationProgress&) {}

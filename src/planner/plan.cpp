@@ -10,12 +10,14 @@
 
 #include "analyze/table.hpp"
 #include "comm/host_facts.hpp"
+#include "config/chosen_grades.hpp"
 #include "config/document.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
 #include "data/catalogue.hpp"
 #include "planner/calibration/calibrate.hpp"
 #include "planner/calibration/completed_cluster.hpp"
+#include "planner/calibration/measured_moments.hpp"
 #include "planner/plans.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/memory_estimate.hpp"
@@ -119,11 +121,19 @@ void run_plan(const PlanCommand& command) {
   CodecSpeeds codecs = calibration.codec_speeds(command.calibration_path);
   std::ranges::move(differences(calibration, comm::processor_name(), version()),
                     std::back_inserter(remarks));
+  std::set<std::string> grades;
+  for (const Scheme& scheme : schemes)
+    grades.insert(config::note_on_grades(scheme.config.compressor));
+  std::ranges::copy_if(grades, std::back_inserter(remarks),
+                       [](const std::string& note) { return !note.empty(); });
   const auto facts = facts_of(config);
-  const PlannedNetwork network = network_of(config, facts);
+  PlannedNetwork network = network_of(config, facts);
+  MachineCosts machine = calibration.machine();
+  const std::string moments = take_moments(network, calibration, config, machine.guessed);
+  if (!moments.empty()) remarks.push_back(moments);
   Subject subject = {.network = network,
                      .codecs = codecs,
-                     .machine = calibration.machine(),
+                     .machine = std::move(machine),
                      .samples = samples_of(config, facts),
                      .steps_at_1 = command.steps_at_1,
                      .noise_scale = command.noise_scale};

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "model/emulated_replica.hpp"
 #include "planner/compression_noise.hpp"
 #include "setup/memory_estimate.hpp"
 
@@ -42,7 +41,7 @@ std::optional<double> forward_overlap_of(const PlannedStep& step,
   if (step.work.after_update || step.work.buckets.empty()) return {};
   double left = 0;  // of the kind of boards that stays the slowest
   for (std::size_t b = 0; b < step.cluster.boards.size(); ++b) {
-    const double forward = model::kForwardShare * step.cluster.boards[b].step_seconds;
+    const double forward = step.forward * step.cluster.boards[b].step_seconds;
     left = std::max(left, forecast.mean_seconds - std::min(forecast.boards[b].waiting, forward));
   }
   return forecast.mean_seconds / left - 1;

@@ -13,7 +13,6 @@
 #include "config/build_topology.hpp"
 #include "config/graph_file.hpp"
 #include "core/error.hpp"
-#include "model/emulated_replica.hpp"
 #include "model/replica.hpp"
 #include "pipeline/plan.hpp"
 #include "setup/build_messages.hpp"
@@ -150,12 +149,13 @@ PlannedNetwork network_of(const config::RunConfig& config,
       facts && !config.train.is_emulated()
           ? setup::network_for(config, {facts->inputs, facts->target, facts->classes})
           : setup::published_network(config);
-  PlannedNetwork network = {.layout = model::make_idle_replica(options)->layout(),
-                            .multiply_adds = {}};
+  PlannedNetwork network = {
+      .layout = model::make_idle_replica(options)->layout(), .multiply_adds = {}, .ready = {}};
   // Networks without pictures: each parameter is multiplied once.
   const bool has_pictures = options.inputs.size() == 1 && options.inputs[0].shape.size() == 3;
   const int side = has_pictures ? static_cast<int>(model::images_of(options).height) : 1;
   network.multiply_adds = model::multiply_adds(network.layout, side);
+  network.ready = model::ready_parts(network.multiply_adds);
   return network;
 }
 
@@ -163,7 +163,11 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
                       const ClusterFile& file, CodecSpeeds& codecs, const MachineCosts& machine) {
   require_steps_together(config);
   const auto& s = config.synchronization;
-  PlannedStep step = {.work = {}, .cluster = file.cluster, .collective = "none", .batches = {}};
+  PlannedStep step = {.work = {},
+                      .cluster = file.cluster,
+                      .collective = "none",
+                      .batches = {},
+                      .forward = network.forward};
   set_computing(config, network, file, machine, step);
   set_stalls(step.cluster);
   const int ranks = step.cluster.ranks();
@@ -201,8 +205,7 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
   }
   const double neighbours = s.algorithm->mixes ? set_graphs(config, ranks, step.work) : 0;
   step.collective = s.algorithm->mixes ? std::string(s.algorithm->name) : std::string(row.name);
-  const std::vector<double> ready =
-      pipeline::ready_times(buckets, network.layout, model::ready_parts(network.multiply_adds));
+  const std::vector<double> ready = pipeline::ready_times(buckets, network.layout, network.ready);
   auto volumes = collective::bucket_volumes(*compressor, buckets, ranks, equal_hosts ? boards : 0);
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     // With batches that are added up only the last one's backward pass overlaps.

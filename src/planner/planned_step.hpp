@@ -12,6 +12,7 @@
 #include "core/layout.hpp"
 #include "data/catalogue.hpp"
 #include "forecast/cluster.hpp"
+#include "model/emulated_replica.hpp"
 #include "planner/cluster_file.hpp"
 #include "planner/machine_costs.hpp"
 
@@ -21,6 +22,10 @@ namespace eqt::planner {
 struct PlannedNetwork {
   Layout layout;
   std::vector<double> multiply_adds;  // of a sample's forward pass, by slice
+  // The part of forward and backward pass after which each slice is ready, and that of the forward
+  // pass: by multiply-adds, unless they were measured.
+  std::vector<double> ready;
+  double forward = model::kForwardShare;
 };
 
 /// The network of the config for such data; without facts and for emulated boards as it was
@@ -36,6 +41,7 @@ struct PlannedStep {
   double message_bytes = 0;        // of one synchronization, by a rank, by formula
   std::vector<double> batches;     // by kind of boards: samples of a rank in a step
   bool guessed_computing = false;  // from flops
+  double forward = 0;              // the part of computing that the forward pass takes
   // Of what a value meets on its way into the mean: relative variance of one encoding of normal
   // values, and how often it is encoded. None: not a mean of gradients in each step, or errors that
   // are no noise, because they are biased or sent later.

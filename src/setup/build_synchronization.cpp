@@ -312,10 +312,12 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
     build_local_sgd(config, base, parts);
     return parts;
   }
+  train::GradientAveragingOptions options =
+      averaging_options(config, base, parts, base.communication_thread);
+  options.profiles = true;
   parts.synchronizer = train::make_gradient_averaging(
       base.comm, *parts.collective, messages.memory.get(), std::move(messages.buckets),
-      base.replica.layout(), base.replica.gradient(),
-      averaging_options(config, base, parts, base.communication_thread));
+      base.replica.layout(), base.replica.gradient(), options);
   return parts;
 }
 

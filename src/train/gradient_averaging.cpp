@@ -22,6 +22,7 @@
 #include "train/count_bytes.hpp"
 #include "train/own_gradient.hpp"
 #include "train/step_clock.hpp"
+#include "train/step_profile.hpp"
 
 namespace eqt::train {
 namespace {
@@ -50,7 +51,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
               .memory = memory,
               .adaptation = options.adaptation,
               .divergence = options.divergence}),
-        clock_(plan_.size(), options.adaptation != nullptr),
+        clock_(layout.size(), plan_.size(), options.adaptation != nullptr),
         parts_(pipeline::fragments_of(plan_, fragments)),
         spans_(options.timeline) {
     for (const std::vector<FusionBucket>& part : parts_) {
@@ -58,6 +59,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
       engines_.emplace_back(comm, part);
     }
     map_slices_to_buckets();
+    if (options_.profiles && comm.rank() == 0) profile_.emplace(layout);
     if (options_.overlap) {
       background_.emplace([this] { run_engine(); }, [this] { give_up(); });
     }
@@ -84,7 +86,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
   }
 
   void slice_ready(std::size_t slice) override {
-    clock_.slice_ready();
+    clock_.slice_ready(slice);
     bool bucket_full = false;
     {
       const std::lock_guard lock(mutex_);
@@ -111,6 +113,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
                       .quantization_variance = own_.variance(),
                       .mean_sketch = own_.sketch(values_[fragment_])};
     if (own_.adapting()) adapt(result);
+    if (profile_) result.profile = profile_->add(context_.step, clock_);
     result.traffic = traffic_;
     return result;
   }
@@ -217,6 +220,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
   collective::MeanContext context_;
   OwnGradient own_;
   StepClock clock_;
+  std::optional<StepProfile> profile_;
   const std::vector<std::vector<FusionBucket>> parts_;  // by fragment
   std::vector<std::vector<pipeline::Range>> values_;    // likewise
   std::deque<pipeline::Engine> engines_;                // likewise

@@ -35,6 +35,7 @@ struct GradientAveragingOptions {
   std::optional<Fault> fault = {};   // happens when its bucket's mean begins
   Divergence* divergence = nullptr;  // gets gradients that are not finite; null: they are errors
   Timeline* timeline = nullptr;      // null: nothing is noted
+  bool profiles = false;             // slices are announced while backward runs: rank 0 notes when
 };
 
 /// Averages a part of the buckets in each of its steps (pipeline::fragments_of).

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the phases of a step take, as an adaptation wants to know them.
+// What the phases of a step take, and when its gradient is ready.
 
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "collective/adaptation.hpp"
@@ -19,13 +20,15 @@ namespace eqt::train {
 /// that exchanges, before it works.
 class StepClock {
  public:
+  /// @param slices of the layout
   /// @param buckets of the plan
-  /// @param used false: nobody asks, and no thread's clock is read
-  StepClock(std::size_t buckets, bool used) : used_(used), ready_(buckets) {}
+  /// @param used false: no adaptation asks, and no thread's clock is read
+  StepClock(std::size_t slices, std::size_t buckets, bool used)
+      : used_(used), slices_(slices), ready_(buckets) {}
 
   void begin() {
     step_.restart();
-    first_slice_ = 0;
+    any_slice_ = false;
     if (!used_) return;
     delay_.restart();
     communication_.reset();
@@ -33,15 +36,17 @@ class StepClock {
   void communicate() {
     if (used_) communication_.start();
   }
-  void slice_ready() {
-    if (first_slice_ == 0) first_slice_ = step_.seconds();
-  }
-  void bucket_ready(std::uint32_t bucket) { ready_[bucket] = step_.seconds(); }
-  void computed() {
-    if (!used_) return;
+  void slice_ready(std::size_t slice) {
+    moment_ = slices_[slice] = step_.seconds();
     // Backward has begun a little before its first slice is ready.
-    now_.forward = first_slice_;
-    now_.backward = step_.seconds() - first_slice_;
+    if (!any_slice_) now_.forward = moment_;
+    any_slice_ = true;
+  }
+  /// With the slice that was ready last.
+  void bucket_ready(std::uint32_t bucket) { ready_[bucket] = moment_; }
+  void computed() {
+    now_.backward = step_.seconds() - now_.forward;
+    if (!used_) return;
     now_.delayed = delay_.seconds();
     now_.communicating = communication_.seconds();
   }
@@ -56,6 +61,12 @@ class StepClock {
     recent_.push_back(now_);
     if (recent_.size() > (only_observed_ ? kFirst : kMost)) recent_.erase(recent_.begin());
   }
+
+  // After computed(), of this step [seconds]: until the first slice was ready, from then on until
+  // backward was over, and until each slice was ready.
+  double forward() const { return now_.forward; }
+  double backward() const { return now_.backward; }
+  std::span<const double> slices() const { return slices_; }
 
   /// After end() of an observed step.
   collective::StepSeconds take_seconds() {
@@ -92,8 +103,10 @@ class StepClock {
   Stopwatch step_;
   DelayStopwatch delay_;
   OtherWorkStopwatch communication_;
-  double first_slice_ = 0;
-  std::vector<double> ready_;
+  bool any_slice_ = false;      // is ready
+  double moment_ = 0;           // of the last slice that was ready
+  std::vector<double> slices_;  // by slice: until it was ready
+  std::vector<double> ready_;   // by bucket: until it was complete
 };
 
 }  // namespace eqt::train

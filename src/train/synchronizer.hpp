@@ -36,6 +36,8 @@ struct SyncResult {
   std::vector<metrics::DecisionRecord> decisions = {};
   /// Rank 0: the gradients' noise, if it was observed in this step.
   std::optional<metrics::NoiseRecord> noise = {};
+  /// Rank 0: when gradients are ready, once in a run.
+  std::optional<metrics::ProfileRecord> profile = {};
   /// Exchanges that ended in this step, the same on all ranks; one of a part of the values counts
   /// as that part. 0: none was due; unset: one.
   std::optional<double> rounds = {};
@@ -47,6 +49,7 @@ struct SyncResult {
     if (other.note) note = std::move(other.note);
     decisions.insert(decisions.end(), other.decisions.begin(), other.decisions.end());
     if (other.noise) noise = std::move(other.noise);
+    if (other.profile) profile = std::move(other.profile);
     if (other.rounds) rounds = rounds.value_or(0) + *other.rounds;
   }
 };

@@ -59,6 +59,7 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
   for (const metrics::DecisionRecord& decision : result.decisions) p_.sink.write(decision);
   if (result.noise) p_.sink.write(*result.noise);
+  if (result.profile) p_.sink.write(*result.profile);
   if (observed) p_.observer->finish();
   if (p_.balancer != nullptr) balance(record);
   return {.seconds = record.seconds.total, .met = result.rounds != 0.0};

@@ -45,6 +45,7 @@ Calibration combine(const std::vector<Source>& sources, const std::vector<std::s
     result.made_from.push_back(fmt::format("{}: {}", source.what, paths[i]));
     result.codecs.insert(result.codecs.end(), source.codecs.begin(), source.codecs.end());
     result.runs.insert(result.runs.end(), source.runs.begin(), source.runs.end());
+    for (const MatmulSpeed& speed : source.matmul) add_matmul(speed, result.matmul);
     collectives.insert(collectives.end(), source.collectives.begin(), source.collectives.end());
     merge(source.between_hosts, result.between_hosts);
     merge(source.within_host, result.within_host);
@@ -84,6 +85,9 @@ void calibrate(const std::vector<std::string>& paths, const std::string& out) {
   for (const RunTimes& run : calibration.runs)
     fmt::print("* {} in batches of {}: {:.4g} s forward and backward, {:.3g} s update\n", run.model,
                run.batch_size, run.step_seconds, run.update_seconds);
+  for (const MatmulSpeed& speed : calibration.matmul)
+    fmt::print("* {} with {} threads: {:.4g} Gflop/s in matrix products\n", speed.host,
+               speed.threads, speed.flops * 1e-9);
   for (const std::string& note : notes) fmt::print("* {}\n", note);
 }
 

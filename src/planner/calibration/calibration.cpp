@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "planner/calibration/codec_line_keys.hpp"
+#include "planner/calibration/profile_json.hpp"
 
 namespace eqt::planner {
 namespace {
@@ -26,6 +27,7 @@ constexpr Key kFileKeys[] = {
     {"links_between_hosts", Type::object, "lowest rates and longest latency"},
     {"links_within_host", Type::object, "lowest rates and longest latency"},
     {"runs", Type::list, "computing times of runs"},
+    {"matmul", Type::list, "speed of matrix products"},
     {"guessed", Type::list, "what was not measured"},
 };
 constexpr Key kCommunicationKeys[] = {
@@ -53,6 +55,13 @@ constexpr Key kRunKeys[] = {
     {"step_seconds", Type::number, "forward and backward pass", true, 0, true, kMostSeconds},
     {"update_seconds", Type::number, "the optimizer's part", true, 0, false, kMostSeconds},
     {"sent_bytes", Type::number, "by a rank in a step", true, 0, false, kMostCount},
+    {"profile", Type::object, "when gradients are ready"},
+};
+
+constexpr Key kMatmulKeys[] = {
+    {"host", Type::text, "of the ranks", true},
+    {"threads", Type::integer, "of a rank", true, 1, false, 65536},
+    {"flops", Type::number, "operations a second of a rank", true, 0, true, 1e18},
 };
 
 std::vector<std::string> texts_of(const CheckedObject& object, const char* key) {
@@ -79,18 +88,20 @@ RunTimes run_of(const CheckedObject& object) {
   const auto count = [&](const char* key) {
     return static_cast<std::uint64_t>(object.number(key, 0));
   };
-  return {.run = object.text("run"),
-          .host = object.text("host"),
-          .model = object.text("model"),
-          .precision = object.text("precision"),
-          .dataset = object.text("dataset"),
-          .parameters = count("parameters"),
-          .threads_per_rank = count("threads_per_rank"),
-          .batch_size = count("batch_size"),
-          .steps = count("steps"),
-          .step_seconds = object.number("step_seconds", 0),
-          .update_seconds = object.number("update_seconds", 0),
-          .sent_bytes = object.number("sent_bytes", 0)};
+  RunTimes run = {.run = object.text("run"),
+                  .host = object.text("host"),
+                  .model = object.text("model"),
+                  .precision = object.text("precision"),
+                  .dataset = object.text("dataset"),
+                  .parameters = count("parameters"),
+                  .threads_per_rank = count("threads_per_rank"),
+                  .batch_size = count("batch_size"),
+                  .steps = count("steps"),
+                  .step_seconds = object.number("step_seconds", 0),
+                  .update_seconds = object.number("update_seconds", 0),
+                  .sent_bytes = object.number("sent_bytes", 0)};
+  if (object.has("profile")) run.profile = profile_of(object.object("profile", kProfileKeys));
+  return run;
 }
 
 ordered_json json_of(const MeasuredLinks& links) {
@@ -101,18 +112,20 @@ ordered_json json_of(const MeasuredLinks& links) {
 }
 
 ordered_json json_of(const RunTimes& run) {
-  return {{"run", run.run},
-          {"host", run.host},
-          {"model", run.model},
-          {"precision", run.precision},
-          {"dataset", run.dataset},
-          {"parameters", run.parameters},
-          {"threads_per_rank", run.threads_per_rank},
-          {"batch_size", run.batch_size},
-          {"steps", run.steps},
-          {"step_seconds", run.step_seconds},
-          {"update_seconds", run.update_seconds},
-          {"sent_bytes", run.sent_bytes}};
+  ordered_json json = {{"run", run.run},
+                       {"host", run.host},
+                       {"model", run.model},
+                       {"precision", run.precision},
+                       {"dataset", run.dataset},
+                       {"parameters", run.parameters},
+                       {"threads_per_rank", run.threads_per_rank},
+                       {"batch_size", run.batch_size},
+                       {"steps", run.steps},
+                       {"step_seconds", run.step_seconds},
+                       {"update_seconds", run.update_seconds},
+                       {"sent_bytes", run.sent_bytes}};
+  if (run.profile) json["profile"] = json_of(*run.profile);
+  return json;
 }
 
 /// Lines of JSON, the first of which is complete and has a compressor.
@@ -167,6 +180,12 @@ Calibration parse_calibration(const std::string& text, const std::string& origin
   each("runs", [&](const Json& json, const std::string& place) {
     result.runs.push_back(run_of(CheckedObject(json, kRunKeys, place)));
   });
+  each("matmul", [&](const Json& json, const std::string& place) {
+    const CheckedObject speed(json, kMatmulKeys, place);
+    result.matmul.push_back({.host = speed.text("host"),
+                             .threads = static_cast<std::uint64_t>(speed.number("threads", 1)),
+                             .flops = speed.number("flops", 0)});
+  });
   if (object.has("communication")) {
     const CheckedObject costs = object.object("communication", kCommunicationKeys);
     result.communication = {.add = costs.number("add_seconds", 0),
@@ -194,10 +213,17 @@ std::string calibration_text(const Calibration& calibration) {
   if (calibration.within_host) document["links_within_host"] = json_of(*calibration.within_host);
   document["runs"] = ordered_json::array();
   for (const RunTimes& run : calibration.runs) document["runs"].push_back(json_of(run));
+  document["matmul"] = ordered_json::array();
+  for (const MatmulSpeed& speed : calibration.matmul)
+    document["matmul"].push_back(
+        {{"host", speed.host}, {"threads", speed.threads}, {"flops", speed.flops}});
   std::vector<std::string> guessed = calibration.machine().guessed;
   if (calibration.codecs.empty()) guessed.emplace_back("compressors");
   if (!calibration.between_hosts) guessed.emplace_back("links");
   if (calibration.runs.empty()) guessed.emplace_back("computing");
+  if (std::ranges::none_of(calibration.runs,
+                           [](const RunTimes& run) { return run.profile.has_value(); }))
+    guessed.emplace_back(kReadyMoments);
   document["guessed"] = guessed;
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

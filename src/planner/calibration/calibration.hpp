@@ -22,6 +22,16 @@ struct MeasuredLinks {
   double duplex_bytes_per_second = 0;  // while the other direction sends, too
 };
 
+/// When the gradient of a step was ready, as the run's record `profile` has it [seconds].
+struct Profile {
+  double forward = 0, backward = 0;
+  struct Slice {
+    std::string name;  // of the tensor
+    double ready = 0;  // since the start of the forward pass
+  };
+  std::vector<Slice> slices{};  // the last one first
+};
+
 /// Seconds of a run that computed: medians over its steps.
 struct RunTimes {
   std::string run, host;                  // folder; host of rank 0
@@ -31,8 +41,19 @@ struct RunTimes {
   std::uint64_t steps = 0;       // whose records were read
   double step_seconds = 0;       // forward and backward pass of a batch
   double update_seconds = 0;
-  double sent_bytes = 0;  // by a rank in a step
+  double sent_bytes = 0;             // by a rank in a step
+  std::optional<Profile> profile{};  // none: the run has no such record
 };
+
+/// What a rank reaches in matrix products, from `doctor --json`: the least of a host's ranks.
+struct MatmulSpeed {
+  std::string host;
+  std::uint64_t threads = 0;
+  double flops = 0;  // a second; multiply-adds count twice
+};
+
+/// What is guessed by multiply-adds where no run has a profile.
+inline constexpr const char* kReadyMoments = "moments at which gradients are ready";
 
 struct Calibration {
   std::string processor, version;  // of the machine and the program that made it
@@ -41,6 +62,7 @@ struct Calibration {
   std::optional<collective::CommunicationCosts> communication{};  // from `bench collectives`
   std::optional<MeasuredLinks> between_hosts{}, within_host{};
   std::vector<RunTimes> runs{};
+  std::vector<MatmulSpeed> matmul{};  // each host and number of threads once
 
   /// Defaults where nothing was measured.
   MachineCosts machine() const;

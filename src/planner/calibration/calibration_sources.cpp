@@ -17,6 +17,12 @@ using Type = Key::Type;
 constexpr Key kDoctorKeys[] = {
     {"version", Type::text, "of the program", true},
     {"links", Type::list, "measured links", true},
+    {"ranks", Type::list, "facts of ranks", true},
+};
+constexpr Key kDoctorRankKeys[] = {
+    {"host", Type::text, "where it is", true},
+    {"threads", Type::integer, "that compute", true, 1, false, 65536},
+    {"matmul_flops", Type::number, "of matrix products; 0: not measured", true, 0, false, 1e18},
 };
 constexpr Key kDoctorLinkKeys[] = {
     {"from", Type::integer, "rank", true, 0, false, 1e6},
@@ -64,6 +70,15 @@ Source parse_doctor(const std::string& text, const std::string& origin) {
                              OtherKeys::ignored);
     take_link(link, link.flag("same_host") ? source.within_host : source.between_hosts);
   }
+  const Json& ranks = object.list("ranks");
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const CheckedObject rank(ranks[i], kDoctorRankKeys, fmt::format("{}: ranks[{}]", origin, i),
+                             OtherKeys::ignored);
+    add_matmul({.host = rank.text("host"),
+                .threads = static_cast<std::uint64_t>(rank.number("threads", 1)),
+                .flops = rank.number("matmul_flops", 0)},
+               source.matmul);
+  }
   return source;
 }
 
@@ -85,6 +100,18 @@ CollectiveLine collective_line_of(const CheckedObject& line) {
 }
 
 }  // namespace
+
+void add_matmul(const MatmulSpeed& speed, std::vector<MatmulSpeed>& all) {
+  if (!(speed.flops > 0)) return;
+  const auto known = std::ranges::find_if(all, [&](const MatmulSpeed& other) {
+    return other.host == speed.host && other.threads == speed.threads;
+  });
+  if (known == all.end()) {
+    all.push_back(speed);
+  } else {
+    known->flops = std::min(known->flops, speed.flops);
+  }
+}
 
 Source parse_source(const std::string& text, const std::string& origin) {
   const std::size_t begin = text.find_first_not_of(" \n\t");

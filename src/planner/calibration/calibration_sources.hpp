@@ -28,6 +28,7 @@ struct Source {
   std::vector<CollectiveLine> collectives{};
   std::optional<MeasuredLinks> between_hosts{}, within_host{};
   std::vector<RunTimes> runs{};
+  std::vector<MatmulSpeed> matmul{};
 };
 
 /// @param path a file of `doctor --json`, `bench codecs --json` or `bench collectives --json`, or a
@@ -38,6 +39,9 @@ Source read_source(const std::string& path);
 
 /// The text of a file. @throws Error{usage} as read_source()
 Source parse_source(const std::string& text, const std::string& origin);
+
+/// Adds a speed that was measured; of those of one host with as many threads the least stays.
+void add_matmul(const MatmulSpeed& speed, std::vector<MatmulSpeed>& all);
 
 /// The medians of a run's steps, for one rank. @throws Error{data} for a run that did not compute
 /// (emulated), one without steps and a record that is none

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The medians of a run's steps.
+// The medians of a run's steps, and when its gradients were ready.
 
 #include <algorithm>
 #include <charconv>
@@ -21,13 +21,36 @@ constexpr double kMostSeconds = 1e6;
 /// Figures of all steps, by kind.
 struct Steps {
   std::vector<double> compute, update, sent_bytes;
+  std::optional<Profile> profile{};
 };
+
+double seconds_above_0(const report::Members& seconds, const char* key) {
+  const report::Figure figure = seconds.figure(key);
+  if (!figure || !(*figure > 0 && *figure <= kMostSeconds))
+    seconds.fail_member(key, "seconds above 0 and at most 1e6");
+  return *figure;
+}
 
 double seconds_in(const report::Members& seconds, const char* key) {
   const report::Figure figure = seconds.figure(key);
   if (!figure || !(*figure >= 0 && *figure <= kMostSeconds))
     seconds.fail_member(key, "seconds from 0 to 1e6");
   return *figure;
+}
+
+Profile profile_in(const report::Members& record) {
+  Profile profile = {.forward = seconds_above_0(record, "forward_seconds"),
+                     .backward = seconds_in(record, "backward_seconds")};
+  const auto& json = record.object();
+  if (!json.contains("slices") || !json["slices"].is_array())
+    record.fail_member("slices", "a list of tensors");
+  for (const auto& item : json["slices"]) {
+    const report::Members slice(item, record.place());
+    profile.slices.push_back(
+        {.name = slice.text("slice"), .ready = seconds_above_0(slice, "ready_seconds")});
+    if (profile.slices.back().name.empty()) slice.fail_member("slice", "the name of a tensor");
+  }
+  return profile;
 }
 
 Steps steps_of(const std::string& path) {
@@ -37,13 +60,18 @@ Steps steps_of(const std::string& path) {
   // A last line without its end was being written when the run was stopped.
   for (std::string line; std::getline(file, line) && !file.eof();) {
     ++number;
-    if (!line.starts_with(R"({"type":"step")")) continue;
+    const bool profile = line.starts_with(R"({"type":"profile")");
+    if (!profile && !line.starts_with(R"({"type":"step")")) continue;
     const auto [json, words] = report::parse_lenient(line);
     const std::string place = fmt::format("{}:{}", path, number);
     if (json.is_discarded())
       fail(Kind::data, "{}: expected a record in JSON, found something else; leave the run out",
            place);
     const report::Members record(json, place);
+    if (profile) {
+      steps.profile = profile_in(record);
+      continue;
+    }
     if (record.count("step") < kFirstStep) continue;
     const report::Members seconds = record.inside("seconds");
     steps.compute.push_back(seconds_in(seconds, "compute"));
@@ -85,7 +113,7 @@ RunTimes run_times(const std::string& folder) {
          "{}: expected a run with equal batches, found one with train.batch_sizes {}; make a run "
          "without the key",
          run.folder, run.setting("train.batch_sizes"));
-  const Steps steps = steps_of(run.path + "/metrics.jsonl");
+  Steps steps = steps_of(run.path + "/metrics.jsonl");
   if (steps.compute.empty() || !(median(steps.compute) > 0))
     fail(Kind::data,
          "{}: expected records of steps from step {} on, found none; make a run of some more steps "
@@ -105,7 +133,8 @@ RunTimes run_times(const std::string& folder) {
           .steps = steps.compute.size(),
           .step_seconds = median(steps.compute) / parts,
           .update_seconds = median(steps.update),
-          .sent_bytes = median(steps.sent_bytes) / run.ranks};
+          .sent_bytes = median(steps.sent_bytes) / run.ranks,
+          .profile = std::move(steps.profile)};
 }
 
 }  // namespace eqt::planner

@@ -127,6 +127,24 @@ TEST_CASE("the run record has the partition", "[metrics]") {
   CHECK(records[2].at("partition") == json{{"kind", "dirichlet"}, {"alpha", 2}});
 }
 
+TEST_CASE("a profile is a record, also without records of steps", "[metrics]") {
+  const TemporaryFolder folder;
+  const auto sink = make_folder_sink(folder.path(), false);
+  sink->write(run_record());
+  sink->write(ProfileRecord{
+      .step = 24,
+      .steps = 5,
+      .forward = 0.25,
+      .backward = 0.5000004,
+      .slices = {{.name = "fc.bias", .ready = 0.25}, {.name = "fc.weight", .ready = 0.375}}});
+  const auto records = records_in(folder.path());
+  REQUIRE(records.size() == 2);
+  CHECK(records[1] == json::parse(R"({"type": "profile", "step": 24, "steps": 5,
+      "forward_seconds": 0.25, "backward_seconds": 0.5,
+      "slices": [{"slice": "fc.bias", "ready_seconds": 0.25},
+                 {"slice": "fc.weight", "ready_seconds": 0.375}]})"));
+}
+
 TEST_CASE("timelines are lines of their own file, which a new run replaces", "[metrics]") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "timeline.jsonl";

@@ -28,7 +28,10 @@ json doctor_link(bool same_host, double latency, double rate, double duplex) {
 json doctor_document() {
   return {{"version", "1"},
           {"size", 3},
-          {"ranks", json::array()},
+          {"ranks",
+           {{{"host", "pi0"}, {"threads", 4}, {"matmul_flops", 2e10}, {"cores", 4}},
+            {{"host", "pi0"}, {"threads", 4}, {"matmul_flops", 1e10}},
+            {{"host", "pi1"}, {"threads", 4}, {"matmul_flops", 0}}}},
           {"links",
            {doctor_link(false, 1e-3, 1e7, 9e6), doctor_link(false, 2e-3, 8e6, 9.5e6),
             doctor_link(true, 1e-6, 1e10, 1e10)}},
@@ -85,6 +88,14 @@ TEST_CASE("of doctor's links the slowest between hosts and within", "[planner]")
   CHECK(source.within_host->bytes_per_second == 1e10);
 }
 
+TEST_CASE("of doctor's ranks on a host the slowest one's matrix products", "[planner]") {
+  const Source source = parse_source(doctor_document().dump(2), "d.json");
+  REQUIRE(source.matmul.size() == 1);  // the other host did not measure
+  CHECK(source.matmul[0].host == "pi0");
+  CHECK(source.matmul[0].threads == 4);
+  CHECK(source.matmul[0].flops == 1e10);
+}
+
 TEST_CASE("a document of doctor with a mistake is refused with its place", "[planner]") {
   const auto with = [](const char* pointer, const json& value) {
     json document = doctor_document();
@@ -96,6 +107,8 @@ TEST_CASE("a document of doctor with a mistake is refused with its place", "[pla
   CHECK_THAT(with("/links/1/latency_seconds", 1e99), Contains("at most"));
   CHECK_THAT(with("/links/0/same_host", 1), Contains("true or false"));
   CHECK_THAT(with("/links/2", nullptr), Contains("an object"));
+  CHECK_THAT(with("/ranks/1/matmul_flops", "fast"), Contains("ranks[1]") && Contains("a number"));
+  CHECK_THAT(with("/ranks/0/threads", 0), Contains("ranks[0].threads"));
 }
 
 TEST_CASE("lines of bench are told apart", "[planner]") {
@@ -152,6 +165,53 @@ TEST_CASE("a simulation computes for all ranks, one after the other", "[planner]
   CHECK(times.update_seconds == 0.25);
 }
 
+TEST_CASE("a run's profile is taken, and one with a mistake is refused", "[planner]") {
+  const json profile = {{"type", "profile"},
+                        {"step", 24},
+                        {"steps", 5},
+                        {"forward_seconds", 0.25},
+                        {"backward_seconds", 0.5},
+                        {"slices",
+                         {{{"slice", "fc.bias"}, {"ready_seconds", 0.25}},
+                          {{"slice", "fc.weight"}, {"ready_seconds", 0.75}}}}};
+  const auto read = [&](const char* pointer, const json& value) {
+    const test::TemporaryFolder folder;
+    make_run(folder.path() + "/r", {1, 1, 1});
+    json record = profile;
+    record[json::json_pointer(pointer)] = value;
+    // Its keys in their order: readers look at how the line begins.
+    std::string line = record.dump();
+    const std::string type = R"("type":"profile",)", whole = R"(,"type":"profile")";
+    line.erase(line.find(whole), whole.size());
+    line.insert(1, type);
+    std::ifstream before(folder.path() + "/r/metrics.jsonl");
+    std::string first;
+    std::getline(before, first);
+    std::ofstream(folder.path() + "/r/metrics.jsonl")
+        << first << "\n"
+        << line << "\n"
+        << R"({"type":"step","step":25,"seconds":{"compute":1,"update":0.25},"sent_bytes":6})"
+        << "\n";
+    return run_times(folder.path() + "/r");
+  };
+  const auto taken = read("/steps", 5).profile;
+  REQUIRE(taken);
+  CHECK(taken->forward == 0.25);
+  CHECK(taken->backward == 0.5);
+  REQUIRE(taken->slices.size() == 2);
+  CHECK(taken->slices[0].name == "fc.bias");
+  CHECK(taken->slices[1].ready == 0.75);
+  const auto refused_at = [&](const char* pointer, const json& value) {
+    return test::refusal(Kind::data, [&] { (void)read(pointer, value); });
+  };
+  CHECK_THAT(refused_at("/forward_seconds", 0), Contains("forward_seconds") && Contains("above 0"));
+  CHECK_THAT(refused_at("/backward_seconds", "x"), Contains("backward_seconds"));
+  CHECK_THAT(refused_at("/slices", 3), Contains("slices") && Contains("a list"));
+  CHECK_THAT(refused_at("/slices/0/ready_seconds", -1), Contains("ready_seconds"));
+  CHECK_THAT(refused_at("/slices/1/slice", ""), Contains("metrics.jsonl:2"));
+  CHECK_THAT(refused_at("/slices/1", 3), Contains("metrics.jsonl:2"));
+}
+
 TEST_CASE("runs without times of computing are refused", "[planner]") {
   CHECK_THAT(refused({}, {{"emulated", true}}), Contains("emulate_compute"));
   CHECK_THAT(refused({}, json::object(), 2), Contains("step 3"));
@@ -169,12 +229,15 @@ TEST_CASE("sources are put together in their order", "[planner]") {
   Source second = first;
   second.between_hosts->duplex_bytes_per_second = 1e6;
   second.runs.emplace_back();
+  second.matmul[0].flops = 5e9;
   std::vector<std::string> notes;
   const Calibration calibration = combine({first, second}, {"a", "b"}, notes);
   CHECK(calibration.made_from == std::vector<std::string>{"doctor: a", "doctor: b"});
   CHECK(calibration.between_hosts->count == 4);
   CHECK(calibration.between_hosts->duplex_bytes_per_second == 1e6);
   CHECK(calibration.runs.size() == 1);
+  REQUIRE(calibration.matmul.size() == 1);
+  CHECK(calibration.matmul[0].flops == 5e9);
   CHECK_FALSE(calibration.communication);
   CHECK(notes.empty());
   CHECK_FALSE(calibration.processor.empty());

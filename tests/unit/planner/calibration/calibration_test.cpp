@@ -43,7 +43,12 @@ Calibration measured() {
                 .steps = 10,
                 .step_seconds = 0.5,
                 .update_seconds = 2e-6,
-                .sent_bytes = 100}}};
+                .sent_bytes = 100,
+                .profile = Profile{.forward = 0.125,
+                                   .backward = 0.375,
+                                   .slices = {{.name = "fc.weight", .ready = 0.125},
+                                              {.name = "conv1.weight", .ready = 0.5}}}}},
+      .matmul = {{.host = "pi0", .threads = 4, .flops = 1e10}}};
 }
 
 /// What is said of the document with `value` at `pointer`; "nothing" if it is accepted.
@@ -67,6 +72,10 @@ TEST_CASE("a calibration that is written is read again", "[planner]") {
   const Calibration read = parse_calibration(text, "c.json");
   CHECK(calibration_text(read) == text);
   CHECK(read.runs.at(0).host == "pi0");
+  CHECK(read.matmul.at(0).flops == 1e10);
+  REQUIRE(read.runs.at(0).profile);
+  CHECK(read.runs.at(0).profile->slices.at(1).ready == 0.5);
+  CHECK(json::parse(text)["guessed"].empty());
   CHECK(read.machine().communication.message == 2e-5);
   CHECK(read.machine().update == Approx(2e-9));
   CHECK(read.machine().guessed.empty());
@@ -75,8 +84,8 @@ TEST_CASE("a calibration that is written is read again", "[planner]") {
 TEST_CASE("what is missing has defaults and is listed", "[planner]") {
   const Calibration empty = {.processor = "Z80", .version = "1"};
   const json document = json::parse(calibration_text(empty));
-  CHECK(document["guessed"] ==
-        json({"adding", "message", "update", "compressors", "links", "computing"}));
+  CHECK(document["guessed"] == json({"adding", "message", "update", "compressors", "links",
+                                     "computing", "moments at which gradients are ready"}));
   CHECK(empty.machine().communication.message == MachineCosts().communication.message);
   const Calibration lines = parse_calibration(
       R"({"compressor":"none","encode_gb_s":1,"decode_add_gb_s":1})", "speeds.json");
@@ -108,6 +117,11 @@ TEST_CASE("a calibration with a mistake is refused with its place", "[planner]")
   CHECK_THAT(refused("/links_between_hosts/bytes_per_second", "fast"), Contains("a number"));
   CHECK_THAT(refused("/runs/0/step_seconds", 1e9), Contains("runs[0].step_seconds"));
   CHECK_THAT(refused("/runs/0/batch_size", 0), Contains("of at least 1"));
+  CHECK_THAT(refused("/runs/0/profile/forward_seconds", 0), Contains("above 0"));
+  CHECK_THAT(refused("/runs/0/profile/slices/1/ready_seconds", "late"),
+             Contains("runs[0].profile.slices[1]") && Contains("a number"));
+  CHECK_THAT(refused("/runs/0/profile/slices/0", 7), Contains("an object"));
+  CHECK_THAT(refused("/matmul/0/flops", 0), Contains("matmul[0].flops"));
   CHECK_THAT(refused("/runs/0", 7), Contains("runs[0]") && Contains("an object"));
   CHECK_THAT(refused("/made_from/0", 7), Contains("a list of texts"));
   CHECK_THROWS_WITH(parse_calibration("{\n\"processor\": ", "c.json"), Contains("line 2"));

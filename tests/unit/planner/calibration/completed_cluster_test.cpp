@@ -57,6 +57,35 @@ TEST_CASE("computing times come from the run with the nearest batch", "[planner]
   CHECK_THAT(notes[0], Contains("pi: 0.75 s") && Contains("run near") && Contains("32"));
 }
 
+TEST_CASE("boards of given speed take a run's time in proportion, if the run's speed is known",
+          "[planner]") {
+  const char* const text = R"({
+    "boards": [{"name": "slow", "flops": 5e9, "link": "l"}, {"name": "told", "step_seconds": 0.1, "link": "l"}],
+    "links": {"l": {"kind": "duplex", "megabits": 8, "latency_ms": 1}}})";
+  Calibration calibration = measured();
+  const auto completed = [&] {
+    ClusterFile file = parse_cluster(text, "b.json");
+    (void)complete(file, "b.json", calibration, config_with("resnet20"));
+    return file;
+  };
+  // Others' speeds say nothing about the host of the run, nor does another number of threads.
+  calibration.matmul = {{.host = "pi1", .threads = 4, .flops = 1e9},
+                        {.host = "pi0", .threads = 1, .flops = 2e9}};
+  CHECK(completed().facts[0].flops == 5e9);
+  CHECK(completed().cluster.boards[0].step_seconds == 0);
+  calibration.matmul.push_back({.host = "pi0", .threads = 4, .flops = 20e9});
+  const ClusterFile file = completed();
+  CHECK_FALSE(file.facts[0].flops);
+  CHECK(file.cluster.boards[0].step_seconds == Approx(0.5 * 48 / 32 * 4));
+  CHECK(file.cluster.boards[1].step_seconds == 0.1);
+  ClusterFile again = parse_cluster(text, "b.json");
+  const auto notes = complete(again, "b.json", calibration, config_with("resnet20"));
+  REQUIRE(notes.size() == 1);
+  CHECK_THAT(notes[0], Contains("slow: 3 s") && Contains("0.25 times as fast"));
+  calibration.runs.clear();
+  CHECK(completed().facts[0].flops == 5e9);
+}
+
 TEST_CASE("links have the measured rates and latencies", "[planner]") {
   ClusterFile file = parse_cluster(kBare, "b.json");
   (void)complete(file, "b.json", measured(), config_with("resnet20"));
