@@ -301,8 +301,9 @@ void run_analyze_convergence(const AnalyzeConvergenceCommand& command) {
       setting_of(command).decentralised ? mixing_of(command) : theory::Mixing{};
   std::vector<Row> rows;
   std::string left_out;
-  for (const Subject& subject :
-       analyzed_compressors(command.compressors, kUsual, command.values, "analyze convergence")) {
+  const std::vector<Subject> subjects =
+      analyzed_compressors(command.compressors, kUsual, command.values, "analyze convergence");
+  for (const Subject& subject : subjects) {
     const double variance = covered_variance(command, subject);
     if (gossip_admits(command, mixing, subject, variance)) {
       rows.push_back(row_of(command, mixing, subject, variance));
@@ -321,6 +322,7 @@ void run_analyze_convergence(const AnalyzeConvergenceCommand& command) {
                                  {"step_size", "step size"},
                                  {"gigabytes_per_rank", "GB"}});
   print_rows(rows, columns, command.output.json);
+  if (!command.output.json) print_notes(subjects);
   if (!command.output.json && !left_out.empty())
     fmt::print("\nNot covered, for their variance: {}\n", left_out);
   draw(command.output, [&] { return plot_of(command, mixing, rows); });

@@ -67,9 +67,9 @@ void require_levels(const Subject& subject, const char* about) {
   const config::CompressorConfig& compressor = subject.config.compressor;
   if (compressor.adapts_grades())
     fail(Kind::usage,
-         "{}: expected a compressor with one table of levels, found {} with {}, where a run "
+         "{}: expected a compressor with one table of levels, found {}, with which a run "
          "chooses the table of each tensor; try {}",
-         about, compressor.name->name, config::setting_of_grades(compressor),
+         about, config::setting_of_grades(compressor),
          compressor.open.bits         ? "--set compressor.bits=4"
          : compressor.open.elasticity ? "--set compressor.elasticity=auto"
                                       : "--compressor e-elastiquant");
@@ -78,6 +78,12 @@ void require_levels(const Subject& subject, const char* about) {
       "{}: expected a compressor that rounds to levels, found {}; try elastiquant, or bench codecs "
       "for what others send",
       about, compressor.name->name);
+}
+
+void print_notes(std::span<const Subject> subjects) {
+  for (const Subject& subject : subjects)
+    if (const std::string note = config::note_on_grades(subject.config.compressor); !note.empty())
+      fmt::print("{}\n", note);
 }
 
 std::vector<Column> subject_columns() {

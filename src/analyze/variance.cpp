@@ -159,8 +159,9 @@ void run_analyze_variance(const AnalyzeVarianceCommand& command) {
   const DumpedGradient gradient = values_for(command.values);
   check(command, gradient);
   std::vector<Row> rows;
-  for (const Subject& subject : analyzed_compressors(command.compressors, kUsual,
-                                                     gradient.values.size(), "analyze variance"))
+  const std::vector<Subject> subjects =
+      analyzed_compressors(command.compressors, kUsual, gradient.values.size(), "analyze variance");
+  for (const Subject& subject : subjects)
     for (const Part& part : parts_of(segments_for(subject, gradient), gradient, command.by_tensor))
       rows.push_back(row_of(subject, part, gradient, command.values));
   const std::string about = describe_values(command.values, gradient);
@@ -184,6 +185,7 @@ void run_analyze_variance(const AnalyzeVarianceCommand& command) {
                                  {"theorem2", "theorem 2", 5},
                                  {"promised", "codec's bound", 5}});
   print_rows(rows, columns, command.output.json);
+  if (!command.output.json) print_notes(subjects);
   draw(command.output, [&] { return plot_of(rows, about); });
 }
 

@@ -33,7 +33,7 @@ config::RunConfig::Compressor configure(const std::string& name,
 BenchCase make_bench_case(const std::string& name, const std::vector<std::string>& sets) {
   BenchCase bench_case{.config = configure(name, sets), .compressor = nullptr};
   const codec::CompressorRow& row = *bench_case.config.name;
-  bench_case.compressor = codec::make_compressor(row, bench_case.config);
+  bench_case.compressor = bench_case.config.make();
   bench_case.has_bits = row.reads.has(codec::Option::bits);
   bench_case.has_buckets = row.reads.has(codec::Option::bucket_size);
   return bench_case;

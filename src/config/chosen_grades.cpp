@@ -19,7 +19,7 @@ std::string note_on_grades(const CompressorConfig& compressor) {
   const codec::MixedGrades& grades = *made->mixed_grades();
   return fmt::format(
       "{}: with {} a run chooses bits and elasticity of each tensor; the figures here are those of "
-      "the grade that it begins with, {}",
+      "the grade that it begins with, {}, and bounds those of its noisiest grade",
       compressor.name->name, setting_of_grades(compressor), grades.name_of(grades.start()));
 }
 

@@ -162,6 +162,18 @@ program analyze levels --bits 9
 expect_failure 2 'bits' "analyze levels of 9 bits"
 program analyze variance --by-tensor
 expect_failure 2 'by-tensor' "drawn values by tensor"
+# Levels that a run chooses: said with the key and what to try, or which ones stand for them.
+for verb in bits levels; do
+  program analyze $verb --compressor e-elastiquant --set compressor.bits=auto
+  expect_failure 2 'compressor.bits "auto".*each tensor; try --set compressor.bits=4' "analyze $verb of open bits"
+  program analyze $verb --compressor elastiquant --set compressor.elasticity=measured
+  expect_failure 2 'compressor.elasticity "measured".*try --set compressor.elasticity=auto' "analyze $verb of open elasticity"
+  program analyze $verb --compressor auto
+  expect_failure 2 'compressor.name "auto".*try --compressor e-elastiquant' "analyze $verb of auto"
+done
+program analyze variance --values 2000 --compressor e-elastiquant --set compressor.bits=auto
+expect_code 0 "analyze variance of open bits"
+grep -q 'begins with, e-elastiquant:4@1' "$OUT" || wrong "analyze variance of open bits: which are they?"
 program analyze worst-case --plot picture.pdf
 expect_failure 2 'svg' "a plot that nobody can draw"
 

@@ -37,6 +37,19 @@ for row in rows:
     assert row["bits_per_value"] == 8 + 32 / 512 and row["variance"] <= row["variance_bound"], row
 PY
 
+# Bits that a run chooses: those that it begins with, which is said.
+program bench codecs --values 4096 --compressor e-elastiquant --set compressor.bits=auto
+expect_code 0 "bench codecs of open bits"
+grep -q '^e-elastiquant: .*begins with, e-elastiquant:4@1' "$OUT" || wrong "bench codecs of open bits: which are they?"
+program bench codecs --values 4096 --compressor e-elastiquant --compressor none --set compressor.bits=auto --json
+expect_code 2 "bench codecs: open bits of none"
+program bench codecs --values 4096 --compressor e-elastiquant --set compressor.bits=auto --json
+python3 - "$OUT" <<'PY' || wrong "bench codecs --json of open bits: no note"
+import json, sys
+(row,) = [json.loads(line) for line in open(sys.argv[1])]
+assert 'compressor.bits "auto"' in row["note"] and row["bits"] == 4, row
+PY
+
 program bench codecs --values 1000 --compressor none --compressor qsgd
 expect_code 0 "bench codecs as a table"
 grep -q '^qsgd ' "$OUT" || wrong "the table has no row qsgd"

@@ -117,7 +117,7 @@ cmp <(grep -v memory "$WORK/plan1") <(grep -v memory "$WORK/plan2") ||
   wrong "plan: with the same calibration two plans differ"
 
 # A calibration from what the other verbs measure here: the cluster says no computing time.
-train 1 timed --set train.steps=8
+train 1 timed --set train.epochs=2 --set train.steps=26
 expect_code 0 "a run to calibrate with"
 run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- doctor --json --seconds 0.2
 expect_code 0 "doctor --json"
@@ -143,12 +143,48 @@ calibration = json.load(open(work + "/calibration.json"))
 assert abs(calibration["runs"][0]["step_seconds"] / alone - 1) < 1e-9
 assert {c["compressor"] for c in calibration["codecs"]} == {"none", "e-elastiquant"}
 assert calibration["links_within_host"]["count"] == 2
+profile = calibration["runs"][0]["profile"]
+record = next(json.loads(line) for line in open(work + "/timed/metrics.jsonl") if '"type":"profile"' in line)
+assert profile["slices"] == record["slices"] and profile["forward_seconds"] == record["forward_seconds"]
+assert calibration["matmul"][0]["flops"] > 0, calibration["matmul"]
 assert "links" in calibration["guessed"] and "computing" not in calibration["guessed"]
 for row in plan["schemes"]:
     assert alone <= row["computing_seconds"] < 1.2 * alone + 0.01, row
 assert any("computing time of board" in note for note in plan["notes"]), plan["notes"]
+assert any("gradients are ready: of the run" in note for note in plan["notes"]), plan["notes"]
 assert not any("another processor" in note for note in plan["notes"]), plan["notes"]
 PY
+
+# Without overlap all gradients count as ready at the end, so that moments do not matter; with it a
+# network whose gradients are ready only then takes longer.
+python3 - "$WORK/calibration.json" "$WORK/late.json" <<'PY'
+import json, sys
+calibration = json.load(open(sys.argv[1]))
+profile = calibration["runs"][0]["profile"]
+for slice in profile["slices"]:
+    slice["ready_seconds"] = profile["forward_seconds"] + profile["backward_seconds"]
+json.dump(calibration, open(sys.argv[2], "w"))
+PY
+for overlap in true false; do
+  for file in calibration late; do
+    program plan --config "$WORK/tiny.json" --cluster "$WORK/bare.json" --json --vary compressor.name=none \
+      --calibration "$WORK/$file.json" --set synchronization.overlap=$overlap --set synchronization.bucket_mib=0.25
+    expect_code 0 "plan with $file moments"
+    cp "$OUT" "$WORK/$file-$overlap"
+  done
+done
+python3 - "$WORK" <<'PY' || wrong "plan --calibration: moments of the profile are not used"
+import json, sys
+seconds = {name: json.load(open(f"{sys.argv[1]}/{name}"))["schemes"][0]["step_seconds"]
+           for name in ("calibration-true", "late-true", "calibration-false", "late-false")}
+assert seconds["calibration-true"] < seconds["late-true"], seconds
+assert seconds["calibration-false"] == seconds["late-false"], seconds
+PY
+
+# Bits that a run chooses are planned as those that it begins with, which a note says.
+program plan --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" --vary compressor.bits=auto,3
+expect_code 0 "plan with open bits"
+expect_equal 1 "$(grep -c 'with compressor.bits "auto" a run chooses' "$OUT")" "plan with open bits: notes"
 
 program schema --cluster
 expect_code 0 "schema --cluster"
