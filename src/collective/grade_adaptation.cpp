@@ -4,33 +4,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "collective/grade_choice.hpp"
 #include "collective/grade_numbers.hpp"
 #include "collective/grade_replay.hpp"
 #include "collective/grade_rows.hpp"
-#include "collective/link_slowdown.hpp"
+#include "collective/grade_speeds.hpp"
 #include "collective/messages.hpp"
 #include "collective/running_means.hpp"
 #include "core/checksum.hpp"
 #include "core/error.hpp"
-#include "core/square_norm.hpp"
 
 namespace eqt::collective {
 namespace {
 
 using codec::GradeIndex;
-using grade_numbers::Clocks;
+using grade_numbers::mean_at;
 using grade_numbers::Means;
 using grade_numbers::Row;
 
 constexpr double kTie = 0.02;  // seconds that are as good
-constexpr double kMeansKept = 0.9, kClocksKept = 0.5;
+constexpr double kMeansKept = 0.9;
 // Of a compressed segment, besides the member's payload: its length and its grade.
 constexpr double kSegmentBytes = 5;
 
@@ -45,10 +41,9 @@ class GradeAdaptation final : public Adaptation {
         slices_(compressed_slices(plan)),
         row_{codec.grades(), slices_.size(), plan.size()},
         at_{codec.grades(), slices_.size()},
-        clock_at_{codec.grades(), plan.size()},
         rows_(comm, codec, slices_, row_, options_),
         means_(at_.size(), kMeansKept),
-        clocks_(clock_at_.size(), kClocksKept),
+        speeds_(row_, options_.threads),
         table_(slices_.size(), codec.start()) {
     for (const SliceParts& slice : slices_) numbers_.push_back(slice.slice);
     if (options_.ranks < 2) table_.assign(slices_.size(), finest());
@@ -92,8 +87,12 @@ class GradeAdaptation final : public Adaptation {
     for (const std::vector<double>& row : rows) samples_now_ += row[Row::kSamples];
     // The first step of a run takes longer than any other.
     if (options_.uses_clock && step > 0) {
-      note_clocks(rows);
-      note_step(rows);
+      speeds_.add(rows);
+      if (options_.predict) {
+        const std::vector<SliceLoad> loads = loads_of(table_);
+        speeds_.add_step(rows,
+                         [&](const StepSpeeds& speeds) { return options_.predict(loads, speeds); });
+      }
     }
     // The last number says whether rank 0 has decided anything.
     std::vector<GradeIndex> next(table_.size() + 1);
@@ -128,8 +127,7 @@ class GradeAdaptation final : public Adaptation {
   void visit_state(StateVisitor& visitor) override {
     std::vector<std::uint64_t> table(table_.begin(), table_.end());
     visit_in(visitor, "means", means_);
-    visit_in(visitor, "clocks", clocks_);
-    visitor.real("slowdown", slowdown_, Across::same);
+    speeds_.visit_state(visitor);
     visitor.number("decisions", decisions_, Across::same);
     visitor.number("since change", since_change_, Across::same);
     visitor.numbers("grades", table, Across::same);
@@ -151,18 +149,6 @@ class GradeAdaptation final : public Adaptation {
       if (codec_.grade(static_cast<GradeIndex>(k)).properties().lossless)
         return static_cast<GradeIndex>(k);
     return static_cast<GradeIndex>(codec_.grades() - 1);
-  }
-
-  /// Of the ranks' numbers at this place, whatever their order.
-  static double mean_at(const std::vector<std::vector<double>>& rows, std::size_t place) {
-    std::vector<double> values;
-    for (const std::vector<double>& row : rows) values.push_back(row[place]);
-    return ordered_sum(std::move(values)) / static_cast<double>(rows.size());
-  }
-  static double most_at(const std::vector<std::vector<double>>& rows, std::size_t place) {
-    double most = 0;
-    for (const std::vector<double>& row : rows) most = std::max(most, row[place]);
-    return most;
   }
 
   std::vector<double> observation_of(const std::vector<std::vector<double>>& rows) {
@@ -190,57 +176,6 @@ class GradeAdaptation final : public Adaptation {
       }
     }
     return all;
-  }
-
-  void note_clocks(const std::vector<std::vector<double>>& rows) {
-    std::vector<double> all(clock_at_.size());
-    // Threads of a rank wait for a core one after the other, and all for the last one. What they
-    // wait beyond the work of all communication threads is due to other programs, and stays.
-    const double delayed = options_.threads * mean_at(rows, Row::kDelayed);
-    const double communicating = mean_at(rows, Row::kCommunicating);
-    const double explained = delayed > communicating ? communicating / delayed : 1;
-    all[Clocks::kForward] = most_at(rows, Row::kForward);
-    for (const std::vector<double>& row : rows) {
-      const double lost = explained * options_.threads * row[Row::kDelayed];
-      all[Clocks::kBackward] = std::max(all[Clocks::kBackward], row[Row::kBackward] - lost);
-    }
-    if (communicating > 0) all[Clocks::kContention] = std::min(1.0, delayed / communicating);
-    for (std::size_t k = 0; k < row_.grades; ++k) {
-      all[Clocks::kEncode + k] = mean_at(rows, Row::kEncode + k);
-      all[clock_at_.decode() + k] = mean_at(rows, row_.decode() + k);
-    }
-    for (std::size_t b = 0; b < row_.buckets; ++b)
-      all[clock_at_.ready() + b] = mean_at(rows, row_.ready() + b);
-    clocks_.add(all);
-  }
-
-  /// Whether links are as fast as they were.
-  void note_step(const std::vector<std::vector<double>>& rows) {
-    if (!options_.predict) return;
-    const std::vector<SliceLoad> loads = loads_of(table_);
-    StepSpeeds speeds = speeds_now();
-    slowdown_ = link_slowdown(
-        [&](double slowdown) {
-          speeds.slowdown = slowdown;
-          return options_.predict(loads, speeds);
-        },
-        mean_at(rows, Row::kAll), slowdown_);
-  }
-
-  StepSpeeds speeds_now() const {
-    StepSpeeds speeds{.forward = clocks_[Clocks::kForward],
-                      .backward = clocks_[Clocks::kBackward],
-                      .contention = clocks_[Clocks::kContention],
-                      .encode_seconds = {},
-                      .decode_seconds = {},
-                      .slowdown = slowdown_};
-    for (std::size_t k = 0; k < row_.grades; ++k) {
-      speeds.encode_seconds.push_back(clocks_[Clocks::kEncode + k]);
-      speeds.decode_seconds.push_back(clocks_[clock_at_.decode() + k]);
-    }
-    for (std::size_t b = 0; b < row_.buckets; ++b)
-      speeds.ready.push_back(clocks_[clock_at_.ready() + b]);
-    return speeds;
   }
 
   double bytes_of_slice(std::size_t s, std::size_t grade) const {
@@ -294,7 +229,7 @@ class GradeAdaptation final : public Adaptation {
     if (!regular && decisions_ == 0) return {};
     const GradeCosts costs = costs_now();
     const NoiseLimits limits = limits_now();
-    const StepSpeeds speeds = speeds_now();
+    const StepSpeeds speeds = speeds_.now();
     const auto seconds = [&](const Assignment& grades) {
       return options_.predict ? options_.predict(loads_of(grades), speeds)
                               : bytes_of(costs, grades);
@@ -317,7 +252,7 @@ class GradeAdaptation final : public Adaptation {
     if (options_.predict)
       why += fmt::format("; {:.4g} s until the means are there", seconds(taken));
     if (options_.uses_clock)
-      why += fmt::format(", links {:.3g} times as slow as at first", slowdown_);
+      why += fmt::format(", links {:.3g} times as slow as at first", speeds.slowdown);
     return {{{taken.begin(), taken.end()}, std::move(why)}};
   }
 
@@ -389,12 +324,11 @@ class GradeAdaptation final : public Adaptation {
   const std::vector<SliceParts> slices_;
   const Row row_;
   const Means at_;
-  const Clocks clock_at_;
   std::vector<std::uint32_t> numbers_;  // by slice
   GradeRows rows_;
 
-  RunningMeans means_, clocks_;
-  double slowdown_ = 1;
+  RunningMeans means_;
+  GradeSpeeds speeds_;
   double samples_now_ = 1;  // B
   std::vector<GradeIndex> table_;
   std::uint64_t decisions_ = 0, since_change_ = 0;

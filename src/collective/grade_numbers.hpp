@@ -4,6 +4,10 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "collective/gradient_noise.hpp"
 
 namespace eqt::collective::grade_numbers {
 
@@ -52,5 +56,12 @@ struct Means {
  private:
   std::size_t slice_at(std::size_t slice) const { return slice * (3 + 2 * grades); }
 };
+
+/// Of the ranks' numbers at this place, whatever their order.
+inline double mean_at(const std::vector<std::vector<double>>& rows, std::size_t place) {
+  std::vector<double> values;
+  for (const std::vector<double>& row : rows) values.push_back(row[place]);
+  return ordered_sum(std::move(values)) / static_cast<double>(rows.size());
+}
 
 }  // namespace eqt::collective::grade_numbers
