@@ -24,22 +24,15 @@ struct Steps {
   std::optional<Profile> profile{};
 };
 
-double seconds_above_0(const report::Members& seconds, const char* key) {
+double seconds_in(const report::Members& seconds, const char* key, bool above_0 = false) {
   const report::Figure figure = seconds.figure(key);
-  if (!figure || !(*figure > 0 && *figure <= kMostSeconds))
-    seconds.fail_member(key, "seconds above 0 and at most 1e6");
-  return *figure;
-}
-
-double seconds_in(const report::Members& seconds, const char* key) {
-  const report::Figure figure = seconds.figure(key);
-  if (!figure || !(*figure >= 0 && *figure <= kMostSeconds))
-    seconds.fail_member(key, "seconds from 0 to 1e6");
+  if (!figure || !(*figure >= 0 && *figure <= kMostSeconds) || (above_0 && *figure == 0))
+    seconds.fail_member(key, above_0 ? "seconds above 0 and at most 1e6" : "seconds from 0 to 1e6");
   return *figure;
 }
 
 Profile profile_in(const report::Members& record) {
-  Profile profile = {.forward = seconds_above_0(record, "forward_seconds"),
+  Profile profile = {.forward = seconds_in(record, "forward_seconds", true),
                      .backward = seconds_in(record, "backward_seconds")};
   const auto& json = record.object();
   if (!json.contains("slices") || !json["slices"].is_array())
@@ -47,7 +40,7 @@ Profile profile_in(const report::Members& record) {
   for (const auto& item : json["slices"]) {
     const report::Members slice(item, record.place());
     profile.slices.push_back(
-        {.name = slice.text("slice"), .ready = seconds_above_0(slice, "ready_seconds")});
+        {.name = slice.text("slice"), .ready = seconds_in(slice, "ready_seconds", true)});
     if (profile.slices.back().name.empty()) slice.fail_member("slice", "the name of a tensor");
   }
   return profile;

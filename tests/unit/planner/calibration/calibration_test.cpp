@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
+#include "unit/planner/calibration/made_times.hpp"
 
 namespace eqt::planner {
 namespace {
@@ -16,6 +17,13 @@ using Catch::Matchers::Contains;
 using nlohmann::json;
 
 Calibration measured() {
+  RunTimes run = test::made_times("runs/a", 32, 0.5);
+  run.update_seconds = 2e-6;
+  run.sent_bytes = 100;
+  run.profile = Profile{
+      .forward = 0.125,
+      .backward = 0.375,
+      .slices = {{.name = "fc.weight", .ready = 0.125}, {.name = "conv1.weight", .ready = 0.5}}};
   return {
       .processor = "Z80",
       .version = "1",
@@ -32,22 +40,7 @@ Calibration measured() {
                                      .latency_seconds = 1e-3,
                                      .bytes_per_second = 1e7,
                                      .duplex_bytes_per_second = 9e6},
-      .runs = {{.run = "runs/a",
-                .host = "pi0",
-                .model = "resnet20",
-                .precision = "fp32",
-                .dataset = "cifar10",
-                .parameters = 1000,
-                .threads_per_rank = 4,
-                .batch_size = 32,
-                .steps = 10,
-                .step_seconds = 0.5,
-                .update_seconds = 2e-6,
-                .sent_bytes = 100,
-                .profile = Profile{.forward = 0.125,
-                                   .backward = 0.375,
-                                   .slices = {{.name = "fc.weight", .ready = 0.125},
-                                              {.name = "conv1.weight", .ready = 0.5}}}}},
+      .runs = {std::move(run)},
       .matmul = {{.host = "pi0", .threads = 4, .flops = 1e10}}};
 }
 

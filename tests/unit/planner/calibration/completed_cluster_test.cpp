@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "support/catch.hpp"
+#include "unit/planner/calibration/made_times.hpp"
 
 namespace eqt::planner {
 namespace {
@@ -18,19 +19,6 @@ const char* const kBare = R"({
             "told": {"kind": "duplex", "megabits": 100}}
 })";
 
-RunTimes run(const char* name, std::uint64_t batch, double seconds) {
-  return {.run = name,
-          .host = "pi0",
-          .model = "resnet20",
-          .precision = "fp32",
-          .dataset = "cifar10",
-          .parameters = 1000,
-          .threads_per_rank = 4,
-          .batch_size = batch,
-          .steps = 10,
-          .step_seconds = seconds};
-}
-
 config::RunConfig config_with(const std::string& model) {
   return config::parse_config(
       R"({"model": {"name": ")" + model +
@@ -40,7 +28,7 @@ config::RunConfig config_with(const std::string& model) {
 
 Calibration measured() {
   Calibration calibration;
-  calibration.runs = {run("far", 8, 1), run("near", 32, 0.5)};
+  calibration.runs = {test::made_times("far", 8, 1), test::made_times("near", 32, 0.5)};
   calibration.between_hosts = MeasuredLinks{
       .count = 2, .latency_seconds = 2e-3, .bytes_per_second = 3e6, .duplex_bytes_per_second = 2e6};
   return calibration;

@@ -4,6 +4,7 @@
 #include "planner/calibration/measured_moments.hpp"
 
 #include "support/catch.hpp"
+#include "unit/planner/calibration/made_times.hpp"
 
 namespace eqt::planner {
 namespace {
@@ -22,15 +23,8 @@ PlannedNetwork network() {
           .ready = {1, 0.75}};
 }
 
-RunTimes run(const char* name, std::uint64_t batch) {
-  RunTimes times = {
-      .run = name, .host = "pi0", .model = "resnet20", .precision = "fp32", .dataset = "cifar10"};
-  times.batch_size = batch;
-  return times;
-}
-
 RunTimes profiled(const char* name, std::uint64_t batch, double forward) {
-  RunTimes times = run(name, batch);
+  RunTimes times = test::made_times(name, batch, 1);
   times.profile = Profile{
       .forward = forward,
       .backward = 8 - forward,
@@ -42,7 +36,8 @@ RunTimes profiled(const char* name, std::uint64_t batch, double forward) {
 
 TEST_CASE("moments are parts of the measured passes", "[planner]") {
   Calibration calibration;
-  calibration.runs = {profiled("far", 1, 1), profiled("near", 32, 2), run("nearest", 64)};
+  calibration.runs = {profiled("far", 1, 1), profiled("near", 32, 2),
+                      test::made_times("nearest", 64, 1)};
   PlannedNetwork planned = network();
   std::vector<std::string> guessed;
   const std::string note = take_moments(planned, calibration, config_of(""), guessed);
