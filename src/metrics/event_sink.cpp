@@ -130,6 +130,10 @@ class EventSink final : public Sink {
     append_scalars("noise", record.step, json_of(record));
   }
 
+  void write(const ProfileRecord& record) override {
+    append_scalars("profile", record.step, json_of(record));
+  }
+
   void write(const EpochRecord& record) override {
     append_scalars("epoch", record.step, json_of(record));
   }

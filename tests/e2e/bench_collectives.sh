@@ -79,8 +79,8 @@ expect_equal 2 "$(grep -cE '^(auto|allgather)' "$OUT")" "rows of the table"
 bench 2 --values 1 --collective dense
 expect_code 0 "bench collectives of one value"
 
-# Between hosts the kernel's counters agree within half a percent with the counted bytes, or, for
-# MPI's allreduce, with the formula.
+# Between hosts the kernel's counters agree within half a percent with the counted bytes. For MPI's
+# allreduce the formula is the least that any algorithm sends.
 netlab=$EQT_ROOT/scripts/netlab.sh
 # on_wires RANKS PER_HOST COMPRESSOR ARGUMENTS...
 on_wires() {
@@ -107,7 +107,10 @@ for row in rows:
     print(f'{row["ran"]:<20} {row["compressor"]:<10} counted {counted:>10} interface {row["interface_bytes"]:>10} {row["off"]:+.3%}')
 assert {row["ran"] for row in rows} >= {"dense", "mpi-allreduce", "allgather", "scatter-reduce", "ring", "recursive-doubling",
                                         "hierarchical", "integer", "sparse", "power-sgd"}, rows
-assert all(abs(row["off"]) <= 0.005 for row in rows)
+for row in rows:
+    # MPI chooses the algorithm of its allreduce: Rabenseifner's sends 1/8 more than the formula on 3 ranks.
+    most = 0.13 if row["ran"] == "mpi-allreduce" else 0.005
+    assert -0.005 <= row["off"] <= most, row
 PY
 fi
 
