@@ -17,9 +17,11 @@ import json, sys
 records = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
 lines = [json.loads(line) for line in open(sys.argv[1] + "/decisions.jsonl")]
 noise = [r for r in records if r["type"] == "noise"]
-# Steps 0, 1, 2, 3, 4, 6 and 8 are observed, every second observation decides.
+# Steps 0, 1, 2, 3, 4, 6 and 8 are observed, every second observation decides. A decision that
+# cannot wait, because links became slow or noise great, comes after any of them.
 assert [r["step"] for r in noise] == [1, 2, 3, 4, 5, 7, 9], noise
-assert [d["step"] for d in lines] == [2, 4, 7], lines
+steps = [d["step"] for d in lines]
+assert steps == sorted(set(steps)) and {2, 4, 7} <= set(steps) <= {r["step"] for r in noise}, lines
 for r in noise:
     assert set(r["gradient_noise"]) == set(r["grade"]) and len(r["grade"]) > 10, r
     assert r["noise_scale"] >= 0, r
