@@ -82,36 +82,39 @@ expect_code 0 "bench collectives of one value"
 # Between hosts the kernel's counters agree within half a percent with the counted bytes. For MPI's
 # allreduce the formula is the least that any algorithm sends.
 netlab=$EQT_ROOT/scripts/netlab.sh
-# on_wires RANKS PER_HOST COMPRESSOR ARGUMENTS...
-on_wires() {
-  local ranks=$1 per_host=$2 compressor=$3
-  shift 3
-  run "$netlab" --ranks "$ranks" --ranks-per-host "$per_host" --rate unlimited -- "$EQT_PROGRAM" bench collectives \
-    --seconds 0.01 --values 2000000 --json --set "compressor.name=$compressor" "$@"
-  expect_code 0 "bench collectives of $compressor between hosts"
-  cat "$OUT" >>"$WORK/on-wires"
-}
-if "$netlab" --check >"$WORK/check" 2>&1; then
-  on_wires 3 1 none
-  on_wires 4 2 none --collective hierarchical --collective dense
-  on_wires 3 1 bf16
-  on_wires 3 1 int8 --collective integer
-  on_wires 3 1 topk --set compressor.density=0.1
-  on_wires 3 1 powersgd --set compressor.rank=32 --collective auto
-  python3 - "$WORK/on-wires" <<'PY' || wrong "bytes on the wire: see the exception"
+cat >"$WORK/agree.py" <<'PY'
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
+ran, agree = {row["ran"] for row in rows}, True
 for row in rows:
     counted = row["wire_bytes"] - row["on_host_bytes"]
-    row["off"] = row["interface_bytes"] / counted - 1
-    print(f'{row["ran"]:<20} {row["compressor"]:<10} counted {counted:>10} interface {row["interface_bytes"]:>10} {row["off"]:+.3%}')
-assert {row["ran"] for row in rows} >= {"dense", "mpi-allreduce", "allgather", "scatter-reduce", "ring", "recursive-doubling",
-                                        "hierarchical", "integer", "sparse", "power-sgd"}, rows
-for row in rows:
+    off = row["interface_bytes"] / counted - 1
     # MPI chooses the algorithm of its allreduce: Rabenseifner's sends 1/8 more than the formula on 3 ranks.
-    most = 0.13 if row["ran"] == "mpi-allreduce" else 0.005
-    assert -0.005 <= row["off"] <= most, row
+    agree = agree and -0.005 <= off <= (0.13 if row["ran"] == "mpi-allreduce" else 0.005)
+    print(f'{row["ran"]:<20} {row["compressor"]:<10} counted {counted:>10} interface {row["interface_bytes"]:>10} {off:+.3%}')
+sys.exit(not (agree and ran >= set(sys.argv[2:])))
 PY
+# on_wires "COLLECTIVES EXPECTED" RANKS PER_HOST COMPRESSOR ARGUMENTS... - up to three times, because the
+# kernel counts what TCP sends twice.
+on_wires() {
+  local expected=$1 ranks=$2 per_host=$3 compressor=$4 try
+  shift 4
+  for try in 1 2 3; do
+    run "$netlab" --ranks "$ranks" --ranks-per-host "$per_host" --rate unlimited -- "$EQT_PROGRAM" bench collectives \
+      --seconds 0.01 --values 2000000 --json --set "compressor.name=$compressor" "$@"
+    expect_code 0 "bench collectives of $compressor between hosts"
+    # shellcheck disable=SC2086  # a list of words
+    python3 "$WORK/agree.py" "$OUT" $expected && return
+  done
+  wrong "bytes on the wire of $compressor, three times"
+}
+if "$netlab" --check >"$WORK/check" 2>&1; then
+  on_wires "dense mpi-allreduce allgather scatter-reduce ring recursive-doubling" 3 1 none
+  on_wires "hierarchical dense" 4 2 none --collective hierarchical --collective dense
+  on_wires "allgather scatter-reduce" 3 1 bf16
+  on_wires "integer" 3 1 int8 --collective integer
+  on_wires "sparse" 3 1 topk --set compressor.density=0.1
+  on_wires "power-sgd" 3 1 powersgd --set compressor.rank=32 --collective auto
 fi
 
 program bench collectives
