@@ -20,7 +20,14 @@ std::string simd_target() {
 }
 
 void restrict_simd() {
-  if (baseline_only()) hwy::DisableTargets(~std::int64_t{HWY_STATIC_TARGET});
+  switch (allowed_instructions()) {
+    case Instructions::baseline:
+      return hwy::DisableTargets(~std::int64_t{HWY_STATIC_TARGET});
+    case Instructions::avx2:
+      return hwy::DisableTargets(std::int64_t{HWY_AVX2} - 1);  // better targets are lower bits
+    case Instructions::all:
+      return;
+  }
 }
 
 }  // namespace eqt::codec

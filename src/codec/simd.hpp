@@ -11,8 +11,8 @@ namespace eqt::codec {
 /// "AVX3_ZEN4", "AVX2", "NEON", "SCALAR".
 std::string simd_target();
 
-/// Obeys baseline_only(). Before any kernel has run.
-/// @throws Error{usage} as baseline_only()
+/// Obeys allowed_instructions(). Before any kernel has run.
+/// @throws Error{usage} as allowed_instructions()
 void restrict_simd();
 
 }  // namespace eqt::codec

@@ -8,15 +8,20 @@
 
 namespace eqt {
 
-bool baseline_only() {
+Instructions allowed_instructions() {
   const char* const text = std::getenv("EQT_SIMD");
-  if (text == nullptr) return false;
-  if (std::string_view(text) != "baseline")
-    fail(Kind::usage,
-         "environment: expected EQT_SIMD to be baseline, found \"{}\"; unset it for the fastest "
-         "instructions of this processor",
-         text);
-  return true;
+  if (text == nullptr) return Instructions::all;
+  if (std::string_view(text) == "baseline") return Instructions::baseline;
+#if defined(__x86_64__)
+  if (std::string_view(text) == "avx2") return Instructions::avx2;
+  constexpr std::string_view kWords = "baseline or avx2";
+#else
+  constexpr std::string_view kWords = "baseline";
+#endif
+  fail(Kind::usage,
+       "environment: expected EQT_SIMD to be {}, found \"{}\"; unset it for the fastest "
+       "instructions of this processor",
+       kWords, text);
 }
 
 }  // namespace eqt

@@ -5,9 +5,12 @@
 
 namespace eqt {
 
-/// True if the environment has EQT_SIMD=baseline: kernels use only instructions that every
-/// processor of this architecture has. Results are the same, which can so be seen on one machine.
+enum class Instructions { baseline, avx2, all };
+
+/// What the environment's EQT_SIMD allows: "baseline", which every processor of this architecture
+/// has, or, on x86-64, those up to "avx2"; all if it is not set. Results are the same, so that one
+/// machine shows what another does, and how fast such instructions are.
 /// @throws Error{usage} for another value
-bool baseline_only();
+Instructions allowed_instructions();
 
 }  // namespace eqt

@@ -48,11 +48,14 @@ std::span<const Named<Kernels>> names_of(Kernels) {
 }
 
 std::vector<Kernels> available() {
-  if (baseline_only()) return {Kernels::scalar};
+  const Instructions allowed = allowed_instructions();
+  if (allowed == Instructions::baseline) return {Kernels::scalar};
   std::vector<Kernels> found;
 #if defined(__x86_64__)
-  if (has_avx512_vnni()) found.push_back(Kernels::avx512_vnni);
-  if (has_avx_vnni()) found.push_back(Kernels::avx_vnni);
+  if (allowed == Instructions::all) {
+    if (has_avx512_vnni()) found.push_back(Kernels::avx512_vnni);
+    if (has_avx_vnni()) found.push_back(Kernels::avx_vnni);
+  }
   if (__builtin_cpu_supports("avx2")) found.push_back(Kernels::avx2_pair);
 #elif defined(__aarch64__)
   if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) found.push_back(Kernels::neon_dot);

@@ -14,8 +14,8 @@ namespace eqt::int8 {
 enum class Kernels { scalar, avx2_pair, avx512_vnni, avx_vnni, neon_long, neon_dot };
 std::span<const Named<Kernels>> names_of(Kernels);
 
-/// Those that this processor runs, the fastest first; the last is scalar, the only one if
-/// baseline_only().
+/// Those that this processor runs and allowed_instructions() has, the fastest first; the last is
+/// scalar.
 std::vector<Kernels> available();
 
 /// The first of available().
