@@ -14,8 +14,10 @@
 namespace eqt::codec {
 
 std::string simd_target() {
-  // The targets are single bits, the best one lowest.
   const auto supported = hwy::SupportedTargets();
+  // Highway 1.0.3 has made kernels use what the processor has, disabled or not.
+  hwy::GetChosenTarget().Update(supported);
+  // The targets are single bits, the best one lowest.
   return hwy::TargetName(supported & -supported);
 }
 

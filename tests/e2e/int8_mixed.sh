@@ -35,6 +35,13 @@ expect_code 0 "rank 1 with fewer instructions"
 expect_equal true "$(summary replicas_identical)" "rank 1 with fewer instructions: replicas"
 expect_equal "$hash" "$(summary parameter_hash)" "rank 1 with fewer instructions: parameters"
 
+if grep -q avx2 /proc/cpuinfo; then
+  two third : EQT_SIMD=avx2
+  expect_code 0 "rank 1 with AVX2"
+  expect_equal true "$(summary replicas_identical)" "rank 1 with AVX2: replicas"
+  expect_equal "$hash" "$(summary parameter_hash)" "rank 1 with AVX2: parameters"
+fi
+
 two first "${old[@]}" :
 expect_code 0 "rank 0 with fewer instructions"
 expect_equal true "$(summary replicas_identical)" "rank 0 with fewer instructions: replicas"
