@@ -10,6 +10,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "codec/sparse/pack_lanes-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec::HWY_NAMESPACE {
 namespace {
@@ -46,9 +48,10 @@ HWY_INLINE Compacted compact_with(const float* values, std::size_t count, std::u
       const auto index = index_vector(du, j);
       const auto value = hn::LoadU(df, values + j);
       // Not CompressStore, whose instruction is slow (microcoded) on some processors.
-      hn::StoreU(hn::Compress(index, hn::RebindMask(du, keep)), du, indices + n);
-      hn::StoreU(hn::Compress(value, hn::RebindMask(df, keep)), df, kept + n);
-      n += hn::CountTrue(di, keep);
+      const PackLanes pack(keep);
+      hn::StoreU(pack(du, index), du, indices + n);
+      hn::StoreU(pack(df, value), df, kept + n);
+      n += pack.count();
     }
   }
   auto maximum = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest)));
