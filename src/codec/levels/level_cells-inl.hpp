@@ -109,6 +109,52 @@ struct KeyedRegisterCells {
 };
 #endif
 
+#if HWY_TARGET == HWY_AVX2
+// For table.cell_keys. Permutations of 8 lanes use only the low three bits of an index, so lines
+// and bounds stand where their keys say, modulo 8.
+class CellKeyCells {
+ public:
+  CellKeyCells(const LevelTable& table, float scale) {
+    const F32 d;
+    const LevelTable::CellKeys& keys = *table.cell_keys;
+    alignas(32) float slopes[8], offsets[8], bounds[8];
+    for (std::uint32_t j = 0; j < 8; ++j) {
+      const std::uint32_t at = (keys.first + j) % 8;
+      slopes[at] = table.slope[j] * scale;
+      offsets[at] = table.offset[j] * scale;
+      // r = 1 belongs to the last cell.
+      bounds[at] = j < static_cast<std::uint32_t>(table.count) ? table.level[j]
+                                                               : std::bit_cast<float>(0x7F800000);
+    }
+    slope_ = hn::Load(d, slopes);
+    offset_ = hn::Load(d, offsets);
+    bound_ = hn::Load(d, bounds);
+    shifted_ = hn::Set(d, keys.shifted);
+    factor_ = hn::BitCast(U16(), hn::Set(U32(), std::uint32_t{keys.factor} << 16));
+  }
+
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
+    const F32 d;
+    const I32 di;
+    const auto product = hn::MulHigh(hn::BitCast(U16(), hn::Add(r, shifted_)), factor_);
+    const auto key = hn::ShiftRight<16>(hn::BitCast(di, product));
+    const auto below = hn::VecFromMask(d, hn::Lt(r, At(bound_, key)));
+    const auto cell = hn::Add(key, hn::BitCast(di, below));
+    return TruncateInRange(hn::Add(At(offset_, cell), hn::Mul(At(slope_, cell), r)));
+  }
+
+ private:
+  using U16 = hn::Repartition<std::uint16_t, F32>;
+
+  static HWY_INLINE hn::Vec<F32> At(hn::Vec<F32> table, hn::Vec<I32> key) {
+    return hn::Vec<F32>{_mm256_permutevar8x32_ps(table.raw, key.raw)};
+  }
+
+  hn::Vec<F32> slope_, offset_, bound_, shifted_;
+  hn::Vec<U16> factor_;
+};
+#endif
+
 // For at most 2^kSteps <= kLanes cells: binary search by permutations of registers.
 template <int kSteps>
 struct SearchedRegisterCells {
@@ -198,6 +244,9 @@ HWY_INLINE void WithCells(const LevelTable& table, const Run& run) {
   if (keyed && table.registers.shift == 22) {
     return run(KeyedRegisterCells<22>(table, scale), 1.0f);
   }
+#endif
+#if HWY_TARGET == HWY_AVX2
+  if (table.cell_keys) return run(CellKeyCells(table, scale), 1.0f);
 #endif
   if constexpr (kLanes >= 16) {
     if (table.count <= 16) return run(SearchedRegisterCells<4>(table, scale), 1.0f);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "core/error.hpp"
 
@@ -24,6 +25,38 @@ bool are_powers(const Levels& levels) {
     if (levels[j] != power) return false;
   }
   return true;
+}
+
+// With `shifted` given, each choice of the first key allows an interval of factors.
+std::optional<LevelTable::CellKeys> keys_on_scale(std::span<const float> levels, float shifted) {
+  const std::size_t n = levels.size() - 1;
+  std::array<std::uint32_t, LevelTable::kMaxKeyedCells + 1> upper{};
+  for (std::size_t j = 0; j <= n; ++j)
+    upper[j] = std::bit_cast<std::uint32_t>(levels[j] + shifted) >> 16;
+  const std::uint32_t range = upper[n - 1] - upper[0];
+  if (range < n - 1) return {};
+  const auto cells = static_cast<std::uint32_t>(n);
+  // n - 2 whole keys at least, and less than n, are between those of l_0 and l_(n-1).
+  const std::uint32_t least = (cells - 2) * 65536 / range;
+  const std::uint32_t most = std::min(cells * 65536 / range, 65535u);
+  for (std::uint32_t first = upper[0] * least >> 16; first <= upper[0] * most >> 16; ++first) {
+    // The least factor that gives l_j the key first + k.
+    const auto reaching = [&](std::size_t j, std::size_t k) {
+      const std::uint32_t product = (first + static_cast<std::uint32_t>(k)) << 16;
+      return (product + upper[j] - 1) / upper[j];
+    };
+    // l_n = 1 is not a bound: its key may be that of the last cell.
+    std::uint32_t low = std::max(least, reaching(n, n - 1));
+    std::uint32_t high = std::min(most, reaching(n, n + 1) - 1);
+    for (std::size_t j = 0; j < n && low <= high; ++j) {
+      low = std::max(low, reaching(j, j));
+      high = std::min(high, reaching(j, j + 1) - 1);
+    }
+    if (low <= high)
+      return LevelTable::CellKeys{
+          .shifted = shifted, .factor = static_cast<std::uint16_t>(low), .first = first};
+  }
+  return {};
 }
 
 }  // namespace
@@ -52,6 +85,7 @@ LevelTable::LevelTable(const Levels& levels, bool is_uniform)
   }
   draw_lines();
   build_lookup();
+  find_cell_keys();
 }
 
 void LevelTable::draw_lines() {
@@ -107,6 +141,16 @@ void LevelTable::fill_registers() {
     const std::size_t at = (static_cast<std::size_t>(first_key) + k) % 16;
     registers.threshold[at] = threshold[k];
     registers.base[at] = base[k];
+  }
+}
+
+void LevelTable::find_cell_keys() {
+  if (uniform || powers || count < 2 || count > kMaxKeyedCells) return;
+  // In steps of 1/8 octave. Large enough, the scale is even on [0, 1]; far below l_1 it is that of
+  // the logarithm.
+  for (int step = 0; step < 8 * 32 && !cell_keys; ++step) {
+    const float shifted = std::ldexp(1 + static_cast<float>(step % 8) / 8, 2 - step / 8);
+    cell_keys = keys_on_scale(std::span(level).first(static_cast<std::size_t>(count) + 1), shifted);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "codec/levels/levels.hpp"
@@ -53,11 +54,24 @@ struct LevelTable {
   bool fits_registers = false;
   RegisterKeys registers;
 
+  /// A key for each cell, for levels that are about even on the scale of log(r + shifted): the
+  /// upper 16 bits of bits(r + shifted), times factor / 2^16, rounded down. It grows with r and is
+  /// first + j at l_j, so a value with this key is in cell j, or below l_j and in cell j - 1.
+  struct CellKeys {
+    float shifted = 0;
+    std::uint16_t factor = 0;
+    std::uint32_t first = 0;
+  };
+  static constexpr int kMaxKeyedCells = 7;  // and the key of 1: 8 keys
+  /// Empty for uniform levels, powers, more cells, and levels that are even on no such scale.
+  std::optional<CellKeys> cell_keys;
+
  private:
   void draw_lines();
   void build_lookup();
   bool try_lookup(int mantissa_bits);
   void fill_registers();
+  void find_cell_keys();
 };
 
 }  // namespace eqt::codec

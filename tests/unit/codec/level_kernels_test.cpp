@@ -3,6 +3,8 @@
 
 #include "codec/levels/level_kernels.hpp"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -70,6 +72,37 @@ TEST_CASE("values at and next to the levels round like the oracle", "[level_kern
       check_quantize(uniform_levels(n), true, level_neighbours(uniform_levels(n)), 1.0f);
     }
   });
+}
+
+TEST_CASE("tables with keys of cells round like the oracle", "[level_kernels]") {
+  for_each_simd_target([] {
+    for (int n : {2, 3, 5, 6, 7}) {
+      for (const double theta : {0.05, 0.25, 0.64, 0.85, 1.2, 2.0, 3.0})
+        check_quantize(sinh_levels(n, theta), false, level_neighbours(sinh_levels(n, theta)), 1.0f);
+      for (const double mu : {1.0, 15.0, 255.0, 1e4})
+        check_quantize(mulaw_levels(n, mu), false, level_neighbours(mulaw_levels(n, mu)), 1.0f);
+    }
+  });
+}
+
+TEST_CASE("keys of cells begin at the levels", "[level_table]") {
+  const auto check = [](const Levels& levels) {
+    const LevelTable table(levels, false);
+    REQUIRE(table.cell_keys);
+    const auto& keys = *table.cell_keys;
+    const auto key_of = [&](float r) {
+      return (std::bit_cast<std::uint32_t>(r + keys.shifted) >> 16) * keys.factor >> 16;
+    };
+    const auto n = static_cast<std::uint32_t>(table.count);
+    for (std::uint32_t j = 0; j < n; ++j) REQUIRE(key_of(table.level[j]) == keys.first + j);
+    REQUIRE((key_of(1) == keys.first + n - 1 || key_of(1) == keys.first + n));
+  };
+  for (int n : {2, 3, 4, 5, 6, 7}) {
+    for (const double theta : {0.05, 0.25, 0.64, 0.85, 1.2, 2.0, 3.0}) check(sinh_levels(n, theta));
+    for (const double mu : {1.0, 15.0, 255.0, 1e4}) check(mulaw_levels(n, mu));
+  }
+  // Even on no such scale.
+  CHECK_FALSE(LevelTable(Levels{0, 0.001, 0.002, 0.3, 0.8, 0.8001, 1}, false).cell_keys);
 }
 
 TEST_CASE("r = 1 always reaches the last level", "[level_kernels]") {
