@@ -11,6 +11,7 @@
 
 #include "codec/catalogue.hpp"
 #include "codec/parallel.hpp"
+#include "codec/simd.hpp"
 #include "support/decoder_table.hpp"
 
 namespace {
@@ -93,6 +94,7 @@ void register_shared() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  codec::restrict_simd();
   const auto table = decoder_table(kBucket);
   for (const Decoder& decoder : table) {
     const codec::Compressor& compressor = *decoder.compressor;

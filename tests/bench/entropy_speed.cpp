@@ -3,6 +3,7 @@
 // thread, best of many repeats; then E-ElastiQuant as a whole, floats in and floats out.
 //
 // entropy_speed [values [bucket_size]]; prints one JSON line per case. Gaussian values, 4 bits.
+// EQT_SIMD holds.
 
 #include <fmt/core.h>
 
@@ -14,6 +15,7 @@
 
 #include "codec/catalogue.hpp"
 #include "codec/entropy/entropy_coding.hpp"
+#include "codec/simd.hpp"
 #include "core/clock.hpp"
 #include "support/gaussian.hpp"
 
@@ -126,6 +128,7 @@ void time_codec(const NamedCoding& named, std::size_t count, std::size_t bucket)
 }  // namespace
 
 int main(int argc, char** argv) {
+  restrict_simd();
   const std::size_t bucket = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 8192;
   const std::size_t values = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 16 * bucket;
   for (const double theta : {0.25, 0.64, 0.85}) {

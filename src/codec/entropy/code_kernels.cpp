@@ -99,16 +99,18 @@ void CountIndices(const std::uint8_t* codes, std::size_t count, std::size_t symb
 HWY_INLINE void Masks(const std::uint8_t* codes, std::uint64_t& nonzero, std::uint64_t& negative) {
   const U8 d;
   const auto index_mask = hn::Set(d, std::uint8_t{0x7F});
-  alignas(64) std::uint8_t bits[2][64] = {};
+  nonzero = negative = 0;
+  // Joined in registers: a load of bytes that were stored in parts is slow.
+  const auto bits_of = [d](auto mask) HWY_ATTR {
+    std::uint64_t bits = 0;
+    hn::StoreMaskBits(d, mask, reinterpret_cast<std::uint8_t*>(&bits));
+    return bits;
+  };
   for (std::size_t k = 0; k < 64; k += kBytes) {
     const auto code = hn::LoadU(d, codes + k);
-    const auto is_nonzero = hn::Ne(hn::And(code, index_mask), hn::Zero(d));
-    const auto is_negative = hn::Gt(code, index_mask);
-    hn::StoreMaskBits(d, is_nonzero, bits[0] + k / 8);
-    hn::StoreMaskBits(d, is_negative, bits[1] + k / 8);
+    nonzero |= bits_of(hn::Ne(hn::And(code, index_mask), hn::Zero(d))) << k;
+    negative |= bits_of(hn::Gt(code, index_mask)) << k;
   }
-  std::memcpy(&nonzero, bits[0], 8);
-  std::memcpy(&negative, bits[1], 8);
 }
 
 #endif
@@ -146,6 +148,19 @@ HWY_INLINE void SetSigns(std::uint64_t negative, std::uint8_t* codes) {
   const __m512i code = _mm512_loadu_si512(codes);
   const __m512i sign = _mm512_maskz_set1_epi8(negative, static_cast<char>(kSignCode));
   _mm512_storeu_si512(codes, _mm512_or_si512(code, sign));
+#elif HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
+  // Copies of the bits' bytes; copy k keeps bit k of its byte.
+  const __m256i copies =
+      _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+  const __m256i own = _mm256_set1_epi64x(static_cast<std::int64_t>(0x8040201008040201u));
+  for (int k = 0; k < 64; k += 32) {
+    auto* const to = reinterpret_cast<__m256i*>(codes + k);
+    const __m256i bits = _mm256_set1_epi32(static_cast<int>(negative >> k));
+    const __m256i bit = _mm256_and_si256(_mm256_shuffle_epi8(bits, copies), own);
+    const __m256i sign = _mm256_and_si256(_mm256_cmpeq_epi8(bit, own),
+                                          _mm256_set1_epi8(static_cast<char>(kSignCode)));
+    _mm256_storeu_si256(to, _mm256_or_si256(_mm256_loadu_si256(to), sign));
+  }
 #else
   for (std::size_t k = 0; k < 64; k += 8) {
     // Copies of the byte; copy k keeps bit k, which is then moved to bit 7.
