@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rANS state after the other. Included once per vector target, inside the
-// files that Highway compiles for each.
+// One rANS state after the other. Included once per vector target, inside the files that Highway
+// compiles for each.
 
 #include <hwy/highway.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of rANS without vectors. Included once per vector target, inside the
-// files that Highway compiles for each.
+// Steps of rANS without vectors. Included once per vector target, inside the files that Highway
+// compiles for each.
 
 #include <hwy/highway.h>
 
