@@ -23,6 +23,7 @@
 #include "codec/integer/integer_message.hpp"
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
+#include "collective/least_loaded.hpp"
 #include "collective/messages.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
@@ -138,7 +139,7 @@ class Integer final : public Collective {
   /// Assigns segments to owners from the last value of the model to the first. Fusion buckets are
   /// sent in that order, so the owner of a segment does not depend on where they are cut.
   void deal_segments(std::span<const FusionBucket> plan) {
-    std::size_t turn = 0;
+    LeastLoaded loads(ranks_);
     for (const FusionBucket& bucket : plan) {
       Chunks chunks;
       chunks.of_rank.resize(ranks_);
@@ -147,7 +148,7 @@ class Integer final : public Collective {
         chunks.scales += messages_.scale_count(segment);
       }
       for (std::size_t s = chunks.whole.size(); s-- > 0;) {
-        deal_segment(chunks.whole[s], turn, chunks);
+        deal_segment(chunks.whole[s], loads, chunks);
       }
       for (auto& segments : chunks.of_rank) std::reverse(segments.begin(), segments.end());
       if (pair()) chunks.of_rank = {chunks.whole, chunks.whole};
@@ -155,7 +156,7 @@ class Integer final : public Collective {
     }
   }
 
-  void deal_segment(const codec::ScaledSegment& whole, std::size_t& turn, Chunks& chunks) const {
+  void deal_segment(const codec::ScaledSegment& whole, LeastLoaded& loads, Chunks& chunks) const {
     const std::size_t count = whole.segment.count;
     const std::size_t bucket_size = messages_.codec().bucket_size();
     for (std::size_t r = (count + segment_length_ - 1) / segment_length_; r-- > 0;) {
@@ -169,7 +170,7 @@ class Integer final : public Collective {
       } else {
         part.scale += begin / bucket_size;
       }
-      chunks.of_rank[turn++ % ranks_].push_back(part);
+      chunks.of_rank[loads.give(part.segment.count)].push_back(part);
     }
   }
 

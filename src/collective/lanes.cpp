@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "collective/least_loaded.hpp"
 #include "core/error.hpp"
 
 namespace eqt::collective {
@@ -18,11 +19,11 @@ class Dealer {
         loads_(lanes) {}
 
   std::vector<LaneSegments> deal(const FusionBucket& bucket) {
-    std::vector<LaneSegments> lanes(loads_.size());
+    std::vector<LaneSegments> lanes(loads_.receivers());
     for (std::size_t s = bucket.segments.size(); s-- > 0;) {
       const codec::Segment& segment = bucket.segments[s];
       if (whole_ && segment.compressed) {
-        give(segment, lanes[least_loaded(segment.count)]);
+        give(segment, lanes[loads_.give(segment.count)]);
       } else {
         deal_segments(segment, lanes);
       }
@@ -32,13 +33,6 @@ class Dealer {
   }
 
  private:
-  /// For tensors that are not cut, whose sizes differ by orders of magnitude.
-  std::size_t least_loaded(std::size_t count) {
-    const auto least = std::min_element(loads_.begin(), loads_.end());
-    *least += count;
-    return static_cast<std::size_t>(least - loads_.begin());
-  }
-
   /// Neighbouring ranges of the model go to neighbouring lanes.
   void deal_segments(const codec::Segment& segment, std::vector<LaneSegments>& lanes) const {
     const std::size_t tensor = (segment.begin - segment.first_index) / segment_length_;
@@ -73,7 +67,7 @@ class Dealer {
 
   const bool whole_;
   const std::size_t segment_length_;
-  std::vector<std::size_t> loads_;  // values of whole tensors, by lane
+  LeastLoaded loads_;  // of whole tensors
 };
 
 /// The ranks of each host, ascending.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "collective/least_loaded.hpp"
+
 namespace eqt::collective {
 namespace {
 
@@ -12,18 +14,22 @@ std::size_t part_count(const codec::Segment& segment, std::size_t ranks) {
   return std::clamp<std::size_t>(segment.count / kMinPart, 1, ranks);
 }
 
-OwnedSegment assign_segment(const codec::Segment& segment, std::size_t& turn,
+OwnedSegment assign_segment(const codec::Segment& segment, LeastLoaded& loads,
                             std::vector<std::size_t>& sums_of) {
-  const std::size_t ranks = sums_of.size();
   OwnedSegment owned;
   owned.whole = segment;
-  owned.owners.resize(part_count(segment, ranks));
+  owned.owners.resize(part_count(segment, loads.receivers()));
   owned.sums_from.resize(owned.owners.size());
-  for (std::size_t& owner : owned.owners) owner = turn++ % ranks;
-  // A raw segment may be one part of a longer one, whose later ranges are assigned first.
-  if (!segment.compressed) std::reverse(owned.owners.begin(), owned.owners.end());
-  if (!segment.compressed || owned.owners.empty()) return owned;
+  if (!segment.compressed) {
+    // It may be one part of a longer one, whose later ranges are assigned first.
+    for (std::size_t p = owned.owners.size(); p-- > 0;)
+      owned.owners[p] = loads.give(std::min(kRawPart, segment.count - p * kRawPart));
+    return owned;
+  }
+  if (owned.owners.empty()) return owned;
   owned.deal = codec::Deal(segment.count, owned.owners.size(), segment.slice);
+  for (std::size_t p = 0; p < owned.owners.size(); ++p)
+    owned.owners[p] = loads.give(owned.deal.size_of(p));
   for (std::size_t p = 0; p < owned.owners.size(); ++p) {
     std::size_t& sums = sums_of[owned.owners[p]];
     owned.sums_from[p] = sums;
@@ -52,11 +58,11 @@ std::vector<SegmentOwners> assign_owners(std::span<const pipeline::FusionBucket>
   std::vector<SegmentOwners> all;
   all.reserve(plan.size());
   sums_of.assign(ranks, 0);
-  std::size_t turn = 0;
+  LeastLoaded loads(ranks);
   for (const pipeline::FusionBucket& bucket : plan) {
     SegmentOwners& owners = all.emplace_back();
     for (std::size_t s = bucket.segments.size(); s-- > 0;) {
-      owners.segments.push_back(assign_segment(bucket.segments[s], turn, sums_of));
+      owners.segments.push_back(assign_segment(bucket.segments[s], loads, sums_of));
     }
     std::reverse(owners.segments.begin(), owners.segments.end());
     owners.parts_of.resize(ranks);
