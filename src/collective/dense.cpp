@@ -9,6 +9,7 @@
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
+#include "collective/mean_kernel.hpp"
 #include "collective/messages.hpp"
 #include "collective/rank_order_mean.hpp"
 #include "collective/worker_mean.hpp"
@@ -31,7 +32,8 @@ class Dense final : public Collective {
     const auto part = values.subspan(bucket.begin, bucket.count());
     result.traffic.encoded_bytes += part.size_bytes();
     result.traffic.encoded_values += part.size();
-    co_await average_.at(context.slot)(comm_, part, route_of(bucket, context.step), kOperations);
+    co_await average_.at(context.slot)(comm_, part, route_of(bucket, context.step), kOperations,
+                                       values.size());
   }
 
  private:
@@ -55,10 +57,10 @@ class MpiAllreduce final : public Collective {
     comm_.allreduce_sum(part);
     result.blocked_seconds += allreduce.seconds();
     const Stopwatch decode;
-    const float share = 1.0f / static_cast<float>(comm_.size());
-    if (comm_.size() > 1) {
-      for (float& value : part) value *= share;
-    }
+    const float* const sums = part.data();
+    if (comm_.size() > 1)
+      mean_of_rows(std::span(&sums, 1), 1.0f / static_cast<float>(comm_.size()), part,
+                   values.size());
     result.traffic.decode_seconds += decode.seconds();
     result.traffic.encoded_bytes += part.size_bytes();
     result.traffic.encoded_values += part.size();

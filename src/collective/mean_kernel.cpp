@@ -23,8 +23,9 @@ float mean_at(const float* const* rows, std::size_t count, float share, std::siz
   return sum * share;
 }
 
-void mean_of_rows_on_target(const float* const* rows, std::size_t count, float share, float* mean,
-                            std::size_t size) {
+template <class Store>
+HWY_INLINE void mean_by(const float* const* rows, std::size_t count, float share, float* mean,
+                        std::size_t size, const Store& store) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
@@ -40,11 +41,22 @@ void mean_of_rows_on_target(const float* const* rows, std::size_t count, float s
       a = hn::Add(a, hn::LoadU(d, rows[r] + i));
       b = hn::Add(b, hn::LoadU(d, rows[r] + i + lanes));
     }
-    hn::Stream(hn::Mul(a, factor), d, mean + i);
-    hn::Stream(hn::Mul(b, factor), d, mean + i + lanes);
+    store(hn::Mul(a, factor), mean + i);
+    store(hn::Mul(b, factor), mean + i + lanes);
   }
   for (; i < size; ++i) mean[i] = mean_at(rows, count, share, i);
-  hwy::FlushStream();
+}
+
+void mean_of_rows_on_target(const float* const* rows, std::size_t count, float share, float* mean,
+                            std::size_t size, bool cached) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  if (cached) {
+    mean_by(rows, count, share, mean, size, [d](V v, float* to) HWY_ATTR { hn::Store(v, d, to); });
+  } else {
+    mean_by(rows, count, share, mean, size, [d](V v, float* to) HWY_ATTR { hn::Stream(v, d, to); });
+    hwy::FlushStream();
+  }
 }
 
 }  // namespace
@@ -57,9 +69,10 @@ namespace {
 HWY_EXPORT(mean_of_rows_on_target);
 }  // namespace
 
-void mean_of_rows(std::span<const float* const> rows, float share, std::span<float> mean) {
+void mean_of_rows(std::span<const float* const> rows, float share, std::span<float> mean,
+                  std::size_t all) {
   HWY_DYNAMIC_DISPATCH(mean_of_rows_on_target)
-  (rows.data(), rows.size(), share, mean.data(), mean.size());
+  (rows.data(), rows.size(), share, mean.data(), mean.size(), all <= kMostCachedValues);
 }
 
 }  // namespace eqt::collective

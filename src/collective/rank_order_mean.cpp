@@ -18,7 +18,8 @@ std::span<float> part_of(Rank owner, Rank ranks, std::span<float> values) {
 }  // namespace
 
 Task RankOrderMean::operator()(comm::Communicator& comm, std::span<float> values, comm::Route route,
-                               Operations operations) {
+                               Operations operations, std::size_t all) {
+  all = std::max(all, values.size());
   if (comm.size() == 1 || values.empty()) co_return;
   if (comm.size() == 2) {
     to_peer(comm, values);
@@ -28,10 +29,10 @@ Task RankOrderMean::operator()(comm::Communicator& comm, std::span<float> values
   co_await comm.transfers().exchange(outgoing_, incoming_, route, operations.to_owners);
   check_lengths(operations.to_owners);
   if (comm.size() == 2) {
-    add_in_rank_order(comm.rank(), 2, values);
+    add_in_rank_order(comm.rank(), 2, values, all);
     co_return;
   }
-  add_in_rank_order(comm.rank(), comm.size(), part_of(comm.rank(), comm.size(), values));
+  add_in_rank_order(comm.rank(), comm.size(), part_of(comm.rank(), comm.size(), values), all);
   from_owners(comm, values);
   co_await comm.transfers().exchange(outgoing_, incoming_, route, operations.to_everyone);
   check_lengths(operations.to_everyone);
@@ -60,13 +61,13 @@ void RankOrderMean::to_owners(comm::Communicator& comm, std::span<float> values)
   }
 }
 
-void RankOrderMean::add_in_rank_order(Rank me, Rank ranks, std::span<float> mine) {
+void RankOrderMean::add_in_rank_order(Rank me, Rank ranks, std::span<float> mine, std::size_t all) {
   rows_.clear();
   std::size_t others = 0;
   for (Rank r = 0; r < ranks; ++r) {
     rows_.push_back(r == me ? mine.data() : received_.data() + others++ * mine.size());
   }
-  mean_of_rows(rows_, 1.0f / static_cast<float>(ranks), mine);
+  mean_of_rows(rows_, 1.0f / static_cast<float>(ranks), mine, all);
 }
 
 void RankOrderMean::from_owners(comm::Communicator& comm, std::span<float> values) {

@@ -30,15 +30,17 @@ class RankOrderMean {
   };
 
   /// Replaces `values` by their mean over ranks. Collective; the same count on every rank.
+  /// @param all values of all such means of a step, if these are a part of them
   Task operator()(comm::Communicator& comm, std::span<float> values, comm::Route route,
                   Operations operations = {"mean of float32 values: to their owners",
-                                           "mean of float32 values: to everyone"});
+                                           "mean of float32 values: to everyone"},
+                  std::size_t all = 0);
 
  private:
   void to_peer(comm::Communicator& comm, std::span<float> values);
   void to_owners(comm::Communicator& comm, std::span<float> values);
   void from_owners(comm::Communicator& comm, std::span<float> values);
-  void add_in_rank_order(Rank me, Rank ranks, std::span<float> mine);
+  void add_in_rank_order(Rank me, Rank ranks, std::span<float> mine, std::size_t all);
   void check_lengths(const char* operation) const;
 
   std::vector<float> received_;  // the other ranks' values in my part, in rank order

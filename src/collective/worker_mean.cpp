@@ -173,7 +173,7 @@ class WorkerDense final : public WorkerMean {
     rows_.clear();
     for (Rank w = 0; w < workers_; ++w) rows_.push_back(part_of(bucket, kept_.of(w)).data());
     mean_of_rows(rows_, 1.0f / static_cast<float>(workers_),
-                 values.subspan(bucket.begin, bucket.count()));
+                 values.subspan(bucket.begin, bucket.count()), values.size());
     traffic.decode_seconds += decode.seconds();
     // All values to their owners, all means to all ranks: 2 * 4d * (n-1)/n per rank.
     const auto others = static_cast<std::uint64_t>(workers_ - 1);

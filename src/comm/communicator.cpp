@@ -21,9 +21,12 @@ namespace {
 
 // Above its eager limit (64 KiB with headers) Open MPI asks the receiver before it sends. The
 // question and its answer wait behind the bulk data of both directions, which halves the speed of a
-// slow link. Eager fragments keep it full. Within a host they pass through caches instead of
-// memory.
+// slow link. Eager fragments keep it full.
 constexpr FragmentRule kFragments = {.fragment_bytes = 60 * 1024, .in_flight = 4};
+// Within a host a fragment is one copy by the kernel, whose call should be small beside it, and
+// still be in the second-level cache for its checksum.
+constexpr FragmentRule kFragmentsOnHost = {.fragment_bytes = std::size_t{512} << 10,
+                                           .in_flight = 4};
 
 constexpr std::size_t kMaxBroadcastBytes = std::size_t{256} << 20;
 
@@ -169,7 +172,8 @@ Communicator::Communicator(const Session& session, double timeout_seconds,
       visible_peers(allgather(static_cast<std::uint64_t>(getpid())), s.host_ranks, s.rank);
   set_timeout(timeout_seconds);
   for (Rank peer = 0; peer < s.size; ++peer) {
-    s.transfers->set_fragment_rule(peer, kFragments, shares_host(peer));
+    const bool on_host = shares_host(peer);
+    s.transfers->set_fragment_rule(peer, on_host ? kFragmentsOnHost : kFragments, on_host);
   }
 }
 

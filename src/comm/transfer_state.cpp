@@ -8,13 +8,6 @@
 #include "core/checksum.hpp"
 
 namespace eqt::comm {
-namespace {
-
-// The longest fragment that may come in place of a checksum.
-constexpr std::size_t kMaxFragmentBytes = std::size_t{64} << 10;
-
-}  // namespace
-
 Transfers::State::State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)
     : comm(of),
       watchdog(&dog),
@@ -41,8 +34,21 @@ Transfers::State::State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)
 void Transfers::State::add_stream() {
   unused.push_back(static_cast<std::uint32_t>(streams.size()));
   streams.emplace_back();
-  // Not written to, and so no memory, unless something is wrong.
-  last_fragments.push_back(std::make_unique_for_overwrite<std::byte[]>(kMaxFragmentBytes));
+  last_fragments.emplace_back();
+}
+
+std::span<std::byte> Transfers::State::last_fragment(std::uint32_t stream, std::size_t bytes) {
+  LastFragment& last = last_fragments[stream];
+  if (last.bytes < bytes)
+    last = {.buffer = std::make_unique_for_overwrite<std::byte[]>(bytes), .bytes = bytes};
+  return {last.buffer.get(), bytes};
+}
+
+void Transfers::State::expect_fragments(std::size_t bytes) {
+  // The streams that are taken next; more are not open at a time, except by hundreds of ranks.
+  constexpr std::size_t kMost = 1024;
+  const std::size_t n = std::min(kMost, unused.size());
+  for (const std::uint32_t stream : std::span(unused).last(n)) last_fragment(stream, bytes);
 }
 
 std::uint32_t Transfers::State::take_stream(Exchange& exchange, std::size_t index) {
@@ -164,8 +170,7 @@ void Transfers::State::receive_fragment(std::uint32_t at) {
 void Transfers::State::receive_checksum(std::uint32_t at) {
   const Stream& stream = streams[at];
   const std::size_t rule = peer(stream.exchange->incoming[stream.index].from).rule.fragment_bytes;
-  const std::size_t bytes = std::clamp(rule, sizeof stream.theirs, kMaxFragmentBytes);
-  receive(at, {last_fragments[at].get(), bytes}, true);
+  receive(at, last_fragment(at, std::max(rule, sizeof stream.theirs)), true);
 }
 
 void Transfers::State::receive(std::uint32_t at, std::span<std::byte> buffer, bool is_checksum) {
@@ -251,7 +256,7 @@ void Transfers::State::received(const Fragment& fragment, const MPI_Status& stat
   check(MPI_Get_count(&status, MPI_BYTE, &bytes), stream.exchange->operation);
   const auto length = static_cast<std::size_t>(bytes);
   if (fragment.is_checksum) {
-    std::memcpy(&stream.theirs, last_fragments[fragment.stream].get(),
+    std::memcpy(&stream.theirs, last_fragments[fragment.stream].buffer.get(),
                 std::min(length, sizeof stream.theirs));
     close(fragment.stream, length);
     return;
@@ -375,7 +380,7 @@ void Transfers::State::abandon() noexcept {
   // what the hook has sent. The process is about to end.
   if (pending) {
     static_cast<void>(new std::deque<Stream>(std::move(streams)));
-    static_cast<void>(new std::deque<std::unique_ptr<std::byte[]>>(std::move(last_fragments)));
+    static_cast<void>(new std::deque<LastFragment>(std::move(last_fragments)));
     static_cast<void>(new std::deque<std::vector<std::byte>>(std::move(replaced)));
     replaced.clear();
   }

@@ -53,8 +53,13 @@ struct Transfers::State {
   std::deque<Stream> streams;  // some unused; MPI has pointers into them
   /// By stream, for the checksum that ends a message. As long as a fragment, because one may come
   /// in its place, from a damaged message: Open MPI 4.1 does not cut a long message that it reads
-  /// from another process's memory (CMA), but writes past the end of a shorter buffer.
-  std::deque<std::unique_ptr<std::byte[]>> last_fragments;
+  /// from another process's memory (CMA), but writes past the end of a shorter buffer. Otherwise
+  /// only the first bytes are written, and the rest takes no memory.
+  struct LastFragment {
+    std::unique_ptr<std::byte[]> buffer;
+    std::size_t bytes = 0;
+  };
+  std::deque<LastFragment> last_fragments;
   std::vector<std::uint32_t> unused;
   struct Peer {
     FragmentRule rule;
@@ -78,6 +83,10 @@ struct Transfers::State {
 
   State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks);
   void add_stream();
+  /// The first `bytes` of last_fragments[stream], which has at least as many afterwards.
+  std::span<std::byte> last_fragment(std::uint32_t stream, std::size_t bytes);
+  /// Makes room for them at the start, so that no late step has to allocate.
+  void expect_fragments(std::size_t bytes);
   Peer& peer(Rank r) { return peers[static_cast<std::size_t>(r)]; }
 
   std::uint32_t take_stream(Exchange& exchange, std::size_t index);

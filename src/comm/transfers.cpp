@@ -17,6 +17,7 @@ void Transfers::set_fragment_rule(Rank peer, FragmentRule rule, bool within_host
             rule.in_flight);
   state_->peer(peer).rule = rule;
   state_->peer(peer).within_host = within_host;
+  state_->expect_fragments(rule.fragment_bytes);
 }
 
 void Transfers::set_send_hook(SendHook* hook) noexcept { state_->hook = hook; }
