@@ -42,16 +42,23 @@ void add_block(const float* HWY_RESTRICT values, std::size_t whole, double shift
   const hn::ScalableTag<float> wide;
   const hn::RebindToSigned<decltype(wide)> di;
   const auto origin = hn::Set(dd, shift);
-  for (std::size_t part = 0; part < kMomentSums; part += hn::Lanes(dd)) {
-    auto sum = hn::LoadU(dd, moments.sum + part);
-    auto squares = hn::LoadU(dd, moments.squares + part);
-    for (std::size_t i = part; i < whole; i += kMomentSums) {
-      const auto g = hn::Sub(hn::PromoteTo(dd, hn::LoadU(df, values + i)), origin);
-      sum = hn::Add(sum, g);
-      squares = hn::Add(squares, hn::Mul(g, g));
+  constexpr std::size_t kStep = hn::MaxLanes(dd), kVectors = kMomentSums / kStep;
+  // All vectors in one loop, because each addition waits for the one before.
+  hn::Vec<decltype(dd)> sum[kVectors], squares[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    sum[v] = hn::LoadU(dd, moments.sum + v * kStep);
+    squares[v] = hn::LoadU(dd, moments.squares + v * kStep);
+  }
+  for (std::size_t i = 0; i < whole; i += kMomentSums) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto g = hn::Sub(hn::PromoteTo(dd, hn::LoadU(df, values + i + v * kStep)), origin);
+      sum[v] = hn::Add(sum[v], g);
+      squares[v] = hn::Add(squares[v], hn::Mul(g, g));
     }
-    hn::StoreU(sum, dd, moments.sum + part);
-    hn::StoreU(squares, dd, moments.squares + part);
+  }
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    hn::StoreU(sum[v], dd, moments.sum + v * kStep);
+    hn::StoreU(squares[v], dd, moments.squares + v * kStep);
   }
   const auto magnitude_bits = hn::Set(di, 0x7FFFFFFF);
   const std::size_t lanes = hn::Lanes(wide);
