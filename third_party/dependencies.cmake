@@ -126,6 +126,24 @@ endif()
 if(NOT EQT_TORCH)
   return()
 endif()
+# The one door to LibTorch: only src/model/torch links it.
+add_library(eqt_torch INTERFACE)
+if(EQT_TORCH_CPU_ONLY)
+  # Not find_package(Torch), which ends with an error where no CUDA toolkit fits the build for CUDA that is found.
+  find_library(EQT_TORCH_CPU_LIBRARY torch_cpu PATH_SUFFIXES lib)
+  find_library(EQT_C10_LIBRARY c10 PATH_SUFFIXES lib)
+  find_path(EQT_TORCH_INCLUDE_DIR torch/csrc/api/include/torch/torch.h PATH_SUFFIXES include)
+  if(NOT EQT_TORCH_CPU_LIBRARY OR NOT EQT_C10_LIBRARY OR NOT EQT_TORCH_INCLUDE_DIR)
+    message(FATAL_ERROR "EQT_TORCH_CPU_ONLY: expected lib/libtorch_cpu.so, lib/libc10.so and include/torch below "
+                        "a folder of CMAKE_PREFIX_PATH, found not all of them: name the folder torch of a wheel.")
+  endif()
+  target_include_directories(eqt_torch SYSTEM INTERFACE
+    ${EQT_TORCH_INCLUDE_DIR} ${EQT_TORCH_INCLUDE_DIR}/torch/csrc/api/include)
+  target_link_libraries(eqt_torch INTERFACE ${EQT_TORCH_CPU_LIBRARY} ${EQT_C10_LIBRARY})
+  # What LibTorch itself needs of CUDA is looked for when the program starts.
+  target_link_options(eqt_torch INTERFACE -Wl,--allow-shlib-undefined)
+  return()
+endif()
 find_package(Torch 1.13 QUIET)
 eqt_need(Torch libtorch-dev)
 if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
@@ -133,8 +151,6 @@ if(TORCH_CXX_FLAGS MATCHES "_GLIBCXX_USE_CXX11_ABI=0")
                       "cannot be linked with: use a build with _GLIBCXX_USE_CXX11_ABI=1.")
 endif()
 
-# The one door to LibTorch: only src/model/torch links it.
-add_library(eqt_torch INTERFACE)
 target_include_directories(eqt_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(eqt_torch INTERFACE ${TORCH_LIBRARIES})
 separate_arguments(eqt_torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")

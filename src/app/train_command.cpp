@@ -279,7 +279,8 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
           .path = {},
           .folder = {},
           .resume = {},
-          .laboratory = {}};
+          .laboratory = {},
+          .note_on_torch = setup::note_on_torch(comm)};
   comm.set_timeout(job.config.synchronization.timeout_seconds);
   session.set_timeout(job.config.synchronization.timeout_seconds);
   job.fault = fault_from_environment(comm, message_faults);

@@ -124,10 +124,22 @@ void require_same_command(const config::Facts& command, comm::Communicator& comm
 }
 
 void require_same_program(comm::Communicator& comm) {
+  const bool has_torch = model::torch_description() != "none";
   require_same_facts({{"equant-train", version()},
-                      {"LibTorch", torch_version()},
+                      {"networks", has_torch ? "by LibTorch" : "by kernels of its own"},
                       {"MPI", comm::mpi_description()}},
                      "the program and libraries", "install the same build on every host", comm);
+}
+
+std::string note_on_torch(comm::Communicator& comm) {
+  const std::vector<std::string> versions = comm.allgather(torch_version());
+  const auto other = std::ranges::find_if(
+      versions, [&](const std::string& version) { return version != versions[0]; });
+  if (other == versions.end()) return {};
+  return fmt::format(
+      "rank {} computes with {}, rank 0 with {}: their gradients are rounded otherwise, and all "
+      "replicas stay identical",
+      other - versions.begin(), *other, versions[0]);
 }
 
 void require_same_config(const config::RunConfig& config, comm::Communicator& comm) {

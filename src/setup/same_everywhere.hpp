@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "comm/communicator.hpp"
@@ -26,9 +27,14 @@ void require_same_facts(const config::Facts& mine, std::string_view what, std::s
 /// Collective.
 void require_same_command(const config::Facts& command, comm::Communicator& comm);
 
-/// Compares program, LibTorch and MPI with rank 0's.
+/// Compares program and MPI with rank 0's. The version of LibTorch may differ, like the processor:
+/// nothing that is sent depends on it, and all start from rank 0's parameters.
 /// @throws Error{usage} as require_same_command. Collective.
 void require_same_program(comm::Communicator& comm);
+
+/// A sentence that names the first rank with another version of LibTorch than rank 0's; empty if
+/// there is none. Collective.
+std::string note_on_torch(comm::Communicator& comm);
 
 /// Compares what this rank was told to run with rank 0's, key by key.
 /// @throws Error{usage} as require_same_command. Collective.
