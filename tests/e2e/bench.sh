@@ -84,4 +84,6 @@ run "$EQT_ROOT/scripts/bench_codecs.sh" --compressor qsgdd
 expect_failure 2 'qsgdd' "bench_codecs.sh with an unknown compressor"
 run "$EQT_ROOT/scripts/test_arm64.sh" --wrong
 expect_failure 2 'wrong' "test_arm64.sh with an unknown argument"
+run "$EQT_ROOT/scripts/test_torch2.sh" --wrong
+expect_failure 2 'wrong' "test_torch2.sh with an unknown argument"
 finish
