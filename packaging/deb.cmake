@@ -80,7 +80,7 @@ if(NOT EQT_ONLY_PORTABLE)
   endif()
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "dataset-fashion-mnist, gnuplot-nox, python3")
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS
-    "curl | wget, iproute2, libequant-codec-dev, openssh-client")
+    "curl | wget, iproute2, libequant-codec-dev, openssh-client, rsync")
   set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "train neural networks over slow networks with compressed gradients
 Trains neural networks, published ones and the user's own, on all ranks of an
 MPI job: on boards, machines on Wi-Fi or rented hosts without a fast

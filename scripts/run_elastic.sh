@@ -25,6 +25,8 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/hosts.sh
+source "$EQT_ROOT/scripts/lib/hosts.sh"
 
 list=""
 tries=5
@@ -45,10 +47,7 @@ set -- ${rest[@]+"${rest[@]}"}
 given=$1
 shift
 IFS=, read -r -a hosts <<<"$list"
-for host in "${hosts[@]}"; do
-  [[ $host =~ ^[A-Za-z0-9][A-Za-z0-9._-]*(:[1-9][0-9]*)?$ ]] ||
-    fail 2 "--hosts needs names such as pi0 or pi0:2 with commas between them, found \"$host\"."
-done
+check_host_names "--hosts needs names such as pi0 or pi0:2 with commas between them" "${hosts[@]}"
 command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
 [[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
@@ -62,8 +61,7 @@ answering() {
   local host
   rm -f "$state"/answers.*
   for host in "${hosts[@]}"; do
-    # shellcheck disable=SC2086  # the shell's command has words
-    { timeout "$answer" $shell "${host%%:*}" true </dev/null >/dev/null 2>&1 &&
+    { on_host "$answer" "$shell" "${host%%:*}" true >/dev/null 2>&1 &&
       touch "$state/answers.$host"; } &
   done
   wait
@@ -113,11 +111,7 @@ for ((try = 1; try <= tries; try++)); do
   [[ ${#present[@]} -ge $least && ${#present[@]} -gt 0 ]] ||
     fail 6 "${#present[@]} of ${#hosts[@]} hosts answer, at least $least are needed."
   ranks=0
-  for host in "${present[@]}"; do
-    slots=1
-    [[ $host != *:* ]] || slots=${host##*:}
-    ranks=$((ranks + slots))
-  done
+  for host in "${present[@]}"; do ranks=$((ranks + $(slots_of "$host"))); done
   with=$(IFS=,; printf '%s' "${present[*]}")
   say "Start $try of at most $tries: $ranks ranks on $with"
   code=0

@@ -27,6 +27,8 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/hosts.sh
+source "$EQT_ROOT/scripts/lib/hosts.sh"
 
 list=""
 hostfile=""
@@ -53,32 +55,17 @@ set -- "${rest[@]}"
 [[ $bind == none || -n $threads ]] || fail 2 "--bind core needs --threads: how many cores a rank gets."
 command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
 
-if [[ -n $hostfile ]]; then
-  [[ -r $hostfile ]] || fail 2 "--hostfile: expected a readable file, found none at $hostfile."
-  list=$(sed 's/#.*//; s/[[:space:]]*slots[[:space:]]*=[[:space:]]*/:/; s/[[:space:]]*$//' "$hostfile" |
-    grep -v '^$' | paste -sd,) || fail 2 "--hostfile: expected a line NAME slots=K for each host, found none in $hostfile."
-fi
+[[ -z $hostfile ]] || list=$(hosts_of_file --hostfile "$hostfile")
 IFS=, read -r -a hosts <<<"$list"
+check_host_names "expected hosts such as pi0, or pi0:2 (in a file pi0 slots=2)" "${hosts[@]}"
 slots=0
-for host in "${hosts[@]}"; do
-  [[ $host =~ ^[A-Za-z0-9][A-Za-z0-9._-]*(:[1-9][0-9]*)?$ ]] ||
-    fail 2 "expected hosts such as pi0, or pi0:2 (in a file pi0 slots=2), found \"$host\"."
-  [[ $host == *:* ]] && slots=$((slots + ${host##*:})) || slots=$((slots + 1))
-done
+for host in "${hosts[@]}"; do slots=$((slots + $(slots_of "$host"))); done
 ranks=${ranks:-$slots}
 [[ $ranks -le $slots ]] ||
   fail 2 "expected at most $slots ranks on ${#hosts[@]} hosts, found $ranks; give hosts more of them: NAME:K, or slots=K."
 
 # on HOST WORDS...: runs WORDS there, within the time that a host may take.
-on() {
-  local host=$1
-  shift
-  case $host in
-    localhost | 127.0.0.1 | "$(hostname)") "$@" </dev/null ;;
-    # shellcheck disable=SC2086  # the shell's command has words
-    *) timeout "$answer" $shell "$host" "$@" </dev/null ;;
-  esac
-}
+on() { on_host "$answer" "$shell" "$@"; }
 
 for host in "${hosts[@]%%:*}"; do
   on "$host" true >/dev/null 2>&1 ||

@@ -49,6 +49,7 @@ eqt_e2e_test(signals 180)
 eqt_e2e_test(divergence 180)
 eqt_e2e_test(chaos 120)
 eqt_e2e_test(elastic 180)
+eqt_e2e_test(rack 240)
 eqt_e2e_test(gradients 120)
 eqt_e2e_test(tensorboard 120)
 eqt_e2e_test(progress 120)
@@ -104,7 +105,7 @@ endif()
 # Two tests run at the same time, because most of them mainly wait for programs to start. Not those
 # that measure, have deadlines of seconds, or use a name outside their folder.
 foreach(name IN ITEMS learns emulated asynchronous bench bench_collectives auto_collective doctor
-        elastic netlab netlab_change chaos signals divergence fails_fast collective_failures gossip_failures)
+        elastic rack netlab netlab_change chaos signals divergence fails_fast collective_failures gossip_failures)
   if(TEST e2e.${name})
     set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 2)
   endif()
