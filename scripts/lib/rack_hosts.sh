@@ -43,6 +43,7 @@ SH
 probe() {
   local file=$state/$1
   date +%s.%N >"$file.before"
+  # shellcheck disable=SC2016  # the host expands it
   ask "$answer" "$1" 'echo "now=$(date +%s.%N)"' </dev/null >"$file.said" 2>"$file.error" || return 0
   date +%s.%N >"$file.after"
   ask $((answer + 60)) "$1" "$(probe_text)" </dev/null >>"$file.said" 2>"$file.error" || true

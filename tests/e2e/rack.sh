@@ -151,7 +151,7 @@ expect_equal 3 "$(summary ranks)" "ranks without the host that is down"
 kill "$link" 2>/dev/null || true
 finish
 SH
-RUN_LIMIT=230 run "$EQT_ROOT/scripts/netlab.sh" --ranks 5 --rate unlimited --once -- bash "$WORK/inside.sh" "$EQT_ROOT" "$WORK"
+RUN_LIMIT=380 run "$EQT_ROOT/scripts/netlab.sh" --ranks 5 --rate unlimited --once -- bash "$WORK/inside.sh" "$EQT_ROOT" "$WORK"
 cat "$OUT"
 [[ $CODE -eq 0 ]] || cat "$ERR"
 exit "$CODE"
