@@ -83,15 +83,16 @@ set -euo pipefail
 source "$1/tests/e2e/lib.sh"
 rm -rf "$WORK"
 trap - EXIT
-WORK=$2 rack=$1/scripts/rack.sh agent=$OMPI_MCA_plm_rsh_agent
-cd "$WORK"
+top=$2 WORK=$2/inside rack=$1/scripts/rack.sh agent=$OMPI_MCA_plm_rsh_agent
+mkdir "$WORK"
+cd "$top"
 for board in 1 2 3 4; do
-  "$agent" board$board unshare --mount bash "$WORK/start_host.sh" "$WORK" >"$WORK/start.$board" 2>&1 || echo "[eqt-skip] no host can be started: $(cat "$WORK/start.$board")"
+  "$agent" board$board unshare --mount bash "$top/start_host.sh" "$top" >start.$board 2>&1 ||
+    skip "no host can be started: $(cat start.$board)"
 done
 unset OMPI_MCA_plm_rsh_agent
 export TMPDIR=/dev/shm
-shell=(--shell "ssh -F $WORK/ssh_config" --interface eth0)
-mapfile -t lines < <(printf '%s\n' 1 2 3 4)
+shell=(--shell "ssh -F $top/ssh_config" --interface eth0)
 lines_of() { grep -c "^$1 *board[1-4]: $2" "$OUT" || true; }
 
 run "$rack" "${shell[@]}" hosts rack/tiny.json
@@ -99,7 +100,7 @@ expect_failure 2 'board1 has no executable /usr/bin/equant-train; give its packa
 run "$rack" "${shell[@]}" --only install --deb other.deb hosts rack/tiny.json
 expect_failure 2 'board1 needs equant-train for .*none of --deb has it' "a package for another architecture"
 run "$rack" "${shell[@]}" --only install --deb huge.deb hosts rack/tiny.json
-expect_failure 74 'bytes free at /, equant-train needs 10239999' "a package larger than the disk"
+expect_failure 74 'bytes free at /, equant-train needs 10[0-9]{14}' "a package larger than the disk"
 
 all=("${shell[@]}" --deb program.deb --deb other.deb --data rack/data hosts rack/tiny.json --out rack/run
   --set data.limit_train=128)
@@ -111,9 +112,8 @@ expect_equal 4 "$(lines_of copy '.*tiny.json copied (1 files), .*/data copied (1
 expect_equal 1 "$(grep -c '^doctor .*: .' "$OUT")" "what doctor says"
 expect_equal 1 "$(grep -c '^run .*: finished' "$OUT")" "the run"
 expect_equal 1 "$(lines_of collect '[1-9].* files fetched to .*/rack/run')" "hosts with results"
-RUN=$WORK/rack/run
+RUN=$top/rack/run
 expect_equal 4 "$(summary ranks)" "ranks of the run that was fetched"
-[[ ! -e /root/.equant && ! -e $WORK/rack/hosts ]] || wrong "unexpected files"
 
 run "$rack" "${all[@]}"
 expect_code 0 "the same again"
@@ -123,11 +123,11 @@ expect_equal 1 "$(lines_of run 'nothing to do')" "a run that is finished"
 expect_equal 1 "$(lines_of collect 'nothing to do')" "results that are here"
 
 # One host with a clock that is a minute ahead and another program: a warning, and an error.
-on4() { ssh -F "$WORK/ssh_config" board4 "$@"; }
+on4() { ssh -F "$top/ssh_config" board4 "$@"; }
 on4 'printf "#!/bin/sh\nexec /bin/date -d \"60 seconds\" \"\$@\"\n" >/usr/local/bin/date; chmod +x /usr/local/bin/date'
 run "$rack" "${shell[@]}" --only check hosts rack/tiny.json
 expect_code 0 "a wrong clock is no error"
-grep -qE 'warning: the clock of board4 differs by \+(59|60|61)' "$OUT" || wrong "no warning of a wrong clock"
+grep -qE 'warning: the clock of board4 differs by \+(5[5-9]|60)' "$OUT" || wrong "no warning of a wrong clock"
 on4 'rm /usr/local/bin/date /usr/bin/equant-train; printf "#!/bin/sh\necho equant-train 9\n" >/usr/bin/equant-train; chmod +x /usr/bin/equant-train'
 run "$rack" "${shell[@]}" --only run hosts rack/tiny.json --out rack/other
 expect_failure 2 'same equant-train on every host, found .* on board1 and 9 on board4' "two versions of the program"
@@ -142,16 +142,16 @@ expect_failure 2 'board4 has no rsync' "a host without rsync"
 on4 'ip link set eth0 down' >/dev/null 2>&1 &
 link=$!
 sleep 1
-run "$rack" "${shell[@]}" --answer 2 --only check hosts rack/tiny.json
-expect_failure 6 'host board4 does not answer to .* within 2 s.*--leave-out' "a host that is down"
-run "$rack" "${shell[@]}" --answer 2 --leave-out --data rack/data hosts rack/tiny.json --out rack/three
+run "$rack" "${shell[@]}" --only check hosts rack/tiny.json
+expect_failure 6 'host board4 does not answer to .* within 5 s.*--leave-out' "a host that is down"
+run "$rack" "${shell[@]}" --leave-out --data rack/data hosts rack/tiny.json --out rack/three
 expect_code 0 "a run without the host that is down"
-RUN=$WORK/rack/three
+RUN=$top/rack/three
 expect_equal 3 "$(summary ranks)" "ranks without the host that is down"
 kill "$link" 2>/dev/null || true
 finish
 SH
-RUN_LIMIT=230 run "$EQT_ROOT/scripts/netlab.sh" --ranks 5 --rate unlimited --once -- bash "$WORK/inside.sh" "$EQT_ROOT" "$WORK"
+RUN_LIMIT=380 run "$EQT_ROOT/scripts/netlab.sh" --ranks 5 --rate unlimited --once -- bash "$WORK/inside.sh" "$EQT_ROOT" "$WORK"
 cat "$OUT"
-expect_code 0 "the hosts"
-finish
+[[ $CODE -eq 0 ]] || cat "$ERR"
+exit "$CODE"
