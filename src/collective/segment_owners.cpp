@@ -28,9 +28,8 @@ OwnedSegment assign_segment(const codec::Segment& segment, LeastLoaded& loads,
   }
   if (owned.owners.empty()) return owned;
   owned.deal = codec::Deal(segment.count, owned.owners.size(), segment.slice);
-  for (std::size_t p = 0; p < owned.owners.size(); ++p)
-    owned.owners[p] = loads.give(owned.deal.size_of(p));
   for (std::size_t p = 0; p < owned.owners.size(); ++p) {
+    owned.owners[p] = loads.give(owned.deal.size_of(p));
     std::size_t& sums = sums_of[owned.owners[p]];
     owned.sums_from[p] = sums;
     sums += owned.deal.size_of(p);

@@ -137,8 +137,9 @@ std::string note_on_torch(comm::Communicator& comm) {
       versions, [&](const std::string& version) { return version != versions[0]; });
   if (other == versions.end()) return {};
   return fmt::format(
-      "rank {} computes with {}, rank 0 with {}: their gradients are rounded otherwise, and all "
-      "replicas stay identical",
+      "rank {} computes with {}, rank 0 with {}: their gradients are rounded otherwise, and "
+      "nothing "
+      "else depends on it",
       other - versions.begin(), *other, versions[0]);
 }
 

@@ -202,8 +202,7 @@ void DecodeStepsOf(const RansDecoderTables& t, Source& source, std::uint8_t* cod
   }
   for (std::size_t v = 0; v < kVectors; ++v)
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(states + 8 * v), state[v]);
-  source.used = static_cast<std::size_t>(at - source.begin);
-  DecodePlain<8>(t, source, codes, s * kRansLanes, steps * kRansLanes, states);
+  DecodeLastSteps(t, source, at, codes, s, steps, states);
 }
 
 void DecodeFullSteps(const RansDecoderTables& t, Source& source, std::uint8_t* codes,

@@ -23,6 +23,7 @@ namespace eqt::codec::HWY_NAMESPACE {
 namespace {
 
 constexpr std::uint32_t kLow = std::uint32_t{1} << kRansLowBits;
+
 template <int kPrecision>
 void EncodePlain(const RansEncoderTables& t, const std::uint8_t* codes, std::size_t first,
                  std::size_t last, std::uint32_t* states, std::byte*& to) {
@@ -71,6 +72,15 @@ void DecodePlain(const RansDecoderTables& t, Source& source, std::uint8_t* codes
     while (x < kLow) x = x << 8 | source.Next();
     states[i % kRansLanes] = x;
   }
+}
+
+// The steps that a vector loop leaves where fewer bytes than those of a whole step may remain.
+// `at`: where it stopped, after `done` steps.
+HWY_INLINE void DecodeLastSteps(const RansDecoderTables& t, Source& source, const std::byte* at,
+                                std::uint8_t* codes, std::size_t done, std::size_t steps,
+                                std::uint32_t* states) {
+  source.used = static_cast<std::size_t>(at - source.begin);
+  DecodePlain<8>(t, source, codes, done * kRansLanes, steps * kRansLanes, states);
 }
 
 }  // namespace

@@ -62,8 +62,7 @@ void DecodeFullSteps(const RansDecoderTables& t, Source& source, std::uint8_t* c
     }
   }
   std::memcpy(states, local, sizeof local);
-  source.used = static_cast<std::size_t>(at - source.begin);
-  DecodePlain<8>(t, source, codes, s * kRansLanes, steps * kRansLanes, states);
+  DecodeLastSteps(t, source, at, codes, s, steps, states);
 }
 
 }  // namespace

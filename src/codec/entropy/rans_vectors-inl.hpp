@@ -147,8 +147,7 @@ void DecodeFullSteps(const RansDecoderTables& t, Source& source, std::uint8_t* c
     }
   }
   for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(state[v], d, states + 4 * v);
-  source.used = static_cast<std::size_t>(at - source.begin);
-  DecodePlain<8>(t, source, codes, s * kRansLanes, steps * kRansLanes, states);
+  DecodeLastSteps(t, source, at, codes, s, steps, states);
 }
 
 }  // namespace
