@@ -173,6 +173,7 @@ int bench_rank(const BenchCollectivesCommand& command, const comm::Session& sess
     configs = bench_cases(command);
   });
   comm.set_timeout(configs.front().synchronization.timeout_seconds);
+  comm.share_memory();
   std::vector<std::size_t> sizes = command.values;
   if (sizes.empty()) sizes.assign(kBenchSizes.begin(), kBenchSizes.end());
   if (comm.rank() == 0 && !command.json) print_head(configs.front(), comm);

@@ -12,10 +12,8 @@
 
 #include "codec/compressor.hpp"
 #include "core/catalogue.hpp"
+#include "pipeline/plan.hpp"
 
-namespace eqt::pipeline {
-struct FusionBucket;
-}
 namespace eqt::collective {
 
 class Collective;
@@ -43,7 +41,8 @@ struct CollectiveRow {
   std::unique_ptr<WorkerMean> (*make_for_workers)(const codec::Compressor& compressor,
                                                   std::span<const pipeline::FusionBucket> plan,
                                                   int workers) = nullptr;
-  std::size_t split_bytes = 0;  // as pipeline::PlanOptions::split_bytes
+  std::size_t slots = pipeline::kMaxSlots;  // the most means at the same time
+  std::size_t split_bytes = 0;              // as pipeline::PlanOptions::split_bytes
 
   /// The names that configs accept, in the order of the documentation.
   static const Catalogue<CollectiveRow>& all();

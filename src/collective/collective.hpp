@@ -153,8 +153,9 @@ class Collective {
   virtual Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
                     MeanResult& result) = 0;
 
-  /// How many means may run at the same time; 1: one after the other, in the plan's order.
-  virtual std::size_t slots() const noexcept { return kMaxSlots; }
+  /// How many means may run at the same time, at most row().slots; 1: one after the other, in the
+  /// plan's order.
+  virtual std::size_t slots() const noexcept { return row().slots; }
 
   /// True if mean() can do error feedback while it encodes: it then averages values +
   /// MeanContext::residual and writes the part that was not sent to the residual.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense mean: exact float32 values, by this program's full-duplex pipeline or by MPI_Allreduce.
+// Dense mean: exact float32 values, by this program's full-duplex pipeline, through the memory of
+// the one host that all ranks are on, or by MPI_Allreduce.
 //
 // Rounds   2; 1 for two ranks     (MPI_Allreduce: 2(n-1), ring model)
 // Sent     2 * 4d * (n-1)/n       bytes per rank
@@ -9,6 +10,7 @@
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
+#include "collective/host_mean.hpp"
 #include "collective/mean_kernel.hpp"
 #include "collective/messages.hpp"
 #include "collective/rank_order_mean.hpp"
@@ -26,12 +28,20 @@ class Dense final : public Collective {
   explicit Dense(comm::Communicator& comm) : comm_(comm) {}
 
   const CollectiveRow& row() const noexcept override { return kDense; }
+  /// All means on one host use the same buffers, and there is no round trip to hide.
+  std::size_t slots() const noexcept override {
+    return comm_.host_memory() == nullptr ? row().slots : 1;
+  }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {
     const auto part = values.subspan(bucket.begin, bucket.count());
     result.traffic.encoded_bytes += part.size_bytes();
     result.traffic.encoded_values += part.size();
+    if (comm_.host_memory() != nullptr) {
+      co_await average_on_host_(comm_, part);
+      co_return;
+    }
     co_await average_.at(context.slot)(comm_, part, route_of(bucket, context.step), kOperations,
                                        values.size());
   }
@@ -39,6 +49,7 @@ class Dense final : public Collective {
  private:
   comm::Communicator& comm_;
   std::array<RankOrderMean, kMaxSlots> average_;
+  HostMean average_on_host_;
 };
 
 /// One blocking MPI_Allreduce per bucket, in place: what most programs do, and the reference for
@@ -48,7 +59,6 @@ class MpiAllreduce final : public Collective {
   explicit MpiAllreduce(comm::Communicator& comm) : comm_(comm) {}
 
   const CollectiveRow& row() const noexcept override { return kMpiAllreduce; }
-  std::size_t slots() const noexcept override { return 1; }
 
   Task mean(const FusionBucket& bucket, const MeanContext&, std::span<float> values,
             MeanResult& result) override {
@@ -129,6 +139,7 @@ const CollectiveRow kMpiAllreduce = {
           require_carries(kMpiAllreduce, parts.compressor);
           return make_mpi_allreduce(parts.comm);
         },
+    .slots = 1,
     // MPI can take a whole fusion bucket at once. It is only cut so that the deadline is for a part
     // of it.
     .split_bytes = std::size_t{64} << 20};

@@ -7,15 +7,12 @@
 #include "collective/messages.hpp"
 
 namespace eqt::collective {
-namespace {
 
-std::span<float> part_of(Rank owner, Rank ranks, std::span<float> values) {
+std::span<float> owned_part(Rank owner, Rank ranks, std::span<float> values) {
   const auto n = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(owner);
   const std::size_t begin = values.size() * r / n, end = values.size() * (r + 1) / n;
   return values.subspan(begin, end - begin);
 }
-
-}  // namespace
 
 Task RankOrderMean::operator()(comm::Communicator& comm, std::span<float> values, comm::Route route,
                                Operations operations, std::size_t all) {
@@ -32,7 +29,7 @@ Task RankOrderMean::operator()(comm::Communicator& comm, std::span<float> values
     add_in_rank_order(comm.rank(), 2, values, all);
     co_return;
   }
-  add_in_rank_order(comm.rank(), comm.size(), part_of(comm.rank(), comm.size(), values), all);
+  add_in_rank_order(comm.rank(), comm.size(), owned_part(comm.rank(), comm.size(), values), all);
   from_owners(comm, values);
   co_await comm.transfers().exchange(outgoing_, incoming_, route, operations.to_everyone);
   check_lengths(operations.to_everyone);
@@ -46,14 +43,14 @@ void RankOrderMean::to_peer(comm::Communicator& comm, std::span<float> values) {
 }
 
 void RankOrderMean::to_owners(comm::Communicator& comm, std::span<float> values) {
-  const std::size_t mine = part_of(comm.rank(), comm.size(), values).size();
+  const std::size_t mine = owned_part(comm.rank(), comm.size(), values).size();
   const auto others = static_cast<std::size_t>(comm.size() - 1);
   received_.resize(std::max(received_.size(), mine * others));
   outgoing_.clear();
   incoming_.clear();
   for (Rank peer = 0; peer < comm.size(); ++peer) {
     if (peer == comm.rank()) continue;
-    const auto theirs = part_of(peer, comm.size(), values);
+    const auto theirs = owned_part(peer, comm.size(), values);
     if (!theirs.empty()) outgoing_.push_back({peer, std::as_bytes(theirs)});
     if (mine == 0) continue;
     const auto buffer = std::span(received_).subspan(incoming_.size() * mine, mine);
@@ -71,13 +68,13 @@ void RankOrderMean::add_in_rank_order(Rank me, Rank ranks, std::span<float> mine
 }
 
 void RankOrderMean::from_owners(comm::Communicator& comm, std::span<float> values) {
-  const auto mine = part_of(comm.rank(), comm.size(), values);
+  const auto mine = owned_part(comm.rank(), comm.size(), values);
   outgoing_.clear();
   incoming_.clear();
   for (Rank peer = 0; peer < comm.size(); ++peer) {
     if (peer == comm.rank()) continue;
     if (!mine.empty()) outgoing_.push_back({peer, std::as_bytes(mine)});
-    const auto theirs = part_of(peer, comm.size(), values);
+    const auto theirs = owned_part(peer, comm.size(), values);
     if (!theirs.empty()) incoming_.push_back({peer, std::as_writable_bytes(theirs), 0});
   }
 }

@@ -11,6 +11,9 @@
 
 namespace eqt::collective {
 
+/// The values that a rank adds: one n-th, the same on all ranks.
+std::span<float> owned_part(Rank owner, Rank ranks, std::span<float> values);
+
 /// Each rank owns one n-th of the values, adds those of all ranks in rank order, divides and sends
 /// the result to all. In MPI_Allreduce the order of additions may depend on a value's position in
 /// the message. Here the mean of a value depends on that value alone, and every rank gets the

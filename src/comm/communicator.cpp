@@ -45,6 +45,7 @@ struct Communicator::State {
   std::atomic<bool> stop_known{false};  // this rank knows, and has sent it to all others
   MPI_Request maximum = MPI_REQUEST_NULL;
   std::vector<LocalPeer> local_peers;
+  std::unique_ptr<HostMemory> host_memory;
 
   /// The lowest rank that shares memory with this one.
   std::uint64_t lowest_on_host() const {
@@ -202,6 +203,24 @@ int Communicator::host_count() const noexcept {
 }
 ByteCount Communicator::byte_count() const noexcept { return state_->transfers->byte_count(); }
 Transfers& Communicator::transfers() noexcept { return *state_->transfers; }
+
+void Communicator::share_memory(bool wanted) {
+  State& s = *state_;
+  EQT_CHECK(s.host_memory == nullptr, "memory of the host is shared a second time");
+  if (s.size == 1 || host_count() > 1) return;
+  auto memory = s.rank == 0 && wanted ? HostMemory::make(0, s.size) : nullptr;
+  const std::string name = broadcast(memory ? memory->name() : std::string(), 0);
+  if (name.empty()) return;
+  if (s.rank != 0 && wanted) memory = HostMemory::open(name, s.rank, s.size);
+  // Ranks in containers of one host may have a separate name space each.
+  const auto found = allgather(std::uint64_t{memory != nullptr});
+  if (memory) memory->unlink();
+  if (std::ranges::all_of(found, [](std::uint64_t has) { return has == 1; }))
+    s.host_memory = std::move(memory);
+}
+
+HostMemory* Communicator::host_memory() noexcept { return state_->host_memory.get(); }
+
 void Communicator::set_step(StepId step) noexcept { state_->watchdog->set_step(step); }
 
 void Communicator::cancel() noexcept {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/host_memory.hpp"
 #include "comm/session.hpp"
 #include "comm/transfers.hpp"
 #include "core/error.hpp"
@@ -96,6 +97,12 @@ class Communicator {
 
   /// For exchanges that do not block. Not collective.
   Transfers& transfers() noexcept;
+
+  /// Makes host_memory() where all ranks are on one host, can map the same memory and want it;
+  /// elsewhere nothing changes. Collective, once.
+  void share_memory(bool wanted = true);
+  /// Null unless share_memory() has made it: on every rank, or on none. Not collective.
+  HostMemory* host_memory() noexcept;
 
   /// For tests only: the hook sees everything that this rank sends except in reductions. See
   /// Transfers.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/host_memory.hpp"
 #include "comm/watchdog.hpp"
 #include "core/checksum.hpp"
 
@@ -24,6 +25,7 @@ Transfers::State::State(MPI_Comm of, Watchdog& dog, int my_rank, int ranks)
   statuses.reserve(most);
   open.reserve(kExpected);
   ready.reserve(kExpected);
+  host_waits.reserve(kExpected);
   for (Peer& peer : peers) peer.queued.reserve(kExpected);
   // The number of open messages depends on timing. Space for this many is made at the start, so
   // that no late step has to allocate.
@@ -187,12 +189,13 @@ void Transfers::State::add_request(const Fragment& fragment) {
 }
 
 bool Transfers::State::progress() {
-  const bool released = !held.empty() && release_held();
+  const bool waits_ended = !host_waits.empty() && end_host_waits();
+  const bool released = (!held.empty() && release_held()) || waits_ended;
   if (requests.empty()) return released;
   finished.resize(requests.size());
   statuses.resize(requests.size());
   int n = 0;
-  const char* const operation = open.empty() ? "MPI_Testsome" : open.front()->operation;
+  const char* const operation = oldest_operation("MPI_Testsome");
   const int code = MPI_Testsome(checked_int(requests.size()), requests.data(), &n, finished.data(),
                                 statuses.data());
   if (code == MPI_ERR_IN_STATUS) fail_finished(n);
@@ -208,6 +211,32 @@ bool Transfers::State::progress() {
     }
   }
   remove_finished();
+  arm();
+  return true;
+}
+
+const char* Transfers::State::oldest_operation(const char* otherwise) const {
+  if (!open.empty()) return open.front()->operation;
+  return host_waits.empty() ? otherwise : host_waits.front()->operation;
+}
+
+void Transfers::State::start(const HostWait& wait) {
+  host_waits.push_back(&wait);
+  arm();
+}
+
+bool Transfers::State::end_host_waits() {
+  bool ended = false;
+  for (auto wait = host_waits.begin(); wait != host_waits.end();) {
+    if ((*wait)->memory->behind((*wait)->steps) != HostMemory::kNobody) {
+      ++wait;
+      continue;
+    }
+    ready.push_back((*wait)->waiter);
+    wait = host_waits.erase(wait);
+    ended = true;
+  }
+  if (!ended) return false;
   arm();
   return true;
 }
@@ -337,21 +366,25 @@ void Transfers::State::remove_finished() {
 void Transfers::State::arm() {
   const auto awaited = std::find_if(
       open.begin(), open.end(), [](const Exchange* exchange) { return !exchange->at_any_time; });
-  if (awaited == open.end()) {
-    watchdog->disarm();
-  } else {
+  if (awaited != open.end()) {
     watchdog->arm((*awaited)->operation, silent_peer(**awaited));
+  } else if (!host_waits.empty()) {
+    const HostWait& wait = *host_waits.front();
+    watchdog->arm(wait.operation, wait.memory->behind(wait.steps));
+  } else {
+    watchdog->disarm();
   }
 }
 
 bool Transfers::State::awaits_this_host() const {
-  return std::any_of(fragments.begin(), fragments.end(), [this](const Fragment& fragment) {
-    const Stream& stream = streams[fragment.stream];
-    const Exchange& of = *stream.exchange;
-    const Rank other =
-        fragment.sending ? of.outgoing[stream.index].to : of.incoming[stream.index].from;
-    return peers[static_cast<std::size_t>(other)].within_host;
-  });
+  return !host_waits.empty() ||
+         std::any_of(fragments.begin(), fragments.end(), [this](const Fragment& fragment) {
+           const Stream& stream = streams[fragment.stream];
+           const Exchange& of = *stream.exchange;
+           const Rank other =
+               fragment.sending ? of.outgoing[stream.index].to : of.incoming[stream.index].from;
+           return peers[static_cast<std::size_t>(other)].within_host;
+         });
 }
 
 int Transfers::State::silent_peer(const Exchange& exchange) const {
@@ -388,6 +421,7 @@ void Transfers::State::abandon() noexcept {
   last_fragments.clear();
   unused.clear();
   open.clear();
+  host_waits.clear();
   ready.clear();
   next_ready = 0;
   for (Peer& peer : peers) {

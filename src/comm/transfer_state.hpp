@@ -72,7 +72,8 @@ struct Transfers::State {
   std::vector<Fragment> fragments;
   std::vector<int> finished;
   std::vector<MPI_Status> statuses;
-  std::vector<Exchange*> open;  // in the order of their start
+  std::vector<Exchange*> open;              // in the order of their start
+  std::vector<const HostWait*> host_waits;  // in the order of their start
   std::vector<std::coroutine_handle<>> ready;
   std::size_t next_ready = 0;
   SendHook* hook = nullptr;
@@ -111,6 +112,11 @@ struct Transfers::State {
   void receive(std::uint32_t at, std::span<std::byte> buffer, bool is_checksum);
   void add_request(const Fragment& fragment);
   bool progress();
+  const char* oldest_operation(const char* otherwise) const;
+
+  void start(const HostWait& wait);
+  /// Ends the waits that are over; true if there are any.
+  bool end_host_waits();
 
   /// Says which of the `n` finished requests failed and why.
   [[noreturn]] void fail_finished(int n);

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "comm/host_memory.hpp"
 #include "comm/transfer_state.hpp"
 
 namespace eqt::comm {
@@ -27,6 +28,10 @@ void Transfers::set_link_delay(const std::optional<LinkDelay>& delay) {
 }
 void Transfers::set_watchdog(Watchdog& watchdog) { state_->watchdog = &watchdog; }
 void Transfers::start(Exchange& exchange) { state_->start(exchange); }
+void Transfers::start(const HostWait& wait) { state_->start(wait); }
+bool Transfers::HostAwaiter::await_ready() const noexcept {
+  return wait_.memory->behind(wait_.steps) == HostMemory::kNobody;
+}
 bool Transfers::progress() { return state_->progress(); }
 const ByteCount& Transfers::byte_count() const noexcept { return state_->count; }
 std::span<const std::uint64_t> Transfers::sent_bytes_by_peer() const noexcept {
@@ -60,8 +65,7 @@ void Transfers::reset_backoff() noexcept { state_->backoff.reset(); }
 void Transfers::progress_or_pause() {
   State& s = *state_;
   if (s.cancelled.load(std::memory_order_relaxed)) {
-    fail(Kind::mpi, "{} was given up because of another error",
-         s.open.empty() ? "waiting" : s.open.front()->operation);
+    fail(Kind::mpi, "{} was given up because of another error", s.oldest_operation("waiting"));
   }
   if (s.progress()) {
     s.backoff.moved();
@@ -81,6 +85,15 @@ void Transfers::count(std::uint64_t sent_bytes, std::uint64_t received_bytes,
   state_->count.received_bytes += received_bytes;
   state_->count.messages += messages;
   state_->count.estimated_bytes += sent_bytes;
+}
+
+void Transfers::count_on_host(Rank peer, std::uint64_t sent_bytes, std::uint64_t received_bytes) {
+  ByteCount& count = state_->count;
+  count.sent_bytes += sent_bytes;
+  count.sent_on_host_bytes += sent_bytes;
+  count.received_bytes += received_bytes;
+  count.messages += sent_bytes > 0 ? 1 : 0;
+  state_->sent_to[static_cast<std::size_t>(peer)] += sent_bytes;
 }
 
 void Transfers::count_note(std::uint64_t sent_bytes, std::uint64_t received_bytes) {

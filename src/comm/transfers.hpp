@@ -16,6 +16,7 @@
 
 namespace eqt::comm {
 
+class HostMemory;
 class Watchdog;
 
 /// A message to one peer.
@@ -70,6 +71,14 @@ struct Exchange {
   std::coroutine_handle<> waiter{};  // if set, handed out by Transfers::take_ready() when done
   std::size_t open = 0;              // messages not complete; set by Transfers
   bool done() const { return open == 0; }
+};
+
+/// A wait until all other ranks have done so many steps. The owner keeps it in place until then.
+struct HostWait {
+  const HostMemory* memory = nullptr;
+  std::uint64_t steps = 0;
+  const char* operation = "";  // a string literal, named when the deadline passes
+  std::coroutine_handle<> waiter{};
 };
 
 /// For tests that damage messages. Called by the thread that sends.
@@ -166,11 +175,36 @@ class Transfers {
     return Awaiter(*this, Exchange{outgoing, incoming, route, operation});
   }
 
+  /// Suspends the task until all other ranks have done so many steps.
+  class [[nodiscard]] HostAwaiter {
+   public:
+    HostAwaiter(Transfers& transfers, const HostWait& wait) : transfers_(transfers), wait_(wait) {}
+    HostAwaiter(const HostAwaiter&) = delete;
+    HostAwaiter& operator=(const HostAwaiter&) = delete;
+    bool await_ready() const noexcept;
+    void await_suspend(std::coroutine_handle<> task) {
+      wait_.waiter = task;
+      transfers_.start(wait_);
+    }
+    void await_resume() const noexcept {}
+
+   private:
+    Transfers& transfers_;
+    HostWait wait_;
+  };
+  HostAwaiter others_did(const HostMemory& memory, std::uint64_t steps, const char* operation) {
+    return HostAwaiter(*this, HostWait{&memory, steps, operation});
+  }
+  /// Hands out the waiter when the wait is over.
+  void start(const HostWait& wait);
+
   const ByteCount& byte_count() const noexcept;
   /// The point-to-point part of byte_count().sent_bytes, by receiver.
   std::span<const std::uint64_t> sent_bytes_by_peer() const noexcept;
   /// Adds the bytes of MPI's own collectives, computed by formula.
   void count(std::uint64_t sent_bytes, std::uint64_t received_bytes, std::uint64_t messages);
+  /// Adds bytes that a rank of this host reads from this rank's memory, and this rank from its.
+  void count_on_host(Rank peer, std::uint64_t sent_bytes, std::uint64_t received_bytes);
   /// Adds messages that the communicator sends and receives outside of exchanges.
   void count_note(std::uint64_t sent_bytes, std::uint64_t received_bytes);
   /// The hook's replacement for the bytes of one of MPI's own collectives; empty: unchanged.

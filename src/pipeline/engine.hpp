@@ -15,9 +15,6 @@
 
 namespace eqt::pipeline {
 
-/// The most buckets that may be processed at the same time.
-inline constexpr std::size_t kMaxSlots = 8;
-
 /// What to do with each bucket, which mostly is waiting for messages. All functions run on the
 /// engine's thread.
 class Work {

@@ -15,6 +15,9 @@
 
 namespace eqt::pipeline {
 
+/// The most buckets that may be processed at the same time.
+inline constexpr std::size_t kMaxSlots = 8;
+
 /// Values that are sent together: a contiguous part of the flat gradient, sent as soon as the
 /// backward pass has produced it.
 struct FusionBucket {

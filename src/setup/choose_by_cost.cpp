@@ -186,7 +186,7 @@ std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
     std::vector<CostedCollective> found = costed_collectives(job, [&](const CollectiveRow& row) {
       const auto made =
           try_to_make(with_collective(config, row), comm, compressor, remembers, plan);
-      return made == nullptr ? std::optional<std::size_t>() : made->slots();
+      return made == nullptr ? std::optional<std::size_t>() : made->row().slots;
     });
     if (found.size() < 2) return;
     const std::size_t chosen = choose(found, job);
