@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 eqt_mpi_test(comm RANKS 1 2 3 4 SOURCES mpi/comm_test.cpp)
 eqt_mpi_test(damage RANKS 2 3 4 LINK eqt_train SOURCES mpi/damage_test.cpp)
+eqt_mpi_test(host_memory RANKS 1 2 3 4 5 LINK eqt_collective SOURCES mpi/host_memory_test.cpp)
 eqt_mpi_test(link_delay RANKS 1 2 3 4 SOURCES mpi/link_delay_test.cpp)
 eqt_mpi_test(link_probe RANKS 1 2 3 4 SOURCES mpi/link_probe_test.cpp)
 eqt_mpi_test(same_topology RANKS 1 2 3 4
