@@ -287,8 +287,6 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   comm.heartbeat("the start");
   if (job.fault) job.fault->inject(train::Fault::Phase::start, comm.rank(), 0, {});
   open_folder(job);
-  // What delays or damages messages needs messages.
-  comm.share_memory(!job.laboratory.link && !job.fault);
 
   comm.heartbeat("start of the threads");
   setup::require_threads(setup::threads_for(job.config, comm, command.simulate),

@@ -152,6 +152,8 @@ void measure_row(const config::RunConfig& config, const RankGradients& gradients
   const setup::MessageParts& messages = made->messages;
   CollectiveBench bench(comm, *messages.compressor, *made->collective, messages.buckets, gradients,
                         values);
+  const bool shares = &made->collective->row() == &collective::kDense;
+  comm.share_memory(shares ? &bench.memory() : nullptr);
   bench.verify();
   const CollectiveFigures figures = bench.measure(command.seconds);
   if (comm.rank() != 0) return;
@@ -173,7 +175,6 @@ int bench_rank(const BenchCollectivesCommand& command, const comm::Session& sess
     configs = bench_cases(command);
   });
   comm.set_timeout(configs.front().synchronization.timeout_seconds);
-  comm.share_memory();
   std::vector<std::size_t> sizes = command.values;
   if (sizes.empty()) sizes.assign(kBenchSizes.begin(), kBenchSizes.end());
   if (comm.rank() == 0 && !command.json) print_head(configs.front(), comm);

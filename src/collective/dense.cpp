@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense mean: exact float32 values, by this program's full-duplex pipeline, through the memory of
-// the one host that all ranks are on, or by MPI_Allreduce.
+// Dense mean: exact float32 values, by this program's full-duplex pipeline, in the memory of the
+// one host that all ranks are on, or by MPI_Allreduce.
 //
 // Rounds   2; 1 for two ranks     (MPI_Allreduce: 2(n-1), ring model)
 // Sent     2 * 4d * (n-1)/n       bytes per rank
@@ -28,7 +28,7 @@ class Dense final : public Collective {
   explicit Dense(comm::Communicator& comm) : comm_(comm) {}
 
   const CollectiveRow& row() const noexcept override { return kDense; }
-  /// All means on one host use the same buffers, and there is no round trip to hide.
+  /// Means in a host's memory use the same counters, and there is no round trip to hide.
   std::size_t slots() const noexcept override {
     return comm_.host_memory() == nullptr ? row().slots : 1;
   }
@@ -38,8 +38,8 @@ class Dense final : public Collective {
     const auto part = values.subspan(bucket.begin, bucket.count());
     result.traffic.encoded_bytes += part.size_bytes();
     result.traffic.encoded_values += part.size();
-    if (comm_.host_memory() != nullptr) {
-      co_await average_on_host_(comm_, part);
+    if (in_host_memory(comm_, part)) {
+      co_await mean_in_host_memory(comm_, part);
       co_return;
     }
     co_await average_.at(context.slot)(comm_, part, route_of(bucket, context.step), kOperations,
@@ -49,7 +49,6 @@ class Dense final : public Collective {
  private:
   comm::Communicator& comm_;
   std::array<RankOrderMean, kMaxSlots> average_;
-  HostMean average_on_host_;
 };
 
 /// One blocking MPI_Allreduce per bucket, in place: what most programs do, and the reference for

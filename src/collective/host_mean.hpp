@@ -4,32 +4,24 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "comm/communicator.hpp"
 #include "core/task.hpp"
 
 namespace eqt::collective {
 
-/// The mean of RankOrderMean, with the same bits, through the host's memory instead of messages, a
-/// buffer of values at a time. Two ranks write all values and read each other's. More ranks write
-/// those of the others' parts, each adds its own part and writes the mean, and all read these.
-///
-/// Steps    2 per buffer for two ranks, 3 for more
-/// Read     by the other ranks of the host as many bytes as RankOrderMean sends
-///
-/// One at a time: all of a communicator's use the same buffers.
-class HostMean {
- public:
-  /// Replaces `values` by their mean over ranks. Collective; the same count on every rank.
-  /// @pre comm.host_memory() is there
-  Task operator()(comm::Communicator& comm, std::span<float> values);
+/// Whether these values are in the host's memory, the same on all ranks for the same part of their
+/// arrays.
+bool in_host_memory(comm::Communicator& comm, std::span<const float> values);
 
- private:
-  void add(const comm::Communicator& comm, const comm::HostMemory& memory, std::uint64_t turn,
-           std::size_t begin, std::span<float> mean);
-
-  std::vector<const float*> rows_;
-};
+/// The mean of RankOrderMean, with the same bits, in the arrays of a host's ranks: when all have
+/// their values there, each adds its part of all arrays in rank order and writes the mean to all.
+///
+/// Rounds   2, of counters
+/// Read     as many bytes of other ranks as RankOrderMean sends for them; written, too
+///
+/// One at a time for each communicator.
+/// @pre in_host_memory()
+Task mean_in_host_memory(comm::Communicator& comm, std::span<float> values);
 
 }  // namespace eqt::collective

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -204,19 +205,29 @@ int Communicator::host_count() const noexcept {
 ByteCount Communicator::byte_count() const noexcept { return state_->transfers->byte_count(); }
 Transfers& Communicator::transfers() noexcept { return *state_->transfers; }
 
-void Communicator::share_memory(bool wanted) {
+void Communicator::share_memory(FlatBuffer* own) {
   State& s = *state_;
-  EQT_CHECK(s.host_memory == nullptr, "memory of the host is shared a second time");
+  s.host_memory.reset();
   if (s.size == 1 || host_count() > 1) return;
-  auto memory = s.rank == 0 && wanted ? HostMemory::make(0, s.size) : nullptr;
-  const std::string name = broadcast(memory ? memory->name() : std::string(), 0);
-  if (name.empty()) return;
-  if (s.rank != 0 && wanted) memory = HostMemory::open(name, s.rank, s.size);
-  // Ranks in containers of one host may have a separate name space each.
-  const auto found = allgather(std::uint64_t{memory != nullptr});
-  if (memory) memory->unlink();
-  if (std::ranges::all_of(found, [](std::uint64_t has) { return has == 1; }))
-    s.host_memory = std::move(memory);
+  const bool wanted = own != nullptr && !s.transfers->changes_messages();
+  auto memory = wanted ? HostMemory::of(*own, s.rank, s.size) : nullptr;
+  const auto by_all = [&](bool mine) {
+    return std::ranges::all_of(allgather(std::uint64_t{mine}),
+                               [](std::uint64_t theirs) { return theirs == 1; });
+  };
+  if (!by_all(memory != nullptr)) return;
+  std::array<std::vector<std::uint64_t>, 3> addresses;
+  for (std::size_t part = 0; part < addresses.size(); ++part)
+    addresses[part] = allgather(memory->address()[part]);
+  bool found = true;
+  for (Rank rank = 0; rank < s.size; ++rank) {
+    const auto of = static_cast<std::size_t>(rank);
+    if (rank != s.rank)
+      found = memory->find(rank, {addresses[0][of], addresses[1][of], addresses[2][of]}) && found;
+  }
+  const bool everywhere = by_all(found);
+  memory->close_file();
+  if (everywhere) s.host_memory = std::move(memory);
 }
 
 HostMemory* Communicator::host_memory() noexcept { return state_->host_memory.get(); }

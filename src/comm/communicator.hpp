@@ -98,9 +98,11 @@ class Communicator {
   /// For exchanges that do not block. Not collective.
   Transfers& transfers() noexcept;
 
-  /// Makes host_memory() where all ranks are on one host, can map the same memory and want it;
-  /// elsewhere nothing changes. Collective, once.
-  void share_memory(bool wanted = true);
+  /// Makes host_memory() of every rank's array where all ranks are on one host, share memory and
+  /// send messages that nothing delays or damages; elsewhere, and where a rank shares none, there
+  /// is none. Collective.
+  /// @param own as long on every rank, in place as long as it is shared; null: nothing is shared
+  void share_memory(FlatBuffer* own);
   /// Null unless share_memory() has made it: on every rank, or on none. Not collective.
   HostMemory* host_memory() noexcept;
 

@@ -7,96 +7,83 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <cstring>
 #include <random>
-#include <utility>
 
 namespace eqt::comm {
 namespace {
 
-constexpr std::size_t kCounterBytes = 4096;  // no page with buffers
-constexpr std::size_t kRankBytes = kCounterBytes + 2 * HostMemory::kBufferBytes;
+// Behind the values: the counter, and in the next line of the caches the random number.
+constexpr std::size_t kMarkBytes = 64;
+constexpr std::size_t kMoreBytes = kMarkBytes + sizeof(std::uint64_t);
 
-std::size_t bytes_for(int ranks) { return static_cast<std::size_t>(ranks) * kRankBytes; }
-
-/// Closes the file at the end of its scope.
-class File {
- public:
-  explicit File(int number) : number_(number) {}
-  ~File() {
-    if (number_ >= 0) close(number_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int number() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
+std::span<std::byte> map(int file, std::size_t from, std::size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file,
+                            static_cast<off_t>(from));
+  if (memory == MAP_FAILED) return {};
+  return {static_cast<std::byte*>(memory), bytes};
+}
 
 }  // namespace
 
-std::unique_ptr<HostMemory> HostMemory::make(Rank me, int ranks) {
+HostMemory::HostMemory(Rank me, int ranks) : me_(me), parts_(static_cast<std::size_t>(ranks)) {}
+
+std::unique_ptr<HostMemory> HostMemory::of(FlatBuffer& own, Rank me, int ranks) {
+  std::unique_ptr<HostMemory> memory(new HostMemory(me, ranks));
+  memory->file_ = own.share(kMoreBytes);
+  if (memory->file_ < 0) return nullptr;
+  memory->value_bytes_ = own.mapped_bytes();
+  const auto mapped = map(memory->file_, memory->value_bytes_, kMoreBytes);
+  if (mapped.empty()) return nullptr;
   std::random_device entropy;
-  const std::string name =
-      fmt::format("/equant-train.{}.{:08x}{:08x}", getpid(), entropy(), entropy());
-  const File file(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR));
-  if (!file.is_open()) return nullptr;
-  // Reserved, not only sized: a file system that is full would otherwise end the process later.
-  if (posix_fallocate(file.number(), 0, static_cast<off_t>(bytes_for(ranks))) != 0) {
-    shm_unlink(name.c_str());
-    return nullptr;
-  }
-  auto memory = map(file.number(), name, me, ranks);
-  if (memory == nullptr) shm_unlink(name.c_str());
+  const std::uint64_t mark = std::uint64_t{entropy()} << 32 | entropy();
+  std::memcpy(mapped.data() + kMarkBytes, &mark, sizeof mark);
+  memory->address_ = {static_cast<std::uint64_t>(getpid()),
+                      static_cast<std::uint64_t>(memory->file_), mark};
+  // New memory is zero, which is a counter that no rank has raised.
+  memory->parts_[index(me)] = {
+      .values = own.span(), .counter = reinterpret_cast<Counter*>(mapped.data()), .mapped = mapped};
   return memory;
 }
 
-std::unique_ptr<HostMemory> HostMemory::open(const std::string& name, Rank me, int ranks) {
-  const File file(shm_open(name.c_str(), O_RDWR, 0));
+bool HostMemory::find(Rank rank, const Address& address) {
+  const auto [process, number, mark] = address;
+  const int file = open(fmt::format("/proc/{}/fd/{}", process, number).c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return false;
   struct stat status {};
-  if (!file.is_open() || fstat(file.number(), &status) != 0 ||
-      static_cast<std::size_t>(status.st_size) != bytes_for(ranks))
-    return nullptr;
-  auto memory = map(file.number(), name, me, ranks);
-  if (memory != nullptr) memory->name_.clear();  // its maker removes it
-  return memory;
+  const bool fits = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+                    static_cast<std::size_t>(status.st_size) == value_bytes_ + kMoreBytes;
+  const auto mapped = fits ? map(file, 0, value_bytes_ + kMoreBytes) : std::span<std::byte>();
+  close(file);
+  if (mapped.empty()) return false;
+  std::uint64_t found = 0;
+  std::memcpy(&found, mapped.data() + value_bytes_ + kMarkBytes, sizeof found);
+  Part& part = parts_[index(rank)];
+  part = {.values = {reinterpret_cast<float*>(mapped.data()), array(me_).size()},
+          .counter = reinterpret_cast<Counter*>(mapped.data() + value_bytes_),
+          .mapped = mapped};
+  // In containers, another process may have this number.
+  return found == mark;
 }
-
-std::unique_ptr<HostMemory> HostMemory::map(int file, std::string name, Rank me, int ranks) {
-  const std::size_t bytes = bytes_for(ranks);
-  void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (start == MAP_FAILED) return nullptr;
-  return std::unique_ptr<HostMemory>(
-      new HostMemory(std::move(name), static_cast<std::byte*>(start), bytes, me, ranks));
-}
-
-HostMemory::HostMemory(std::string name, std::byte* start, std::size_t bytes, Rank me, int ranks)
-    : name_(std::move(name)), start_(start), bytes_(bytes), me_(me), ranks_(ranks) {}
 
 HostMemory::~HostMemory() {
-  unlink();
-  munmap(start_, bytes_);
+  close_file();
+  for (const Part& part : parts_)
+    if (!part.mapped.empty()) munmap(part.mapped.data(), part.mapped.size());
 }
 
-void HostMemory::unlink() noexcept {
-  if (!name_.empty()) shm_unlink(name_.c_str());
-  name_.clear();
+void HostMemory::close_file() noexcept {
+  if (file_ >= 0) close(file_);
+  file_ = -1;
 }
 
-std::span<std::byte> HostMemory::buffer(Rank of, std::uint64_t turn) const noexcept {
-  std::byte* const first = start_ + static_cast<std::size_t>(of) * kRankBytes + kCounterBytes;
-  return {first + turn % 2 * kBufferBytes, kBufferBytes};
-}
-
-HostMemory::Counter& HostMemory::counter(Rank of) const noexcept {
-  // New memory is zero, which is a counter that no rank has raised.
-  return *reinterpret_cast<Counter*>(start_ + static_cast<std::size_t>(of) * kRankBytes);
+void HostMemory::advance() noexcept {
+  Counter& counter = *parts_[index(me_)].counter;
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 Rank HostMemory::behind(std::uint64_t least) const noexcept {
-  for (Rank rank = 0; rank < ranks_; ++rank)
+  for (Rank rank = 0; rank < static_cast<Rank>(parts_.size()); ++rank)
     if (rank != me_ && steps(rank) < least) return rank;
   return kNobody;
 }

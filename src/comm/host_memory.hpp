@@ -1,65 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the ranks of one host share.
+// Arrays that the ranks of one host share.
 
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <vector>
 
+#include "core/flat_buffer.hpp"
 #include "core/layout.hpp"
 
 namespace eqt::comm {
 
-/// Per rank: two buffers, which this rank writes and all read, and a counter of its steps through a
-/// common procedure, which says what the buffers hold. Copying values there and adding them from
-/// there takes no call of the kernel, no second copy and no checksum: nothing is sent.
+/// Every rank's array, which all ranks of the host read and write, and a counter of each rank's
+/// steps through a common procedure, which says who may do so: nothing is sent, copied or checked.
+/// The arrays have the same length and are where their owners made them.
 class HostMemory {
  public:
-  /// Small enough for two buffers and the values beside them to stay in a second-level cache.
-  static constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
+  /// What another process needs to find an array: process, file and a random number in it.
+  using Address = std::array<std::uint64_t, 3>;
+  static constexpr Rank kNobody = -1;
 
-  /// New memory for `ranks` ranks, under a name that no other has.
-  /// @return null where the system has none
-  static std::unique_ptr<HostMemory> make(Rank me, int ranks);
-  /// The memory that another rank has made. @return null if it is not found
-  static std::unique_ptr<HostMemory> open(const std::string& name, Rank me, int ranks);
+  /// Shares this rank's array, which stays in place while it is used.
+  /// @return null where the system shares no memory, or for an array of less than a page
+  static std::unique_ptr<HostMemory> of(FlatBuffer& own, Rank me, int ranks);
   ~HostMemory();
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
-  const std::string& name() const noexcept { return name_; }
-  /// Removes the name. The memory exists until the last process that has opened it ends.
-  void unlink() noexcept;
+  const Address& address() const noexcept { return address_; }
+  /// Maps the array of another rank. @return false where it is not found
+  bool find(Rank rank, const Address& address);
+  /// No other rank will look for this one's array.
+  void close_file() noexcept;
 
-  /// @param turn its lowest bit chooses the buffer
-  std::span<std::byte> buffer(Rank of, std::uint64_t turn) const noexcept;
+  /// @pre find() has found it, unless it is the own one
+  std::span<float> array(Rank rank) const noexcept { return parts_[index(rank)].values; }
   /// The steps that a rank has done; what it had written before is visible.
-  std::uint64_t steps(Rank of) const noexcept {
-    return counter(of).load(std::memory_order_acquire);
+  std::uint64_t steps(Rank rank) const noexcept {
+    return parts_[index(rank)].counter->load(std::memory_order_acquire);
   }
   /// One more step of this rank is done.
-  void advance() noexcept { counter(me_).store(steps(me_) + 1, std::memory_order_release); }
+  void advance() noexcept;
   /// The lowest other rank that has done fewer than `least` steps, or kNobody.
   Rank behind(std::uint64_t least) const noexcept;
-  static constexpr Rank kNobody = -1;
 
  private:
   using Counter = std::atomic<std::uint64_t>;
   static_assert(Counter::is_always_lock_free, "counters in shared memory must need no lock");
+  /// Of one rank. `mapped` is what this object has mapped of its file.
+  struct Part {
+    std::span<float> values;
+    Counter* counter = nullptr;
+    std::span<std::byte> mapped;
+  };
 
-  HostMemory(std::string name, std::byte* start, std::size_t bytes, Rank me, int ranks);
-  static std::unique_ptr<HostMemory> map(int file, std::string name, Rank me, int ranks);
-  Counter& counter(Rank of) const noexcept;
+  HostMemory(Rank me, int ranks);
+  static std::size_t index(Rank rank) noexcept { return static_cast<std::size_t>(rank); }
 
-  std::string name_;  // empty: removed
-  std::byte* const start_;
-  const std::size_t bytes_;
   const Rank me_;
-  const int ranks_;
+  std::vector<Part> parts_;  // by rank
+  std::size_t value_bytes_ = 0;
+  Address address_{};
+  int file_ = -1;
 };
 
 }  // namespace eqt::comm

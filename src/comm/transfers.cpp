@@ -26,6 +26,9 @@ void Transfers::set_link_delay(const std::optional<LinkDelay>& delay) {
   state_->delay = delay;
   if (delay && delay->rank && *delay->rank != state_->rank) state_->delay.reset();
 }
+bool Transfers::changes_messages() const noexcept {
+  return state_->hook != nullptr || state_->delay.has_value();
+}
 void Transfers::set_watchdog(Watchdog& watchdog) { state_->watchdog = &watchdog; }
 void Transfers::start(Exchange& exchange) { state_->start(exchange); }
 void Transfers::start(const HostWait& wait) { state_->start(wait); }

@@ -134,6 +134,9 @@ class Transfers {
   /// link. Empty (the default): no message is held.
   void set_link_delay(const std::optional<LinkDelay>& delay);
 
+  /// Whether a hook or a delay is set.
+  bool changes_messages() const noexcept;
+
   /// Starts sending and receiving.
   /// @pre no unfinished exchange of the same channel has a peer in common with this one
   void start(Exchange& exchange);

@@ -37,17 +37,31 @@ LongArray<T> make_long_array(std::size_t count) {
   return LongArray<T>(static_cast<T*>(memory));
 }
 
-/// A long array of zeros.
+struct FreePages {
+  std::size_t bytes = 0;  // 0: from the heap
+  void operator()(float* memory) const;
+};
+
+/// A long array of zeros. From a page on, its memory is whole pages, as make_long_array() chooses
+/// them.
 class FlatBuffer {
  public:
   FlatBuffer() = default;
-  explicit FlatBuffer(std::size_t count) : memory_(make_long_array<float>(count)), count_(count) {
-    std::fill_n(memory_.get(), count, 0.0f);
-  }
+  /// @throws std::bad_alloc
+  explicit FlatBuffer(std::size_t count);
   std::span<float> span() const { return {memory_.get(), count_}; }
 
+  /// Moves the values to memory that other processes can map, at the same address. No other thread
+  /// may use them meanwhile.
+  /// @param more zero bytes in the file behind the pages of the values, which are mapped_bytes()
+  /// @return the file, which the caller closes; -1 where there is none, or for less than a page:
+  /// nothing has changed
+  int share(std::size_t more);
+  /// 0: less than a page.
+  std::size_t mapped_bytes() const { return memory_.get_deleter().bytes; }
+
  private:
-  LongArray<float> memory_;
+  std::unique_ptr<float[], FreePages> memory_;
   std::size_t count_ = 0;
 };
 

@@ -92,6 +92,7 @@ class EmulatedReplica final : public Replica {
   const Layout& layout() const override { return network_->layout(); }
   std::span<float> parameters() override { return network_->parameters(); }
   std::span<float> gradient() override { return network_->gradient(); }
+  FlatBuffer* gradient_memory() override { return network_->gradient_memory(); }
   std::span<float> buffers() override { return {}; }
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override {

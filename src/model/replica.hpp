@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/flat_buffer.hpp"
 #include "core/layout.hpp"
 #include "core/rounded_rows.hpp"
 #include "core/saved_state.hpp"
@@ -43,7 +44,9 @@ class Replica {
   virtual const Layout& layout() const = 0;   // of parameters() and gradient()
   virtual std::span<float> parameters() = 0;  // (d)
   virtual std::span<float> gradient() = 0;    // (d), overwritten by forward_backward
-  virtual std::span<float> buffers() = 0;     // (b), running statistics; some networks have none
+  /// The memory of gradient(), if it may be shared with other processes; null: it may not.
+  virtual FlatBuffer* gradient_memory() { return nullptr; }
+  virtual std::span<float> buffers() = 0;  // (b), running statistics; some networks have none
   /// Parameters that are not trained, and not in layout(); most networks have none.
   virtual std::span<float> frozen() { return {}; }
   /// Mean loss over the batch; leaves its gradient in gradient().

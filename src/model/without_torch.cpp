@@ -45,6 +45,7 @@ class IdleReplica final : public Replica {
   const Layout& layout() const override { return plan_.parameters; }
   std::span<float> parameters() override { return parameters_.span(); }
   std::span<float> gradient() override { return gradient_.span(); }
+  FlatBuffer* gradient_memory() override { return &gradient_; }
   std::span<float> buffers() override { return buffers_.span(); }
   double forward_backward(const data::Batch&, const SliceReady&) override { refuse(); }
   Evaluation evaluate(const data::Batch&) override { refuse(); }

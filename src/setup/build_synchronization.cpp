@@ -127,6 +127,12 @@ train::OuterStep outer_step(const config::RunConfig& config) {
   return step;
 }
 
+/// Where all ranks are on one host, a dense mean needs no messages.
+void share_memory(const SyncBase& base, const collective::Collective& collective,
+                  FlatBuffer* averaged) {
+  if (&collective.row() == &collective::kDense) base.comm.share_memory(averaged);
+}
+
 /// Steps of the mean are averages: they count as steps for what adapts and for faults.
 void build_local_sgd(const config::RunConfig& config, const SyncBase& base, SyncParts& parts) {
   model::Replica& replica = base.replica;
@@ -134,6 +140,7 @@ void build_local_sgd(const config::RunConfig& config, const SyncBase& base, Sync
   const bool late = steps.delays();
   if (late) parts.difference = FlatBuffer(replica.parameters().size());
   const std::span<float> difference = late ? parts.difference.span() : replica.gradient();
+  share_memory(base, *parts.collective, late ? &parts.difference : replica.gradient_memory());
   train::GradientAveragingOptions options =
       averaging_options(config, base, parts, late && base.communication_thread);
   const std::size_t buckets = base.messages.buckets.size();
@@ -312,6 +319,7 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
     build_local_sgd(config, base, parts);
     return parts;
   }
+  share_memory(base, *parts.collective, base.replica.gradient_memory());
   train::GradientAveragingOptions options =
       averaging_options(config, base, parts, base.communication_thread);
   options.profiles = true;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/host_memory.hpp"
 
-#include <unistd.h>
-
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -24,7 +22,7 @@ using comm::HostMemory;
 
 namespace {
 
-constexpr std::size_t kBuffer = HostMemory::kBufferBytes / sizeof(float);
+constexpr std::size_t kPage = 1024;  // [floats] of a memory page
 
 /// Values of many magnitudes, whose sum depends on the order of additions.
 std::vector<float> values_of(Rank rank, std::size_t count) {
@@ -42,10 +40,13 @@ std::vector<float> by_messages(Communicator& comm, std::vector<float> values) {
   return values;
 }
 
-std::vector<float> by_memory(Communicator& comm, std::vector<float> values) {
-  collective::HostMean mean;
-  pipeline::complete(mean(comm, values), comm);
-  return values;
+/// @pre the memory is shared
+std::vector<float> by_memory(Communicator& comm, FlatBuffer& array,
+                             const std::vector<float>& values) {
+  const auto part = array.span().first(values.size());
+  std::ranges::copy(values, part.begin());
+  pipeline::complete(collective::mean_in_host_memory(comm, part), comm);
+  return {part.begin(), part.end()};
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -54,26 +55,23 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-TEST_CASE("a mean through the host's memory has the bits of one by messages", "[host_memory]") {
+TEST_CASE("a mean in the host's memory has the bits of one by messages", "[host_memory]") {
   Communicator comm(test::session(), 30);
-  comm.share_memory();
+  FlatBuffer array(300 * kPage);
+  comm.share_memory(&array);
   REQUIRE((comm.host_memory() != nullptr) == (comm.size() > 1));
-  for (const std::size_t count :
-       {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{1000},
-        kBuffer - 1, kBuffer, kBuffer + 1, 5 * kBuffer + 7}) {
+  if (comm.size() == 1) return;
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3},
+                                  kPage, 2 * kPage + 1, 300 * kPage - 5, 300 * kPage}) {
     const auto values = values_of(comm.rank(), count);
     const auto before = comm.byte_count();
     const auto expected = by_messages(comm, values);
-    const auto messages = test::payload_between(before, comm.byte_count());
     const auto between = comm.byte_count();
-    const auto found = by_memory(comm, values);
+    const auto found = by_memory(comm, array, values);
     const auto after = comm.byte_count();
     INFO(count << " values");
     CHECK(same_bits(found, expected));
-    // Each buffer is divided among the ranks, so a part may be one value longer or shorter there.
-    const double rounding = 8.0 * comm.size() * static_cast<double>(1 + count / kBuffer);
-    CHECK(std::abs(static_cast<double>(after.sent_bytes - between.sent_bytes) -
-                   static_cast<double>(messages.sent)) <= rounding);
+    CHECK(after.sent_bytes - between.sent_bytes == test::payload_between(before, between).sent);
     CHECK(after.sent_on_host_bytes - between.sent_on_host_bytes ==
           after.sent_bytes - between.sent_bytes);
     CHECK(after.sent_checksum_bytes == between.sent_checksum_bytes);
@@ -82,7 +80,8 @@ TEST_CASE("a mean through the host's memory has the bits of one by messages", "[
 
 TEST_CASE("NaN and infinity pass through the host's memory", "[host_memory]") {
   Communicator comm(test::session(), 30);
-  comm.share_memory();
+  FlatBuffer array(kPage);
+  comm.share_memory(&array);
   if (comm.size() == 1) return;
   const float infinity = std::numeric_limits<float>::infinity();
   std::vector<float> values(300, 1.0f);
@@ -91,7 +90,7 @@ TEST_CASE("NaN and infinity pass through the host's memory", "[host_memory]") {
     values[120] = infinity;
     values[299] = -infinity;
   }
-  const auto found = by_memory(comm, values);
+  const auto found = by_memory(comm, array, values);
   CHECK(std::isnan(found[7]));
   CHECK(found[120] == infinity);
   CHECK(found[299] == -infinity);
@@ -100,71 +99,98 @@ TEST_CASE("NaN and infinity pass through the host's memory", "[host_memory]") {
 
 TEST_CASE("ranks that come late get the same mean", "[host_memory]") {
   Communicator comm(test::session(), 30);
-  comm.share_memory();
+  FlatBuffer array(40 * kPage);
+  comm.share_memory(&array);
   if (comm.size() == 1) return;
   for (Rank late = 0; late < comm.size(); ++late) {
-    const auto values = values_of(comm.rank() + late, 3 * kBuffer + 11);
+    const auto values = values_of(comm.rank() + late, 39 * kPage + 11);
     const auto expected = by_messages(comm, values);
     if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    CHECK(same_bits(by_memory(comm, values), expected));
+    CHECK(same_bits(by_memory(comm, array, values), expected));
   }
 }
 
-TEST_CASE("dense on one host sends nothing and has the same bits", "[host_memory]") {
+TEST_CASE("dense has the same bits in shared memory and by messages", "[host_memory]") {
   Communicator plain(test::session(), 30), sharing(test::session(), 30);
-  sharing.share_memory();
-  const auto values = values_of(plain.rank(), 2 * kBuffer + 5);
-  const auto mean_by = [&](Communicator& comm) {
-    auto mean = values;
+  FlatBuffer array(5 * kPage);
+  const auto values = values_of(plain.rank(), array.span().size());
+  std::ranges::copy(values, array.span().begin());
+  sharing.share_memory(&array);
+  CHECK(same_bits({array.span().begin(), array.span().end()}, values));
+  const auto average = [&](Communicator& comm, std::span<float> mean) {
     const auto dense = collective::make_dense(comm);
     for (std::uint32_t index = 0; index < 3; ++index) {
       const std::size_t begin = values.size() * index / 3, end = values.size() * (index + 1) / 3;
       collective::mean_of(*dense, comm,
                           {.index = index, .begin = begin, .end = end, .segments = {}}, {}, mean);
     }
-    return mean;
   };
-  CHECK(same_bits(mean_by(sharing), mean_by(plain)));
-  CHECK((sharing.host_memory() == nullptr) == (plain.size() == 1));
+  auto expected = values;
+  average(plain, expected);
+  const auto before = sharing.byte_count();
+  average(sharing, array.span());
+  CHECK(same_bits({array.span().begin(), array.span().end()}, expected));
+  const auto after = sharing.byte_count();
+  CHECK(after.sent_checksum_bytes == before.sent_checksum_bytes);
+  // Other values than those that are shared go by messages.
+  auto elsewhere = values;
+  average(sharing, elsewhere);
+  CHECK(same_bits(elsewhere, expected));
+  CHECK((sharing.byte_count().sent_checksum_bytes > after.sent_checksum_bytes) ==
+        (plain.size() > 1));
 }
 
 TEST_CASE("memory is shared by all ranks or by none", "[host_memory]") {
+  const int ranks = test::session().size();
+  FlatBuffer array(kPage), small(kPage - 1);
   {
     Communicator comm(test::session(), 30);
-    comm.share_memory(comm.rank() != comm.size() - 1);
+    comm.share_memory(comm.rank() == ranks - 1 ? nullptr : &array);
+    CHECK(comm.host_memory() == nullptr);
+    comm.share_memory(&small);
+    CHECK(comm.host_memory() == nullptr);
+    comm.share_memory(&array);
+    CHECK((comm.host_memory() == nullptr) == (ranks == 1));
+    comm.share_memory(nullptr);
     CHECK(comm.host_memory() == nullptr);
   }
-  if (test::session().size() < 2) return;
-  std::vector<int> hosts(static_cast<std::size_t>(test::session().size()), 0);
+  if (ranks == 1) return;
+  std::vector<int> hosts(static_cast<std::size_t>(ranks), 0);
   hosts.back() = 1;
   Communicator comm(test::session(), 30, hosts);
-  comm.share_memory();
+  comm.share_memory(&array);
   CHECK(comm.host_memory() == nullptr);
 }
 
-TEST_CASE("the memory has a name only until all ranks have it", "[host_memory]") {
+TEST_CASE("ranks whose messages are delayed share no memory", "[host_memory]") {
   Communicator comm(test::session(), 30);
-  comm.share_memory();
-  comm.blocking_barrier();
-  const std::string prefix = "equant-train." + std::to_string(getpid()) + ".";
-  for (const auto& file : std::filesystem::directory_iterator("/dev/shm"))
-    CHECK(file.path().filename().string().rfind(prefix, 0) != 0);
+  FlatBuffer array(kPage);
+  comm.transfers().set_link_delay(comm::LinkDelay{.latency_seconds = 0.001, .rank = 0});
+  comm.share_memory(&array);
+  CHECK(comm.host_memory() == nullptr);
 }
 
-TEST_CASE("memory of another size or name is not opened", "[host_memory]") {
-  CHECK(HostMemory::open("/equant-train.no-such-name", 1, 2) == nullptr);
-  const auto memory = HostMemory::make(0, 2);
+TEST_CASE("an array of another address or length is not found", "[host_memory]") {
+  FlatBuffer first(3 * kPage), second(3 * kPage), longer(4 * kPage);
+  first.span()[5] = 42;
+  const auto memory = HostMemory::of(first, 0, 2), other = HostMemory::of(second, 1, 2),
+             unlike = HostMemory::of(longer, 1, 2);
   REQUIRE(memory != nullptr);
-  CHECK(HostMemory::open(memory->name(), 1, 3) == nullptr);
-  const auto other = HostMemory::open(memory->name(), 1, 2);
   REQUIRE(other != nullptr);
+  REQUIRE(unlike != nullptr);
+  auto address = memory->address();
+  ++address[2];
+  CHECK_FALSE(other->find(0, address));
+  CHECK_FALSE(other->find(0, {address[0], 1u << 20, address[2]}));
+  CHECK_FALSE(unlike->find(0, memory->address()));
+  REQUIRE(other->find(0, memory->address()));
+  REQUIRE(memory->find(1, other->address()));
+  CHECK(other->array(0)[5] == 42.0f);
+  other->array(0)[6] = 43;
+  CHECK(first.span()[6] == 43.0f);
   CHECK(memory->behind(0) == HostMemory::kNobody);
   CHECK(memory->behind(1) == 1);
-  memory->buffer(0, 1)[5] = std::byte{42};
-  memory->advance();
-  CHECK(other->steps(0) == 1);
-  CHECK(other->buffer(0, 3)[5] == std::byte{42});
-  CHECK(other->buffer(0, 0)[5] == std::byte{0});
   other->advance();
+  CHECK(memory->steps(1) == 1);
   CHECK(memory->behind(1) == HostMemory::kNobody);
 }

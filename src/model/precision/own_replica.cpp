@@ -65,6 +65,7 @@ class OwnReplica final : public Replica, public WeightRounding {
   const Layout& layout() const override { return plan().parameters; }
   std::span<float> parameters() override { return parameters_.span(); }
   std::span<float> gradient() override { return gradient_.span(); }
+  FlatBuffer* gradient_memory() override { return &gradient_; }
   std::span<float> buffers() override { return buffers_.span(); }
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override;

@@ -185,6 +185,7 @@ class TorchReplica final : public Replica {
   const Layout& layout() const override { return layout_; }
   std::span<float> parameters() override { return parameters_.span(); }
   std::span<float> gradient() override { return gradient_.span(); }
+  FlatBuffer* gradient_memory() override { return &gradient_; }
   std::span<float> buffers() override { return buffers_.span(); }
   std::span<float> frozen() override { return frozen_.span(); }
 
