@@ -195,6 +195,18 @@ void decode_message_add(const Compressor& compressor, std::span<const Segment> s
                    });
 }
 
+void decode_message(const Compressor& compressor, std::span<const Segment> segments,
+                    std::span<const std::byte> frame, StepId step, std::uint32_t index, float scale,
+                    Workspace& workspace, std::span<float> flat) {
+  for_each_segment(compressor, segments, frame, step, index,
+                   [&](const Segment& segment, std::span<const std::byte> payload) {
+                     const Compressor& codec = segment.compressed ? compressor : raw_codec();
+                     const auto values = flat.subspan(segment.begin, segment.count);
+                     std::ranges::fill(values, 0.0f);
+                     codec.decode_add(payload, scale, workspace, values);
+                   });
+}
+
 void decode_listed_message_add(const Compressor& compressor, std::span<const Segment> segments,
                                std::span<const std::byte> frame, StepId step, std::uint32_t index,
                                float scale, Workspace& workspace, std::span<float> flat) {

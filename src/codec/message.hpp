@@ -108,7 +108,14 @@ void decode_message_add(const Compressor& compressor, std::span<const Segment> s
                         std::span<const std::byte> frame, StepId step, std::uint32_t index,
                         float scale, Workspace& workspace, std::span<float> flat);
 
-/// The same for a message whose sender may have left segments out; their values stay as they are.
+/// The same for segments of any values, as if these were 0: each segment is set to 0
+/// right before it is decoded, while it is in the caches.
+void decode_message(const Compressor& compressor, std::span<const Segment> segments,
+                    std::span<const std::byte> frame, StepId step, std::uint32_t index, float scale,
+                    Workspace& workspace, std::span<float> flat);
+
+/// decode_message_add() for a message whose sender may have left segments out; their values stay as
+/// they are.
 void decode_listed_message_add(const Compressor& compressor, std::span<const Segment> segments,
                                std::span<const std::byte> frame, StepId step, std::uint32_t index,
                                float scale, Workspace& workspace, std::span<float> flat);

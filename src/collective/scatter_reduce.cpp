@@ -179,8 +179,8 @@ class ScatterReduce final : public Collective {
               std::span<float> values, const Slot& slot, Traffic& traffic) {
     const Stopwatch decode;
     for (const comm::Incoming& in : slot.incoming) {
-      decode_from(in.from, chunks.of_rank[me_], in.buffer.first(in.bytes), step, bucket.index,
-                  values);
+      decode_from<codec::decode_message_add>(in.from, chunks.of_rank[me_],
+                                             in.buffer.first(in.bytes), step, bucket.index, values);
     }
     for (const codec::Segment& segment : chunks.of_rank[me_]) {
       for (float& value : values.subspan(segment.begin, segment.count)) value *= group_.share;
@@ -249,27 +249,28 @@ class ScatterReduce final : public Collective {
                     std::size_t bytes, std::span<float> values, const Slot& slot,
                     Traffic& traffic) {
     const Stopwatch decode;
-    const auto part = values.subspan(bucket.begin, bucket.count());
-    std::fill(part.begin(), part.end(), 0.0f);
+    // Every value belongs to one segment, and every segment to one rank.
     const std::uint32_t index = bucket.index | kReducedBit;
     if (bytes > 0) {
-      decode_from(group_.ranks[me_], chunks.of_rank[me_],
-                  std::span(slot.contributed[me_]).first(bytes), step, index, values);
+      decode_from<codec::decode_message>(group_.ranks[me_], chunks.of_rank[me_],
+                                         std::span(slot.contributed[me_]).first(bytes), step, index,
+                                         values);
     }
     for (const comm::Incoming& in : slot.incoming) {
       const auto owner = std::lower_bound(group_.ranks.begin(), group_.ranks.end(), in.from);
-      decode_from(in.from, chunks.of_rank[static_cast<std::size_t>(owner - group_.ranks.begin())],
-                  in.buffer.first(in.bytes), step, index, values);
+      decode_from<codec::decode_message>(
+          in.from, chunks.of_rank[static_cast<std::size_t>(owner - group_.ranks.begin())],
+          in.buffer.first(in.bytes), step, index, values);
     }
     traffic.decode_seconds += decode.seconds();
   }
 
+  template <auto kDecode>
   void decode_from(Rank from, std::span<const codec::Segment> segments,
                    std::span<const std::byte> frame, StepId step, std::uint32_t index,
                    std::span<float> values) {
     try {
-      codec::decode_message_add(compressor_, segments, frame, step, index, 1.0f, workspace_,
-                                values);
+      kDecode(compressor_, segments, frame, step, index, 1.0f, workspace_, values);
     } catch (const Error& error) {
       pipeline::rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step, from);
     }
