@@ -106,4 +106,25 @@ kill -TERM "$job"
 wait "$job" || CODE=$?
 expect_code 75 "SIGTERM while hosts are asked"
 [[ ! -e $RUN ]] || wrong "SIGTERM while hosts are asked: a run was started"
+# mpirun, which is starting them then, ends with 0.
+cat >launching <<'AGENT'
+#!/bin/sh
+shift
+case $* in *orted*) touch "${0%/*}/launches"; exec sleep 60 ;; esac
+exec sh -c "$*"
+AGENT
+chmod +x launching
+echo pi0 >hosts
+service "$RUN" "OPTIONS=--program $EQT_PROGRAM --shell $WORK/launching"
+OUT=$WORK/launch.out ERR=$WORK/launch.err CODE=0
+"${command[@]}" >"$OUT" 2>"$ERR" </dev/null &
+job=$!
+for ((tick = 0; tick < 600; tick++)); do
+  [[ ! -e launches ]] || break
+  sleep 0.05
+done
+sleep 0.5
+kill -TERM "$job"
+wait "$job" || CODE=$?
+expect_code 75 "SIGTERM while ranks are started"
 finish
