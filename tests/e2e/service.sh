@@ -4,7 +4,7 @@
 # as systemd would, ends after SIGTERM with its state saved, and goes on to the end of an uninterrupted run.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unit=$EQT_ROOT/docs/examples/equant-train.service
-settings=$EQT_ROOT/docs/examples/equant-train.env
+example=$EQT_ROOT/docs/examples/equant-train.env
 
 # setting NAME: prints its value in the unit, with the paths of this checkout.
 setting() { sed -n "s/^$1=//p" "$unit" | sed "s#/usr/share/equant-train#$EQT_ROOT#g"; }
@@ -18,7 +18,7 @@ else
   echo "systemd-analyze was not found: whether systemd can read the unit is not tested"
 fi
 for variable in $(setting ExecStart | sed 's/[^$]*\$[{]*\([A-Z]*\)[^$]*/\1 /g'); do
-  grep -q "^$variable=" "$settings" || wrong "equant-train.env does not set $variable"
+  grep -q "^$variable=" "$example" || wrong "equant-train.env does not set $variable"
 done
 
 # service OUT [NAME=VALUE...]: the command of the unit, as an array `command`, with these settings.
@@ -28,7 +28,7 @@ service() {
   # shellcheck disable=SC2034,SC2030  # the command that eval expands has them
   words=$(
     # shellcheck source=docs/examples/equant-train.env
-    source "$settings"
+    source "$example"
     LEAST=1 HOSTS=$WORK/hosts CONFIG=$WORK/tiny.json OUT=$1 OPTIONS="--program $EQT_PROGRAM"
     ARGUMENTS="--set train.steps=60 --set train.epochs=60 --set data.limit_train=128 --set train.evaluate_every=4"
     shift
