@@ -12,6 +12,7 @@
 #                     [data stay where they are]
 #   --interface NAME  the network to use: eth0, or 192.168.1.0/24 [all that Open MPI finds]
 #   --leave-out       go on without hosts that do not answer
+#   --least N         but only if so many answer; fewer are an error with exit code 6 [1]
 #   --answer SECONDS  how long a host may take to answer [5]
 #   --shell COMMAND   reaches a host: COMMAND HOST WORDS... [mpirun's agent, or ssh]
 #   --program FILE    the executable, at the same place on every host [/usr/bin/equant-train]
@@ -24,7 +25,8 @@
 #   copy     CONFIG, and with --data the data, with rsync
 #   doctor   what "equant-train doctor" recommends, measured over the links
 #   run      under run_elastic.sh, in the folder of --out [runs/ and CONFIG's name]; a run that was
-#            stopped continues, a finished one is not repeated
+#            stopped continues, a finished one is not repeated; SIGTERM and Ctrl-C end it after a
+#            step, with its state saved and exit code 75
 #   collect  the run folders of all hosts into the same folder here
 #
 # Only this machine needs to reach the others; it needs mpirun, and need not train.
@@ -43,12 +45,13 @@ debs=()
 data=""
 interface=""
 leave_out=0
+least=1
 answer=5
 shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
 program=/usr/bin/equant-train
 declare -A options=(
   [--only]="text only" [--deb]="list debs" [--data]="text data" [--interface]="text interface"
-  [--leave-out]="flag leave_out" [--answer]="natural answer" [--shell]="text shell" [--program]="text program"
+  [--leave-out]="flag leave_out" [--least]="natural least" [--answer]="natural answer" [--shell]="text shell" [--program]="text program"
 )
 read_options "$@"
 set -- ${rest[@]+"${rest[@]}"}

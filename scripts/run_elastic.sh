@@ -105,6 +105,7 @@ start() {
 
 arguments=("$@")
 asked_to_resume=0
+end_on_signals
 for word in "$@"; do [[ $word != --resume ]] || asked_to_resume=1; done
 for ((try = 1; try <= tries; try++)); do
   mapfile -t present < <(answering)
@@ -116,6 +117,7 @@ for ((try = 1; try <= tries; try++)); do
   say "Start $try of at most $tries: $ranks ranks on $with"
   code=0
   start "$with" "$ranks" ${arguments[@]+"${arguments[@]}"} || code=$?
+  end_on_signals
   case $code in
     0) exit 0 ;;
     2 | 3 | 4 | 70 | 74 | 75) exit "$code" ;;

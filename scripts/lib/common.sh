@@ -171,6 +171,12 @@ run_gracefully() {
   return "$code"
 }
 
+# end_on_signals: from now on a signal ends the script with exit code 75, as it ends a run, after the command
+# that it waits for. For scripts that call run_gracefully, before and after it.
+end_on_signals() {
+  trap 'say "Stopped by a signal while no rank was running"; exit 75' INT TERM HUP USR1 USR2 XCPU
+}
+
 pass_signal_on() {
   local signal=TERM
   signals_seen=$((signals_seen + 1))

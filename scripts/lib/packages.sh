@@ -16,10 +16,10 @@ EQT_BUILD_PACKAGES=(
 EQT_DATA_PACKAGES=(dataset-fashion-mnist)
 # clang, libclang-rt-14-dev: libFuzzer. python3-pil: Pillow reads pictures as torchvision does.
 # iproute2: the links of netlab.sh. procps: pgrep.
-# openssh-server, openssh-client, rsync: the hosts of rack.sh.
+# openssh-server, openssh-client, rsync, sudo: the hosts of rack.sh.
 # gnuplot-nox: plots; without it there are only tables.
 EQT_TEST_PACKAGES=(python3 python3-torch python3-pil clang-format-14 clang libclang-rt-14-dev iproute2 procps
-  gnuplot-nox openssh-server openssh-client rsync)
+  gnuplot-nox openssh-server openssh-client rsync sudo)
 # libbenchmark-dev: the speed rows of tests/bench. libdnnl-dev: oneDNN beside bench convolutions.
 # iperf3: measures links.
 EQT_BENCH_PACKAGES=(libbenchmark-dev libdnnl-dev iperf3)

@@ -70,6 +70,8 @@ probe_hosts() {
     say "$said; it is left out"
   done
   [[ ${#present[@]} -gt 0 ]] || fail 6 "none of the ${#hosts[@]} hosts answers."
+  [[ ${#present[@]} -ge $least ]] ||
+    fail 6 "${#present[@]} of ${#hosts[@]} hosts answer, at least $least are needed; see --least."
   hosts=("${present[@]}")
   names=("${hosts[@]%%:*}")
   # shellcheck disable=SC2034  # rack_phases.sh reads it

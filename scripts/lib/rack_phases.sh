@@ -115,7 +115,7 @@ phase_run() {
   local has mca=() code=0
   require_ready
   require_interface
-  has=$(hosts_with "$out/summary.json" | head -n 1)
+  has=$(hosts_with "$out/summary.json" | sed -n 1p)
   if [[ -n $has && " ${arguments[*]-} " != *" --overwrite "* && " ${arguments[*]-} " != *" --resume "* ]]; then
     line run "$has" "nothing to do: $out has a finished run; name another folder with --out, or give --overwrite"
     return
@@ -126,8 +126,11 @@ phase_run() {
   fi
   [[ -z $interface ]] ||
     mca=(--mca btl_tcp_if_include "$interface" --mca oob_tcp_if_include "$interface")
-  "$EQT_ROOT/scripts/run_elastic.sh" --hosts "$list" --shell "$shell" --answer "$answer" --program "$program" \
-    ${mca[@]+"${mca[@]}"} "$config" --out "$out" ${arguments[@]+"${arguments[@]}"} || code=$?
+  run_gracefully "$EQT_ROOT/scripts/run_elastic.sh" --hosts "$list" --least "$least" --shell "$shell" \
+    --answer "$answer" --program "$program" ${mca[@]+"${mca[@]}"} "$config" --out "$out" \
+    ${arguments[@]+"${arguments[@]}"} || code=$?
+  # mpirun ends with code 0 when the signal comes before it has started the ranks.
+  if [[ $code -eq 0 && $signals_seen -gt 0 && -z $(hosts_with "$out/summary.json") ]]; then code=75; fi
   [[ $code -eq 0 ]] || exit "$code"
   line run "$list" "finished"
 }
@@ -138,7 +141,7 @@ phase_collect() {
   local host changed files first keep=()
   mapfile -t present < <(hosts_with "$out")
   [[ ${#present[@]} -gt 0 ]] || fail 2 "expected a run in $out on a host, found none; run it first, or name its folder with --out."
-  first=$(hosts_with "$out/summary.json" | head -n 1)
+  first=$(hosts_with "$out/summary.json" | sed -n 1p)
   mkdir -p "$out" 2>/dev/null || fail 74 "--out: $out cannot be made here."
   for host in ${first:+"$first"} "${present[@]}"; do
     [[ $host != "$first" || ${#keep[@]} -eq 0 ]] || continue

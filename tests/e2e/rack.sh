@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# rack.sh on four hosts with their own ssh servers, system folders and work folders: from nothing to a
-# finished run, the same again, and refusals, one of them of a host that is down.
+# rack.sh on four hosts with their own ssh servers, system folders and work folders, two of which let in a
+# user with sudo and two root: from nothing to a finished run, the same again, a run that is stopped and
+# resumed, and refusals, one of them of a host that is down.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 rack=$EQT_ROOT/scripts/rack.sh
 
@@ -20,6 +21,7 @@ refused 2 'line NAME slots=K for each host' none tiny.json
 refused 2 'pi0 twice' twice tiny.json
 refused 2 'readable config file, found none at nosuch' hosts nosuch
 refused 2 '"fly"' --only fly hosts tiny.json
+refused 2 '--least needs a whole number' --least none hosts tiny.json
 refused 2 'found none at nosuch' --data nosuch hosts tiny.json
 refused 2 'expected a Debian package, found none at tiny.json' --deb tiny.json hosts tiny.json
 refused 6 'host pi0 does not answer to "false pi0 true"' --shell false hosts tiny.json
@@ -62,8 +64,15 @@ mkdir home && mount --bind home /root
 rm -f /usr/bin/equant-train
 dpkg --force-all --purge equant-train >/dev/null 2>&1 || true
 mkdir rack && mount --bind rack "$work/rack"
+# A user whose sudo asks for a password, as long as there is no file for it. The password * fits none.
+case $(hostname) in
+  board[12])
+    useradd --home-dir "$PWD/tester" --no-create-home --shell /bin/bash --password '*' tester
+    mkdir tester && chown tester tester rack ;;
+esac
+cp "$work/key.pub" /etc/rack_keys
 exec /usr/sbin/sshd -f /dev/null -h "$work/host_key" -o PidFile=none -o StrictModes=no -o UsePAM=no \
-  -o PermitRootLogin=prohibit-password -o "AuthorizedKeysFile=$work/key.pub" -E "$work/sshd.$(hostname)"
+  -o PermitRootLogin=prohibit-password -o AuthorizedKeysFile=/etc/rack_keys -E "$work/sshd.$(hostname)"
 SH
 cat >ssh_config <<EOT
 IdentityFile $WORK/key
@@ -73,6 +82,13 @@ UserKnownHostsFile $WORK/known_hosts
 StrictHostKeyChecking accept-new
 LogLevel ERROR
 EOT
+cp ssh_config as_root
+if command -v sudo >/dev/null; then
+  printf '%s\n' 'Host board1 board2' '  User tester' >>ssh_config
+else
+  echo "sudo was not found: all hosts let in root, and installing by sudo is not tested"
+fi
+chmod 755 "$WORK"
 mkdir -p rack/data
 cp tiny.json rack/
 head -c 100000 /dev/zero >rack/data/bytes
@@ -84,7 +100,8 @@ source "$1/tests/e2e/lib.sh"
 rm -rf "$WORK"
 trap - EXIT
 top=$2 WORK=$2/inside rack=$1/scripts/rack.sh agent=$OMPI_MCA_plm_rsh_agent
-mkdir "$WORK"
+mkdir -p "$WORK/mpi"
+chmod 1777 "$WORK/mpi"
 cd "$top"
 for board in 1 2 3 4; do
   "$agent" board$board unshare --mount bash "$top/start_host.sh" "$top" >start.$board 2>&1 ||
@@ -99,11 +116,20 @@ run "$rack" "${shell[@]}" hosts rack/tiny.json
 expect_failure 2 'board1 has no executable /usr/bin/equant-train; give its package' "hosts without the program"
 run "$rack" "${shell[@]}" --only install --deb other.deb hosts rack/tiny.json
 expect_failure 2 'board1 needs equant-train for .*none of --deb has it' "a package for another architecture"
+if command -v sudo >/dev/null; then
+  run "$rack" "${shell[@]}" --only install --deb program.deb hosts rack/tiny.json
+  expect_failure 2 'board1: installing equant-train needs root, and sudo asks for a password' "sudo with a password"
+  for board in 1 2; do
+    ssh -F "$top/as_root" root@board$board 'umask 227; echo "tester ALL=(root) NOPASSWD: ALL" >/etc/sudoers.d/tester'
+  done
+fi
+
 run "$rack" "${shell[@]}" --only install --deb huge.deb hosts rack/tiny.json
 expect_failure 74 'bytes free at /, equant-train needs 10[0-9]{14}' "a package larger than the disk"
 
-all=("${shell[@]}" --deb program.deb --deb other.deb --data rack/data hosts rack/tiny.json --out rack/run
-  --set data.limit_train=128)
+# Long enough to be stopped.
+steps=(--set train.steps=40 --set train.epochs=40 --set train.evaluate_every=40 --set data.limit_train=128)
+all=("${shell[@]}" --deb program.deb --deb other.deb --data rack/data hosts rack/tiny.json --out rack/run "${steps[@]}")
 run "$rack" "${all[@]}"
 expect_code 0 "from nothing to a finished run"
 expect_equal 4 "$(lines_of check '.*Debian.* eth0 10\.77\.0\.[2-5], Open MPI .* equant-train absent')" "hosts checked"
@@ -121,6 +147,25 @@ expect_equal 4 "$(lines_of install 'nothing to do')" "hosts with nothing to inst
 expect_equal 4 "$(lines_of copy 'nothing to do')" "hosts with nothing to copy"
 expect_equal 1 "$(lines_of run 'nothing to do')" "a run that is finished"
 expect_equal 1 "$(lines_of collect 'nothing to do')" "results that are here"
+
+# SIGTERM ends a run with its state saved on every host; --resume ends like the run that nobody stopped.
+stopped=("${shell[@]}" --data rack/data hosts rack/tiny.json --out rack/stopped "${steps[@]}")
+whole=$(summary parameter_hash) OUT=$WORK/stopped.out ERR=$WORK/stopped.err CODE=0
+OMPI_MCA_orte_tmpdir_base=$WORK/mpi "$rack" --only run "${stopped[@]}" >"$OUT" 2>"$ERR" </dev/null &
+job=$!
+for ((tick = 0; tick < 200; tick++)); do
+  ! ssh -F "$top/ssh_config" board1 "grep -qs type.:.step $top/rack/stopped/metrics.jsonl" || break
+  sleep 0.1
+done
+kill -TERM "$job"
+wait "$job" || CODE=$?
+expect_code 75 "SIGTERM to rack.sh"
+expect_text 'the run has ended after step [0-9]+ of 40, its state is saved' "SIGTERM to rack.sh"
+run "$rack" --only run "${stopped[@]}" --resume
+expect_code 0 "--resume after SIGTERM"
+run "$rack" --only collect "${stopped[@]}"
+RUN=$top/rack/stopped
+expect_equal "$whole" "$(summary parameter_hash)" "the parameters of a run that was stopped and resumed"
 
 # One host with a clock that is a minute ahead and another program: a warning, and an error.
 on4() { ssh -F "$top/ssh_config" board4 "$@"; }
@@ -144,6 +189,8 @@ link=$!
 sleep 1
 run "$rack" "${shell[@]}" --only check hosts rack/tiny.json
 expect_failure 6 'host board4 does not answer to .* within 5 s.*--leave-out' "a host that is down"
+run "$rack" "${shell[@]}" --only check --leave-out --least 4 hosts rack/tiny.json
+expect_failure 6 '3 of 4 hosts answer, at least 4 are needed' "fewer hosts than --least"
 run "$rack" "${shell[@]}" --leave-out --data rack/data hosts rack/tiny.json --out rack/three
 expect_code 0 "a run without the host that is down"
 RUN=$top/rack/three
