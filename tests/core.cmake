@@ -3,6 +3,7 @@ eqt_test(core_unit LABEL unit LINK eqt_core SOURCES
   unit/core/catalogue_test.cpp
   unit/core/checked_test.cpp
   unit/core/exact_sum_test.cpp
+  unit/core/flat_buffer_test.cpp
   unit/core/gamma_test.cpp
   unit/core/instructions_test.cpp
   unit/core/pattern_test.cpp

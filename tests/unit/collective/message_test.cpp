@@ -204,6 +204,28 @@ TEST_CASE("raw segments are decoded bit for bit, compressed ones as by their cod
   }
 }
 
+TEST_CASE(
+    "decoding in place of other values equals adding to zeros, between segments nothing changes",
+    "[message]") {
+  const auto values = test::gaussian(kCount, {.run_seed = 5});
+  // The middle segment belongs to another message.
+  const std::vector<Segment> segments = {kSegments[0], kSegments[2]};
+  for (const auto& codec : all_codecs()) {
+    INFO(codec_name(codec->id()));
+    Workspace workspace;
+    std::vector<std::byte> frame(max_message_bytes(*codec, segments));
+    frame.resize(encode_message(
+        *codec, segments, values,
+        {.run_seed = 1, .step = 9, .rank = 2, .index = 4, .density = {}, .scales = {}}, workspace,
+        frame));
+    std::vector<float> expected(kCount, 0.0f), found(kCount, 7.5f);
+    decode_message_add(*codec, segments, frame, 9, 4, 0.25f, workspace, expected);
+    decode_message(*codec, segments, frame, 9, 4, 0.25f, workspace, found);
+    std::fill_n(expected.begin() + 1000, 7, 7.5f);
+    CHECK(std::memcmp(found.data(), expected.data(), kCount * sizeof(float)) == 0);
+  }
+}
+
 TEST_CASE("a malformed message is refused or decodes to finite values", "[message]") {
   const auto values = test::gaussian(kCount, {.run_seed = 2});
   const RandomStream random({.run_seed = 77});
