@@ -23,6 +23,13 @@ std::string ranges(const std::vector<Number>& sorted) {
   return runs.empty() ? "none" : fmt::format("{}", fmt::join(runs, ","));
 }
 
+std::string devices(const RankFacts& rank) {
+  if (rank.cuda_devices > 0)
+    return fmt::format("{} devices; training on them (device \"cuda\") was never run by its authors",
+                       rank.cuda_devices);
+  return "none: " + rank.cuda_obstacle.substr(0, rank.cuda_obstacle.find(';'));
+}
+
 std::string bit_rate(double bytes_per_second) {
   const double megabits = bytes_per_second * 8e-6;
   return megabits < 1000 ? fmt::format("{:.1f} Mb/s", megabits)
@@ -107,9 +114,10 @@ std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& wa
       first.single_copy.empty() ? "" : ", single copy within a host: " + first.single_copy);
   text +=
       first.has_torch()
-          ? fmt::format("LibTorch     {} ({} kernels)\nBLAS         {} ({})\nbf16         {}\n\n",
+          ? fmt::format("LibTorch     {} ({} kernels)\nBLAS         {} ({})\nbf16         {}\n"
+                        "NVIDIA       {}\n\n",
                         first.torch, first.torch_kernels, first.blas_vendor, first.blas_library,
-                        first.bf16)
+                        first.bf16, devices(first))
           : fmt::format("LibTorch     {}: our own kernels train, in fp32 and int8\n\n",
                         first.torch);
   text += host_rows(facts) + link_rows(facts) + '\n';
