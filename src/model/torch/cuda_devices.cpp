@@ -11,13 +11,15 @@ namespace eqt::model {
 
 CudaDevices cuda_devices() {
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA)) return {.obstacle = kBuiltWithoutCuda};
+  const int count = c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA)->deviceCount();
+  if (count > 0) return {.count = count};
   try {
-    // The count alone is 0 for whatever reason; the first use says which.
+    // The first use says why.
     at::empty({1}, at::TensorOptions().device(at::kCUDA));
-    return {.count = c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA)->deviceCount()};
   } catch (const c10::Error& error) {
     return {.obstacle = obstacle_of(error.what_without_backtrace())};
   }
+  return {.obstacle = "LibTorch counts no device, but uses one; check CUDA_VISIBLE_DEVICES"};
 }
 
 }  // namespace eqt::model

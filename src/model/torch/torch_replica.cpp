@@ -345,6 +345,7 @@ std::unique_ptr<Replica> make_torch_replica(std::shared_ptr<Network> network,
     if (convolution != nullptr && input.precision == Precision::bf16)
       convolution->use_bf16(bf16_arithmetic());
   }
+  const OnDevice on_device(input.placement);  // pinned memory belongs to a device as well
   if (input.placement.cuda) repeat_results();
   return std::make_unique<TorchReplica>(std::move(network), input);
 }
