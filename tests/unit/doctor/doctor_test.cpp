@@ -271,9 +271,9 @@ TEST_CASE("the text distinguishes hosts of the same name and has at most 100 col
   DoctorFacts facts = healthy();
   for (auto& rank : facts.ranks) rank.host = "board";
   const std::string text = doctor::doctor_text(facts, doctor::diagnose(facts));
-  for (const char* part : {"board ", "board#2", "board#3", "3 ranks on 3 hosts", "936.0 Mb/s",
-                           "50.0 us", "eth0", "no warnings",
-                           "NVIDIA       none: there is no NVIDIA driver\n"}) {
+  for (const char* part :
+       {"board ", "board#2", "board#3", "3 ranks on 3 hosts", "936.0 Mb/s", "50.0 us", "eth0",
+        "no warnings", "NVIDIA       none: there is no NVIDIA driver\n"}) {
     INFO(part);
     CHECK(text.find(part) != std::string::npos);
   }
