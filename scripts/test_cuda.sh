@@ -4,24 +4,32 @@
 # machine with the host's codecs, byte by byte, and measures them against a copy in the device's
 # memory. Less than ten minutes on four cores. It needs nvcc, a C++20 compiler, and the headers and libraries
 # of Highway and fmt (Debian: libhwy-dev, libfmt-dev), nothing else of what the program needs.
+# With --train it builds the program instead, trains on the device, checks what a run must hold, and measures images
+# per second. That needs everything of scripts/lib/packages.sh but libtorch-dev, and a LibTorch for CUDA of nvcc's
+# major version; less than ten minutes on 16 cores.
 #
 #   scripts/test_cuda.sh [--arch LIST] [--deps DIR] [--jobs N] [--compile-only] [--quick]
+#   scripts/test_cuda.sh --train [--torch DIR] [--arch LIST] [--deps DIR] [--jobs N] [--compile-only] [--quick]
 #
 #   --arch LIST      compute capabilities, "75 87 90" (default: that of the device here; without one, 75 to 90)
+#   --train          train, in place of the kernels
+#   --torch DIR      the folder torch of a wheel for CUDA (default: that of python3)
 #   --deps DIR       where Highway and fmt lie as under /, if not in the system: Debian packages unpacked by
 #                    dpkg -x, say
 #   --jobs N         compilers at once (default: the cores of this machine)
 #   --compile-only   do not run
-#   --quick          fewer seeds, and one size of the measurement
+#   --quick          fewer seeds, and one size of the measurement; with --train no measurement
 #   --help           this text
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/cuda_training.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/cuda_training.sh"
 
-arch="" deps="" jobs=$(nproc) compile_only="" quick=""
+train="" torch="" arch="" deps="" jobs=$(nproc) compile_only="" quick=""
 # shellcheck disable=SC2034 # read_options reads it
 declare -A options=([--arch]="text arch" [--deps]="text deps" [--jobs]="natural jobs"
-  [--compile-only]="flag compile_only" [--quick]="flag quick")
+  [--compile-only]="flag compile_only" [--quick]="flag quick" [--train]="flag train" [--torch]="text torch")
 rest=()
 read_options "$@"
 [[ ${#rest[@]} -eq 0 ]] || fail 2 "unknown argument \"${rest[0]}\"; see --help."
@@ -38,13 +46,32 @@ if [[ -z $arch ]]; then
   arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .) || true
   [[ -n $arch ]] || arch="75 80 86 87 89 90"
 fi
+[[ -z $deps ]] || deps=$(cd "$deps" && pwd)
+
+if [[ -n $train ]]; then
+  torch=${torch:-$(python_torch)}
+  [[ -n $torch ]] || fail 2 "expected a LibTorch for CUDA, found none in python3: name the folder torch of a wheel by --torch."
+  say "Building build/cuda-train with $torch"
+  [[ -z $deps ]] || export LD_LIBRARY_PATH=$deps/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  CUDACXX=$nvcc build_training "$torch" "$deps" "$arch" "$jobs" ||
+    fail 1 "the program could not be built, so nothing was trained: see build/cuda-train.log."
+  "$TRAINING_PROGRAM" --version | grep LibTorch
+  [[ -z $compile_only ]] || exit 0
+  mkdir -p runs/test-cuda
+  say "Training"
+  check_training
+  [[ -n $quick ]] || measure_training
+  say "Not run: several devices or hosts, Jetson boards, bert, torchscript, compute-sanitizer"
+  [[ $WRONG -eq 0 ]] || fail 1 "$WRONG checks failed."
+  exit 0
+fi
+
 targets=()
 for capability in $arch; do targets+=(-gencode "arch=compute_$capability,code=sm_$capability"); done
 
 flags=(-std=c++20 -O2 -Isrc -Itests -isystem "$cuda/include" -DHWY_COMPILE_ONLY_STATIC=1)
 libraries=(-lhwy -lfmt -ldl -lpthread)
 if [[ -n $deps ]]; then
-  deps=$(cd "$deps" && pwd)
   libs=$(dirname "$(find "$deps" -name 'libhwy.so*' | head -n 1)")
   flags+=(-isystem "$deps/usr/include")
   libraries=("-L$libs" "-Wl,-rpath,$libs" "${libraries[@]}")

@@ -16,7 +16,8 @@ eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_networks eqt_hwy
   SOURCES unit/model/bert_test.cpp unit/model/bf16_test.cpp unit/model/board_speed_test.cpp unit/model/emulated_replica_test.cpp
           unit/model/export_test.cpp unit/model/float32_beside_torch_test.cpp
           unit/model/frozen_test.cpp unit/model/int8_beside_torch_test.cpp
-          unit/model/plain_network_test.cpp unit/model/replica_test.cpp unit/model/weights_test.cpp)
+          unit/model/mirror_test.cpp unit/model/plain_network_test.cpp unit/model/replica_test.cpp
+          unit/model/weights_test.cpp)
 # Separate, because it does not use the torch-free interface.
 eqt_test(model_torch LABEL unit LINK eqt_networks eqt_torch eqt_hwy
   SOURCES unit/model/batch_norm_test.cpp unit/model/layers_test.cpp

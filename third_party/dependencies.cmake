@@ -128,20 +128,49 @@ if(NOT EQT_TORCH)
 endif()
 # The one door to LibTorch: only src/model/torch links it.
 add_library(eqt_torch INTERFACE)
-if(EQT_TORCH_CPU_ONLY)
+# NVIDIA devices train where LibTorch was built for them.
+set(eqt_torch_cuda OFF)
+if(EQT_CUDA AND NOT EQT_TORCH_CPU_ONLY)
+  find_library(EQT_TORCH_CUDA_LIBRARY torch_cuda PATH_SUFFIXES lib)
+  find_library(EQT_C10_CUDA_LIBRARY c10_cuda PATH_SUFFIXES lib)
+  if(EQT_TORCH_CUDA_LIBRARY AND EQT_C10_CUDA_LIBRARY)
+    set(eqt_torch_cuda ON)
+  else()
+    message(STATUS "Training on NVIDIA devices is off, for this LibTorch was built without CUDA: to have it, name "
+                   "the folder torch of a wheel for CUDA in CMAKE_PREFIX_PATH")
+  endif()
+endif()
+if(EQT_TORCH_CPU_ONLY OR eqt_torch_cuda)
   # Not find_package(Torch), which ends with an error where no CUDA toolkit fits the build for CUDA that is found.
   find_library(EQT_TORCH_CPU_LIBRARY torch_cpu PATH_SUFFIXES lib)
   find_library(EQT_C10_LIBRARY c10 PATH_SUFFIXES lib)
   find_path(EQT_TORCH_INCLUDE_DIR torch/csrc/api/include/torch/torch.h PATH_SUFFIXES include)
   if(NOT EQT_TORCH_CPU_LIBRARY OR NOT EQT_C10_LIBRARY OR NOT EQT_TORCH_INCLUDE_DIR)
-    message(FATAL_ERROR "EQT_TORCH_CPU_ONLY: expected lib/libtorch_cpu.so, lib/libc10.so and include/torch below "
-                        "a folder of CMAKE_PREFIX_PATH, found not all of them: name the folder torch of a wheel.")
+    message(FATAL_ERROR "Expected lib/libtorch_cpu.so, lib/libc10.so and include/torch below a folder of "
+                        "CMAKE_PREFIX_PATH, found not all of them: name the folder torch of a wheel.")
   endif()
   target_include_directories(eqt_torch SYSTEM INTERFACE
     ${EQT_TORCH_INCLUDE_DIR} ${EQT_TORCH_INCLUDE_DIR}/torch/csrc/api/include)
   target_link_libraries(eqt_torch INTERFACE ${EQT_TORCH_CPU_LIBRARY} ${EQT_C10_LIBRARY})
   # What LibTorch itself needs of CUDA is looked for when the program starts.
   target_link_options(eqt_torch INTERFACE -Wl,--allow-shlib-undefined)
+  if(eqt_torch_cuda)
+    get_filename_component(eqt_wheel ${EQT_TORCH_CUDA_LIBRARY} DIRECTORY)
+    if(EXISTS ${eqt_wheel}/../version.py)
+      file(STRINGS ${eqt_wheel}/../version.py eqt_cuda_line REGEX "^cuda")
+      string(REGEX MATCH "[0-9]+" eqt_torch_cuda_major "${eqt_cuda_line}")
+      string(REGEX MATCH "^[0-9]+" eqt_nvcc_major "${CMAKE_CUDA_COMPILER_VERSION}")
+      if(NOT eqt_torch_cuda_major EQUAL eqt_nvcc_major)
+        message(FATAL_ERROR "Expected one major version of CUDA, found ${eqt_nvcc_major} of nvcc and "
+                            "${eqt_torch_cuda_major} of LibTorch in ${eqt_wheel}: take a wheel for CUDA "
+                            "${eqt_nvcc_major}, or set CUDACXX to the nvcc of CUDA ${eqt_torch_cuda_major}.")
+      endif()
+    endif()
+    # It registers itself when it is loaded, and the program names nothing of it.
+    target_link_libraries(eqt_torch INTERFACE
+      "-Wl,--push-state,--no-as-needed,${EQT_TORCH_CUDA_LIBRARY},${EQT_C10_CUDA_LIBRARY},--pop-state")
+    message(STATUS "Training on NVIDIA devices is on, by ${EQT_TORCH_CUDA_LIBRARY}")
+  endif()
   return()
 endif()
 find_package(Torch 1.13 QUIET)

@@ -14,6 +14,7 @@
 #include "comm/communicator.hpp"
 #include "comm/session.hpp"
 #include "config/run_config.hpp"
+#include "setup/choose_device.hpp"
 #include "train/fault.hpp"
 
 namespace eqt::app {
@@ -30,6 +31,7 @@ struct Job {
   std::optional<Resume> resume;
   Laboratory laboratory;
   std::string note_on_torch;  // empty if all ranks have the same
+  setup::DeviceChoice device;
 };
 
 }  // namespace eqt::app

@@ -280,7 +280,8 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
           .folder = {},
           .resume = {},
           .laboratory = {},
-          .note_on_torch = setup::note_on_torch(comm)};
+          .note_on_torch = setup::note_on_torch(comm),
+          .device = {}};
   comm.set_timeout(job.config.synchronization.timeout_seconds);
   session.set_timeout(job.config.synchronization.timeout_seconds);
   job.fault = fault_from_environment(comm, message_faults);
@@ -291,11 +292,15 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   comm.heartbeat("start of the threads");
   setup::require_threads(setup::threads_for(job.config, comm, command.simulate),
                          std::max(1, command.simulate), comm);
+  comm.heartbeat("choice of a device");
+  job.device = setup::choose_device(job.config, comm);
+  const model::Placement& placement = job.device.placement;
   comm.heartbeat("estimate of memory");
-  const std::uint64_t memory_bytes = setup::require_memory(job.config, command.simulate, comm);
+  const std::uint64_t memory_bytes =
+      setup::require_memory(job.config, command.simulate, placement.cuda.has_value(), comm);
   const std::unique_ptr<setup::Run> run = setup::build_run(
       job.config, comm, session.allows_communication_thread(), job.fault,
-      job.resume ? std::optional(job.resume->position) : std::nullopt, command.simulate);
+      job.resume ? std::optional(job.resume->position) : std::nullopt, command.simulate, placement);
   if (job.resume) require_saved_data(job.resume->resumption.set, run->data.facts, comm);
   if (is_finished(job.resume, *run, job.folder.get(), comm)) {
     if (comm.rank() == 0 && !command.quiet)

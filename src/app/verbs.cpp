@@ -42,7 +42,8 @@ std::vector<Category> all_categories() {
           {"compressors", config::config_choices("compressor.name")},
           {"collectives", config::config_choices("synchronization.collective")},
           {"algorithms", config::config_choices("synchronization.algorithm")},
-          {"topologies", config::config_choices("synchronization.topology.kind")}};
+          {"topologies", config::config_choices("synchronization.topology.kind")},
+          {"devices", config::config_choices("device")}};
 }
 
 nlohmann::ordered_json to_json(const Category& category) {
@@ -138,7 +139,8 @@ std::optional<setup::MemoryEstimate> estimated_memory(const config::RunConfig& c
     if (error.kind() != Kind::data) throw;
     return {};  // warn_of_files() says why
   }
-  return setup::estimate_memory(config, facts, ranks, std::max(1, config.threads_per_rank));
+  return setup::estimate_memory(config, facts, ranks, std::max(1, config.threads_per_rank), 0,
+                                config.device == config::Device::cuda);
 }
 
 void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {

@@ -12,6 +12,7 @@
 #include "config/auto_checks.hpp"
 #include "config/batch_checks.hpp"
 #include "config/build_topology.hpp"
+#include "config/device_checks.hpp"
 #include "config/emulation_checks.hpp"
 #include "config/feedback_checks.hpp"
 #include "config/gossip_checks.hpp"
@@ -310,6 +311,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   const auto compressor = config.compressor.make();
   const codec::Properties properties = compressor->properties();
   check_model(config, origin);
+  check_device(config, origin);
   check_task(config, origin);
   check_training(config, origin);
   check_optimizer(config, properties, origin);

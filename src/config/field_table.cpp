@@ -16,6 +16,14 @@ namespace {
   bind<RunConfig>(#path, OnResume::on_resume, \
                   [](RunConfig& config) { return member_at(config.path); })
 
+constexpr Named<Device> kDevices[] = {
+    {Device::cpu, "cpu", "on the processor"},
+    {Device::cuda, "cuda",
+     "on NVIDIA devices, which the ranks of a host take in turn; fp32, no layers by range "
+     "(docs/devices.md); tested without a device, never run on one"},
+    {Device::automatic, "auto",
+     "cuda if every rank has a device and the run can use it, else cpu"}};
+
 constexpr Named<OnDivergence> kOnDivergence[] = {
     {OnDivergence::stop, "stop", "end with exit 4, and say where the value is"},
     {OnDivergence::rollback, "rollback",
@@ -42,8 +50,7 @@ std::vector<Field> general_fields() {
           .says("seed of every random number: initial weights, shards, "
                 "augmentation, rounding"),
       EQT_FIELD(device, may_change)
-          .one_of({{"cpu", "LibTorch on the CPU"}})
-          .says("where the network runs"),
+          .says("where the network is trained; evaluate, predict and export use the processor"),
       EQT_FIELD(threads_per_rank, may_change)
           .from(0, 1024)
           .in("threads")
@@ -556,6 +563,7 @@ std::vector<Field> output_fields() {
 
 }  // namespace
 
+std::span<const Named<Device>> names_of(Device) { return kDevices; }
 std::span<const Named<OnDivergence>> names_of(OnDivergence) { return kOnDivergence; }
 std::span<const Named<ErrorFeedback>> names_of(ErrorFeedback) { return kErrorFeedback; }
 

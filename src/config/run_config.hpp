@@ -29,6 +29,10 @@
 
 namespace eqt::config {
 
+/// Where networks are trained: on the processor, on NVIDIA devices, or there if all ranks have one.
+enum class Device { cpu, cuda, automatic };
+std::span<const Named<Device>> names_of(Device);
+
 /// What happens when a loss, a gradient or a parameter is not finite.
 enum class OnDivergence { stop, rollback };
 std::span<const Named<OnDivergence>> names_of(OnDivergence);
@@ -40,7 +44,7 @@ std::span<const Named<ErrorFeedback>> names_of(ErrorFeedback);
 struct RunConfig {
   std::string name = "run";
   std::uint64_t seed = 1;
-  std::string device = "cpu";
+  Device device = Device::cpu;
   int threads_per_rank = 0;  // 0 = cores / ranks on this host
 
   struct Model {

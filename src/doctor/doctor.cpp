@@ -15,6 +15,7 @@
 #include "core/version.hpp"
 #include "doctor/findings.hpp"
 #include "model/bf16.hpp"
+#include "model/compute_device.hpp"
 #include "model/linear_algebra.hpp"
 #include "model/replica.hpp"
 #include "planner/recommendation.hpp"
@@ -65,6 +66,9 @@ RankFacts look_around(const DoctorCommand& command, comm::Communicator& comm) {
     facts.blas_vendor = algebra->blas_vendor;
     facts.bf16 = model::describe(model::bf16_arithmetic());
   }
+  const model::CudaDevices devices = model::cuda_devices();
+  facts.cuda_devices = devices.count;
+  facts.cuda_obstacle = devices.obstacle;
   return facts;
 }
 

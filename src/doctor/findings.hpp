@@ -37,8 +37,10 @@ struct RankFacts {
   std::string mpi, thread_level, single_copy;
   std::string torch;  // its version; kNoTorch, and what follows is empty, in a build without it
   std::string torch_kernels, blas_library, blas_vendor;
-  std::string bf16;         // what model.precision bf16 computes with
-  double matmul_flops = 0;  // [1/s] while all ranks multiply
+  std::string bf16;           // what model.precision bf16 computes with
+  int cuda_devices = 0;       // that LibTorch sees
+  std::string cuda_obstacle;  // why it sees none
+  double matmul_flops = 0;    // [1/s] while all ranks multiply
   std::vector<LinkInterfaces> link_interfaces;
   bool has_torch() const { return torch != kNoTorch; }
 };

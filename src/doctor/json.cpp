@@ -43,6 +43,8 @@ Json to_json(const RankFacts& rank) {
           {"blas_library", rank.blas_library},
           {"blas_vendor", rank.blas_vendor},
           {"bf16", rank.bf16},
+          {"cuda_devices", rank.cuda_devices},
+          {"cuda_obstacle", rank.cuda_obstacle},
           {"matmul_flops", rank.matmul_flops},
           {"carriers", std::move(link_interfaces)}};
 }
@@ -79,6 +81,8 @@ RankFacts rank_from(const Json& json) {
   json.at("blas_library").get_to(rank.blas_library);
   json.at("blas_vendor").get_to(rank.blas_vendor);
   json.at("bf16").get_to(rank.bf16);
+  json.at("cuda_devices").get_to(rank.cuda_devices);
+  json.at("cuda_obstacle").get_to(rank.cuda_obstacle);
   json.at("matmul_flops").get_to(rank.matmul_flops);
   for (const Json& link : json.at("carriers"))
     rank.link_interfaces.push_back(link_interfaces_from(link));

@@ -49,6 +49,7 @@ struct NormalizationRow {
   // Number of channel groups, as published; 0: the layer has none.
   int groups = 0;
   bool replaces_bias = false;  // its shift replaces the bias of VGG's convolutions
+  bool by_range = false;       // only kernels of our own compute it
   bool needs_chunks = false;   // it cuts every sample into chunks, which not all image sizes allow
 
   static const Catalogue<NormalizationRow>& all();

@@ -19,6 +19,7 @@
 #include "core/saved_state.hpp"
 #include "data/dataset.hpp"
 #include "model/catalogue.hpp"
+#include "model/compute_device.hpp"
 #include "model/encoder_shape.hpp"
 #include "model/task.hpp"
 
@@ -47,7 +48,8 @@ class Replica {
   /// The memory of gradient(), if it may be shared with other processes; null: it may not.
   virtual FlatBuffer* gradient_memory() { return nullptr; }
   virtual std::span<float> buffers() = 0;  // (b), running statistics; some networks have none
-  /// Parameters that are not trained, and not in layout(); most networks have none.
+  /// Parameters that are not trained, and not in layout(); most networks have none. They may be
+  /// written until the next batch.
   virtual std::span<float> frozen() { return {}; }
   /// Mean loss over the batch; leaves its gradient in gradient().
   virtual double forward_backward(const data::Batch& batch, const SliceReady& on_ready) = 0;
@@ -98,6 +100,7 @@ struct ModelOptions {
   std::optional<EncoderShape> encoder = {};
   std::uint64_t seed = 1;  // of the initial weights and of dropout
   Rank rank = 0;           // for dropout only
+  Placement placement = {};
 };
 
 /// The shape of the pictures.
@@ -119,7 +122,8 @@ Frame frame_of(const ModelRow& model, const data::ImageShape& images);
 
 /// Small pictures get the frame of frame_of().
 /// @throws Error{usage} for an input or options that the network cannot take, and in a build
-/// without LibTorch for bf16
+/// without LibTorch for bf16; for a placement on a device with another precision than fp32, and for
+/// layers that compute on the processor alone
 std::unique_ptr<Replica> make_replica(const ModelOptions& options);
 
 /// A network for its layout and its initial parameters alone, which is never run.

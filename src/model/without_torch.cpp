@@ -99,6 +99,8 @@ void set_threads(int threads) {
 
 bool sees_processor() { return true; }
 
+CudaDevices cuda_devices() { return {.obstacle = kBuiltWithoutCuda}; }
+
 std::string torch_description() { return "none"; }
 
 std::optional<LinearAlgebra> linear_algebra() { return {}; }

@@ -139,7 +139,7 @@ ModelParts build_emulated_model(const config::RunConfig& config, const comm::Com
 }
 
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
-                       int simulate, const DataParts& data) {
+                       int simulate, const model::Placement& placement, const DataParts& data) {
   ModelParts parts;
   parts.threads = threads_for(config, comm, simulate);
   model::set_threads(parts.threads);
@@ -148,6 +148,7 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
       network_for(config, {set.inputs(), set.target(), set.classes()}, comm.rank());
   options.task.class_weights = class_weights(config, data.class_counts);
   options.rank = comm.rank();
+  options.placement = placement;
   parts.measures = {.task = config.task.kind, .outputs = options.outputs};
   parts.replica = model::make_replica(options);
   if (options.script != nullptr)

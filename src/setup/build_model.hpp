@@ -39,7 +39,7 @@ model::ModelOptions network_for(const config::RunConfig& config, const LearntDat
 /// The network for the data; workers of a simulation share it.
 /// @throws Error{usage}, Error{data} for a file of weights that is none
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
-                       int simulate, const DataParts& data);
+                       int simulate, const model::Placement& placement, const DataParts& data);
 
 /// The network of the config with the input and classes of the data set it was published for. Reads
 /// the file of a network of the user's own, at the place of this rank.

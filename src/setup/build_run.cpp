@@ -143,7 +143,7 @@ OpenedData open_local_data(const config::RunConfig& config, comm::Communicator& 
 }
 
 void build_data_and_model(const config::RunConfig& config, comm::Communicator& comm, int simulate,
-                          OpenedData opened, Run& run) {
+                          const model::Placement& placement, OpenedData opened, Run& run) {
   if (config.train.is_emulated()) {
     run.data.steps_per_epoch = config.train.steps;
     run.model = build_emulated_model(config, comm);
@@ -153,7 +153,7 @@ void build_data_and_model(const config::RunConfig& config, comm::Communicator& c
   if (!opened.local) opened.own = open_sets(config, comm, simulate);
   run.data = build_data(config, comm, simulate, std::move(opened.own), std::move(opened.local));
   comm.heartbeat("building of the model");
-  run.model = build_model(config, comm, simulate, run.data);
+  run.model = build_model(config, comm, simulate, placement, run.data);
 }
 
 /// @throws Error{data} on all ranks where they hold others. Collective.
@@ -195,14 +195,15 @@ config::RunConfig settled_config(const config::RunConfig& config, const Run& run
 
 std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicator& comm,
                                bool communication_thread, const std::optional<train::Fault>& fault,
-                               const std::optional<SavedPosition>& from, int simulate) {
+                               const std::optional<SavedPosition>& from, int simulate,
+                               const model::Placement& placement) {
   auto run = std::make_unique<Run>();
   run->divergence = std::make_unique<train::Divergence>(config.train.on_divergence ==
                                                         config::OnDivergence::rollback);
   OpenedData opened = open_local_data(config, comm, simulate);
   comm.agree_after([&] {
     require_thread(config, communication_thread);
-    build_data_and_model(config, comm, simulate, std::move(opened), *run);
+    build_data_and_model(config, comm, simulate, placement, std::move(opened), *run);
     run->plan = make_train_plan(config, simulate > 0 ? simulate : comm.size(),
                                 run->data.steps_per_epoch, from);
     run->balancer = simulate > 0 ? nullptr : build_balancer(config, comm);

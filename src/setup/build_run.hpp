@@ -59,11 +59,13 @@ config::RunConfig settled_config(const config::RunConfig& config, const Run& run
 /// @param fault what shall go wrong, for tests
 /// @param from where it goes on; nothing: it begins
 /// @param simulate ranks that this process plays, if require_simulable() lets it; 0: it is one
+/// @param placement of this rank's network
 /// @throws Error{usage}, Error{data}; the same on every rank or agreed by all. Collective.
 std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicator& comm,
                                bool communication_thread,
                                const std::optional<train::Fault>& fault = {},
-                               const std::optional<SavedPosition>& from = {}, int simulate = 0);
+                               const std::optional<SavedPosition>& from = {}, int simulate = 0,
+                               const model::Placement& placement = {});
 
 /// What the run record says about this run.
 metrics::RunRecord describe(const config::RunConfig& config, const Run& run,

@@ -50,9 +50,14 @@ std::uint64_t resident_bytes() {
 }
 
 model::NetworkMemory measure_network(const config::RunConfig& config,
-                                     const data::DatasetFacts& facts) {
+                                     const data::DatasetFacts& facts, bool on_device) {
   if (config.train.is_emulated()) {
     const auto network = model::make_idle_replica(published_network(config));
+    return {.layout = network->layout(), .buffer_values = network->buffers().size()};
+  }
+  if (on_device) {  // where activations are
+    const auto network =
+        model::make_idle_replica(network_for(config, {facts.inputs, facts.target, facts.classes}));
     return {.layout = network->layout(), .buffer_values = network->buffers().size()};
   }
   return model::measure_network_memory(
@@ -136,9 +141,9 @@ void add_workers(const config::RunConfig& config, int workers, std::uint64_t sam
 }  // namespace
 
 MemoryEstimate estimate_memory(const config::RunConfig& config, const data::DatasetFacts& facts,
-                               int ranks, int threads, int simulate) {
+                               int ranks, int threads, int simulate, bool on_device) {
   model::set_threads(config.train.is_emulated() ? 1 : threads);  // as the run itself will
-  const model::NetworkMemory network = measure_network(config, facts);
+  const model::NetworkMemory network = measure_network(config, facts, on_device);
   const auto compressor = config.compressor.make();
   const std::uint64_t flat = total_count(network.layout) * kFloat;
   MemoryEstimate estimate;
@@ -172,7 +177,7 @@ std::string memory_text(const MemoryEstimate& e, int ranks) {
       mib(e.messages), mib(e.data_set), mib(e.activations));
 }
 
-std::uint64_t require_memory(const config::RunConfig& config, int simulate,
+std::uint64_t require_memory(const config::RunConfig& config, int simulate, bool on_device,
                              comm::Communicator& comm) {
   std::array<std::uint64_t, 2> needed = {};  // by a rank in all, and beside what it holds now
   data::DatasetFacts facts;
@@ -180,8 +185,8 @@ std::uint64_t require_memory(const config::RunConfig& config, int simulate,
   comm.agree_after([&] {
     if (comm.rank() != 0) return;
     const std::uint64_t before = resident_bytes();
-    const MemoryEstimate estimate =
-        estimate_memory(config, facts, comm.size(), threads_for(config, comm, simulate), simulate);
+    const MemoryEstimate estimate = estimate_memory(
+        config, facts, comm.size(), threads_for(config, comm, simulate), simulate, on_device);
     needed = {estimate.total(), estimate.total() - std::min(before, estimate.program)};
   });
   comm.broadcast(std::as_writable_bytes(std::span(needed)), 0);

@@ -36,8 +36,9 @@ struct MemoryEstimate {
 /// @throws Error{usage} for a network that cannot be built or data that is not for the task;
 /// Error{data} for files of a data set that are missing or malformed, if only they tell its shape
 /// @param simulate workers that one process plays as if they were ranks; 0: it is one
+/// @param on_device the network's activations are in a device's memory, and not counted
 MemoryEstimate estimate_memory(const config::RunConfig& config, const data::DatasetFacts& facts,
-                               int ranks, int threads, int simulate = 0);
+                               int ranks, int threads, int simulate = 0, bool on_device = false);
 
 /// "memory: about 512 MiB per rank of 2: 210 program, ..."
 std::string memory_text(const MemoryEstimate& estimate, int ranks);
@@ -45,7 +46,7 @@ std::string memory_text(const MemoryEstimate& estimate, int ranks);
 /// Rank 0's estimate [bytes per rank], after all hosts have found room for their ranks.
 /// @throws Error{usage} on every rank if one has not: how much is needed and how much was found.
 /// Collective.
-std::uint64_t require_memory(const config::RunConfig& config, int simulate,
+std::uint64_t require_memory(const config::RunConfig& config, int simulate, bool on_device,
                              comm::Communicator& comm);
 
 }  // namespace eqt::setup

@@ -46,6 +46,15 @@ at::Tensor BatchNormImpl::traceable(const at::Tensor& x) const {
                         kBatchNormMomentum, kNormEpsilon, /*cudnn_enabled=*/false);
 }
 
+at::Tensor BatchNormImpl::by_torch(const at::Tensor& x) {
+  if (is_training()) {
+    EQT_CHECK(x.numel() > x.size(1), "one value per channel has no variance");
+    ++*batches_.data_ptr<std::int64_t>();
+  }
+  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(),
+                        kBatchNormMomentum, kNormEpsilon, /*cudnn_enabled=*/true);
+}
+
 void BatchNormImpl::describe_running(const ChannelStatistics& statistics) const {
   for (std::size_t c = 0; c < statistics.channels(); ++c) {
     statistics.set(c, values(running_mean_)[c], inverse_deviation(values(running_var_)[c]),

@@ -29,6 +29,7 @@ class BatchNormImpl : public Normalization {
  private:
   at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) override;
   at::Tensor traceable(const at::Tensor& x) const override;
+  at::Tensor by_torch(const at::Tensor& x) override;
   void describe_running(const ChannelStatistics& statistics) const;
   void describe_batch(const at::Tensor& x, const ChannelStatistics& statistics);  // updates the
                                                                                   // running

@@ -181,8 +181,9 @@ at::Tensor Encoder::unseen(const at::Tensor& mask) const {
     return at::logical_or(hidden, place.unsqueeze(2).gt(place.unsqueeze(3)));
   }
   const std::int64_t length = mask.size(1);
-  const at::Tensor later =
-      at::ones({length, length}, at::kBool).triu(1).view({1, 1, length, length});
+  const at::Tensor later = at::ones({length, length}, mask.options().dtype(at::kBool))
+                               .triu(1)
+                               .view({1, 1, length, length});
   return hidden.defined() ? at::logical_or(hidden, later) : later;
 }
 

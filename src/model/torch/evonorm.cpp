@@ -321,6 +321,11 @@ class EvoNorm final : public Normalization {
     return x * gate * (factor * weight_).unsqueeze(2).unsqueeze(3) + by_channel(bias_);
   }
 
+  at::Tensor by_torch(const at::Tensor& x) override {
+    if constexpr (std::is_same_v<Divisor, Range>) return Normalization::by_torch(x);
+    return traceable(x);
+  }
+
   std::int64_t groups_;
   at::Tensor weight_, bias_, v_;  // (c)
 };

@@ -155,7 +155,7 @@ std::string Network::torchscript(const ScriptRequest& request) {
     require_same_outputs(*this, request, archive.str());
     return archive.str();
   } catch (const c10::Error& error) {
-    if (lacks_memory(error.what_without_backtrace())) throw std::bad_alloc();
+    refuse_without_memory(error.what_without_backtrace());
     refuse_trace("it says: " + sentence_of(error));
   } catch (const Error&) {
     throw;

@@ -222,6 +222,8 @@ class GroupNorm final : public Normalization {
     return at::group_norm(x, groups_, weight_, bias_, kNormEpsilon, /*cudnn_enabled=*/false);
   }
 
+  at::Tensor by_torch(const at::Tensor& x) override { return traceable(x); }
+
   std::int64_t groups_;
   at::Tensor weight_, bias_;  // (c)
 };

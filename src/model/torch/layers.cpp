@@ -79,14 +79,15 @@ DropoutImpl::DropoutImpl(double share, std::uint32_t layer) : share_(share), lay
 at::Tensor DropoutImpl::forward(const at::Tensor& x) {
   if (!is_training() || share_ == 0) return x;
   EQT_CHECK(x.numel() <= UINT32_MAX, "dropout of {} values", x.numel());
-  at::Tensor mask = at::empty(x.sizes(), x.options().memory_format(at::MemoryFormat::Contiguous));
+  // On the host, so that a device has the same.
+  at::Tensor mask = at::empty(x.sizes(), at::kFloat);
   const RandomStream random(key_, layer_);
   const auto kept = static_cast<float>(1 / (1 - share_));
   const auto bound = static_cast<float>(share_);
   auto* const values = mask.data_ptr<float>();
   const auto count = static_cast<std::uint32_t>(x.numel());
   for (std::uint32_t i = 0; i < count; ++i) values[i] = random.uniform(i) < bound ? 0.0f : kept;
-  return x * mask;
+  return x * mask.to(x.device());
 }
 
 }  // namespace eqt::model

@@ -26,7 +26,8 @@ std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
          .rank = options.rank,
          .precision = options.precision,
          .casts = options.precision == Precision::bf16 && !model.images_only &&
-                  bf16_arithmetic() == Bf16Arithmetic::native});
+                  bf16_arithmetic() == Bf16Arithmetic::native,
+         .placement = options.placement});
     // What cannot compute samples of this size, or returns something else, fails here, before
     // training.
     if (options.normalization->needs_chunks || !model.images_only)
@@ -46,12 +47,19 @@ std::shared_ptr<Network> make_network(const ModelOptions& options) {
 }
 
 std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
+  if (options.placement.torch_layers && options.precision != Precision::fp32)
+    fail(Kind::usage,
+         "model.precision: expected \"fp32\" for a network on an NVIDIA device, found \"{}\"; set "
+         "device to \"cpu\" or model.precision to \"fp32\"",
+         name_of(options.precision));
   if (options.precision == Precision::int8) return make_int8_replica(options);
   return make_float_replica(options);
 }
 
 std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options) {
-  return make_replica(options);
+  ModelOptions idle = options;
+  idle.placement = {};
+  return make_replica(idle);
 }
 
 }  // namespace eqt::model

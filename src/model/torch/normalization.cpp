@@ -8,9 +8,18 @@
 #include "model/norm_groups.hpp"
 
 namespace eqt::model {
+
+at::Tensor Normalization::by_torch(const at::Tensor& /*x*/) {
+  fail(Kind::usage,
+       "model.normalization: expected a layer that NVIDIA devices compute, batchnorm, groupnorm or "
+       "evonorm-s0, found one by range at {}; take one of these, or set device to \"cpu\"",
+       path_);
+}
+
 at::Tensor Normalization::run(const at::Tensor& x, const at::Tensor* residual, bool relu) {
-  if (at::tracer::impl::is_dispatch_enabled()) {
-    at::Tensor y = traceable(x);
+  const bool traced = at::tracer::impl::is_dispatch_enabled();
+  if (traced || by_torch_) {
+    at::Tensor y = traced ? traceable(x) : by_torch(x);
     if (residual != nullptr) y = y + *residual;
     return relu ? at::relu(y) : y;
   }

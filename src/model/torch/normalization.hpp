@@ -34,9 +34,17 @@ class Normalization : public torch::nn::Module {
   /// True if the block has no ReLU, not even after the residual sum.
   virtual bool replaces_activation() const { return false; }
 
+  /// From now on LibTorch's operations compute the layer, on whatever device its input is.
+  /// @throws Error{usage} in the forward pass of layers by range, which have none
+  void use_torch() { by_torch_ = true; }
+
   /// The layer's path in the network, for messages.
   void set_path(std::string path) { path_ = std::move(path); }
   const std::string& path() const { return path_; }
+
+ protected:
+  /// norm(x) in both modes, from LibTorch's own operations.
+  virtual at::Tensor by_torch(const at::Tensor& x);
 
  private:
   /// @param x channels last
@@ -47,6 +55,7 @@ class Normalization : public torch::nn::Module {
   virtual at::Tensor traceable(const at::Tensor& x) const = 0;
   at::Tensor run(const at::Tensor& x, const at::Tensor* residual, bool relu);
 
+  bool by_torch_ = false;
   std::string path_ = "a layer";
 };
 

@@ -54,7 +54,7 @@ class ScriptNetwork final : public Network {
   void draw_from(const RandomKey& key) override {
     // The module's own operations draw from LibTorch's default generator.
     const RandomStream stream(key);
-    at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+    at::Generator generator = at::globalContext().defaultGenerator(device());
     generator.set_current_seed(std::uint64_t{stream.bits(0)} << 32 | stream.bits(1));
   }
 
@@ -79,6 +79,8 @@ class ScriptNetwork final : public Network {
   }
 
  private:
+  at::Device device() const { return parameters_by_name().front().second.device(); }
+
   at::IValue run(const NetworkInput& input) {
     std::vector<at::IValue> arguments;
     for (const auto& array : input.arrays) arguments.emplace_back(array.second);
@@ -93,7 +95,7 @@ class ScriptNetwork final : public Network {
   }
 
   [[noreturn]] void refuse(const NetworkInput& input, const std::string& text) const {
-    if (lacks_memory(text)) throw std::bad_alloc();
+    refuse_without_memory(text);
     fail(Kind::data, "{} failed on {}: {}", title(), shapes_text(input), sentence_of(text));
   }
 
@@ -141,7 +143,7 @@ std::shared_ptr<Network> make_torchscript(const ModelOptions& options) {
     std::istringstream file(*options.script);
     return std::make_shared<ScriptNetwork>(torch::jit::load(file, at::kCPU), options.path);
   } catch (const c10::Error& error) {
-    if (lacks_memory(error.what_without_backtrace())) throw std::bad_alloc();
+    refuse_without_memory(error.what_without_backtrace());
     refuse_file(options.path, "LibTorch cannot read it: " + sentence_of(error));
   }
 }

@@ -58,7 +58,8 @@ class ClassificationLoss final : public TaskLoss {
   }
   at::Tensor loss(const at::Tensor& output, const at::Tensor& targets) const override {
     if (!weights_.defined() && smoothing_ == 0) return at::cross_entropy_loss(output, targets);
-    return at::cross_entropy_loss(output, targets, weights_, at::Reduction::Mean, data::kIgnored,
+    const at::Tensor weights = weights_.defined() ? weights_.to(output.device()) : weights_;
+    return at::cross_entropy_loss(output, targets, weights, at::Reduction::Mean, data::kIgnored,
                                   smoothing_);
   }
   Evaluation evaluate(const at::Tensor& output, const at::Tensor& targets,
@@ -131,7 +132,9 @@ class RegressionLoss final : public TaskLoss {
     const at::Tensor errors = output.to(at::kDouble).reshape({rows, outputs_}) - wanted;
     const auto k = static_cast<double>(outputs_);
     const at::Tensor by_output =
-        at::stack({errors.square().sum(0), wanted.sum(0), wanted.square().sum(0)}, 1).contiguous();
+        at::stack({errors.square().sum(0), wanted.sum(0), wanted.square().sum(0)}, 1)
+            .cpu()
+            .contiguous();
     Evaluation result{
         .loss_sum = sum_of(errors.square()) / k, .count = n, .sums = {sum_of(errors.abs()) / k}};
     const auto* const sums = by_output.data_ptr<double>();

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "model/compute_device.hpp"
 
 namespace eqt::model {
 
@@ -28,19 +29,23 @@ inline std::string sentence_of(const c10::Error& error) {
   return sentence_of(error.what_without_backtrace());
 }
 
-/// True if LibTorch ran out of memory, which it reports like any other error.
-inline bool lacks_memory(const std::string& text) {
-  return text.find("can't allocate memory") != std::string::npos ||
-         text.find("not enough memory") != std::string::npos;
+/// Throws if LibTorch's message says that it ran out of memory, which it reports like any other
+/// error.
+/// @throws std::bad_alloc for the host's, Error{usage} for a device's
+inline void refuse_without_memory(const std::string& text) {
+  const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
+  if (says("can't allocate memory") || says("not enough memory")) throw std::bad_alloc();
+  if (says("CUDA out of memory") || says("CUDA error: out of memory")) fail_out_of_memory(text);
 }
 
-/// Runs `work`. A c10::Error in it becomes std::bad_alloc, or Error{bug} that says what failed.
+/// Runs `work`. A c10::Error in it becomes what refuse_without_memory() throws, or Error{bug} that
+/// says what failed.
 template <class Work>
 decltype(auto) guarded(std::string_view doing, const Work& work) {
   try {
     return work();
   } catch (const c10::Error& error) {
-    if (lacks_memory(error.what_without_backtrace())) throw std::bad_alloc();
+    refuse_without_memory(error.what_without_backtrace());
     fail(Kind::bug, "LibTorch failed while {}: {}", doing, sentence_of(error));
   }
 }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/torch/torch_replica.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/variable.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <exception>
-#include <new>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 
 #include "core/error.hpp"
-#include "core/flat_buffer.hpp"
 #include "core/random.hpp"
 #include "metrics/output_file.hpp"
 #include "model/mixup.hpp"
+#include "model/torch/backward.hpp"
 #include "model/torch/frozen.hpp"
+#include "model/torch/mirror.hpp"
 #include "model/torch/task_loss.hpp"
 #include "model/torch/torch_errors.hpp"
 #include "model/torch/weights.hpp"
@@ -29,15 +29,6 @@
 
 namespace eqt::model {
 namespace {
-
-/// A tensor of `like`'s shape on the buffer's memory; convolution kernels are channels-last, so
-/// that the convolutions need not reorder them.
-at::Tensor view_of(std::span<float> memory, const at::Tensor& like) {
-  const at::Tensor flat = at::from_blob(memory.data(), {like.numel()}, at::kFloat);
-  if (like.dim() != 4) return flat.view(like.sizes());
-  const auto in = like.size(1), rows = like.size(2), columns = like.size(3);
-  return flat.as_strided(like.sizes(), {rows * columns * in, 1, columns * in, in});
-}
 
 /// A tensor on the array's own memory, which is only read: LibTorch has no view of constant memory.
 at::Tensor view_of(const data::Array& array) {
@@ -62,18 +53,13 @@ Layout lay_out(const NamedTensors& tensors) {
   return layout;
 }
 
-std::span<float> slice_of(const FlatBuffer& buffer, const TensorSlice& slice) {
-  return buffer.span().subspan(slice.offset, slice.count);
-}
-
 /// Copies the tensors' values into the buffer and makes the tensors views of it.
-void move_into(const FlatBuffer& buffer, const Layout& layout, const NamedTensors& tensors) {
+void move_into(const MirroredValues& values, const Layout& layout, const NamedTensors& tensors) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < layout.size(); ++i) {
     at::Tensor tensor = tensors[i].second;
-    at::Tensor view = view_of(slice_of(buffer, layout[i]), tensor);
-    view.copy_(tensor);
-    tensor.set_data(view);
+    values.host_view(layout[i], tensor).copy_(tensor);
+    tensor.set_data(values.view(layout[i], tensor));
   }
 }
 
@@ -83,59 +69,6 @@ NamedTensors of_type(const NamedTensors& tensors, at::ScalarType type) {
                [&](const auto& item) { return item.second.scalar_type() == type; });
   return chosen;
 }
-
-/// Calls the listener for each slice once per backward pass. An exception of the listener is kept
-/// until the end
-/// of the pass and then thrown unchanged.
-class SliceNotifier {
- public:
-  void start(const SliceReady& listener, std::size_t slices) {
-    listener_ = &listener;
-    notified_.assign(slices, false);
-    error_ = nullptr;
-  }
-
-  void notify(std::size_t slice) {
-    if (notified_[slice] || error_) return;
-    notified_[slice] = true;
-    if (!*listener_) return;
-    try {
-      (*listener_)(slice);
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-  }
-
-  /// Calls it for the slices that backward did not reach, the last slice first.
-  void finish() {
-    for (std::size_t i = notified_.size(); i-- > 0;) notify(i);
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  const SliceReady* listener_ = nullptr;
-  std::vector<bool> notified_;
-  std::exception_ptr error_;
-};
-
-/// Runs after a parameter's gradient has been added up.
-class NotifyHook : public torch::autograd::FunctionPostHook {
- public:
-  NotifyHook(SliceNotifier& notifier, std::size_t slice) : notifier_(notifier), slice_(slice) {}
-  torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
-                                            const torch::autograd::variable_list&) override {
-    notifier_.notify(slice_);
-    return outputs;
-  }
-
- private:
-  SliceNotifier& notifier_;
-  std::size_t slice_;
-};
-
-// A shared_ptr or an intrusive_ptr, by LibTorch's version.
-using Accumulator =
-    decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 
 /// While it lives, this thread's operations round their operands to bf16 where LibTorch's autocast
 /// for processors lists them: convolutions, linear layers and matrix products. A weight is rounded
@@ -154,6 +87,17 @@ class Autocast {
   Autocast& operator=(const Autocast&) = delete;
 };
 
+/// While it lives, this thread computes on the device.
+class OnDevice {
+ public:
+  explicit OnDevice(const Placement& placement) {
+    if (placement.cuda) guard_.reset_device(device_of(placement));
+  }
+
+ private:
+  c10::OptionalDeviceGuard guard_;
+};
+
 class TorchReplica final : public Replica {
  public:
   TorchReplica(std::shared_ptr<Network> network, const ReplicaInput& input)
@@ -166,51 +110,51 @@ class TorchReplica final : public Replica {
         buffer_tensors_(network_->buffers_by_name()),
         layout_(lay_out(parameter_tensors_)),
         buffer_layout_(lay_out(of_type(buffer_tensors_, at::kFloat))),
-        parameters_(total_count(layout_)),
-        gradient_(total_count(layout_)),
-        buffers_(total_count(buffer_layout_)),
+        parameters_(total_count(layout_), input.placement),
+        gradient_(total_count(layout_), input.placement),
+        buffers_(total_count(buffer_layout_), input.placement),
         frozen_layout_(lay_out(split_.frozen)),
-        frozen_(total_count(frozen_layout_)) {
+        frozen_(total_count(frozen_layout_), input.placement) {
     move_into(parameters_, layout_, parameter_tensors_);
     move_into(frozen_, frozen_layout_, split_.frozen);
     move_into(buffers_, buffer_layout_, of_type(buffer_tensors_, at::kFloat));
-    for (std::size_t i = 0; i < layout_.size(); ++i) {
-      at::Tensor& parameter = parameter_tensors_[i].second;
-      parameter.mutable_grad() = view_of(slice_of(gradient_, layout_[i]), parameter);
-      accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameter));
-      accumulators_.back()->add_post_hook(std::make_unique<NotifyHook>(notifier_, i));
-    }
+    backward_.emplace(parameter_tensors_, gradient_, layout_, input_.placement);
   }
 
   const Layout& layout() const override { return layout_; }
-  std::span<float> parameters() override { return parameters_.span(); }
-  std::span<float> gradient() override { return gradient_.span(); }
-  FlatBuffer* gradient_memory() override { return &gradient_; }
-  std::span<float> buffers() override { return buffers_.span(); }
-  std::span<float> frozen() override { return frozen_.span(); }
+  std::span<float> parameters() override { return parameters_.host(); }
+  std::span<float> gradient() override { return gradient_.host(); }
+  FlatBuffer* gradient_memory() override { return gradient_.pageable(); }
+  std::span<float> buffers() override { return buffers_.host(); }
+  std::span<float> frozen() override {
+    frozen_changed_ = true;
+    return frozen_.host();
+  }
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override {
     return guarded("computing a gradient", [&] {
+      const OnDevice on_device(input_.placement);
+      upload();
       network_->train();
       const RandomKey key = make_key(
           input_.seed, batches_++, static_cast<std::uint32_t>(input_.rank), RandomPurpose::dropout);
       network_->draw_from(key);
-      std::ranges::fill(gradient_.span(), 0.0f);
-      notifier_.start(on_ready, layout_.size());
+      backward_->start();
       const at::Tensor targets = targets_of(batch);
       const at::Tensor loss = input_.task.mixup > 0
                                   ? mixed_loss(batch, targets, key)
                                   : loss_->loss(output_for(input_of(batch), targets), targets);
-      loss.backward();
-      check_gradients_in_place();
-      notifier_.finish();
-      return loss.item<double>();
+      buffers_.download();
+      backward_->run(loss, on_ready);
+      return loss.item<double>();  // waits for what is queued
     });
   }
 
   Evaluation evaluate(const data::Batch& batch) override {
     return guarded("evaluating", [&] {
+      const OnDevice on_device(input_.placement);
       const at::NoGradGuard no_grad;
+      upload();
       network_->eval();
       const at::Tensor targets = targets_of(batch);
       return loss_->evaluate(output_for(input_of(batch), targets), targets, batch.size());
@@ -224,9 +168,11 @@ class TorchReplica final : public Replica {
            "only the loss is known; train it with another task",
            input_.task.kind->name);
     guarded("predicting", [&] {
+      const OnDevice on_device(input_.placement);
       const at::NoGradGuard no_grad;
+      upload();
       network_->eval();
-      const at::Tensor output = run(input_of(batch)).to(at::kFloat).contiguous();
+      const at::Tensor output = run(input_of(batch)).to(at::kFloat).cpu().contiguous();
       const data::ArraySpec spec = {.name = "output", .shape = output.sizes().slice(1).vec()};
       const auto values = out.prepare<float>(spec, batch.size());
       EQT_CHECK(std::ssize(values) == output.numel(), "{} values of {} samples", output.numel(),
@@ -240,9 +186,9 @@ class TorchReplica final : public Replica {
   void visit_state(StateVisitor& visitor, Across models) override {
     // Each rank has statistics of its own batches, even if models are equal.
     const Across statistics = models == Across::same ? Across::mean : models;
-    visitor.values("parameters", parameters_.span(), models);
-    visitor.values("buffers", buffers_.span(), statistics);
-    if (!split_.frozen.empty()) visitor.values("frozen", frozen_.span(), Across::same);
+    visitor.values("parameters", parameters_.host(), models);
+    visitor.values("buffers", buffers_.host(), statistics);
+    if (!split_.frozen.empty()) visitor.values("frozen", frozen(), Across::same);
     visitor.number("batches", batches_, Across::own);
     visit_counters(visitor);
   }
@@ -252,9 +198,11 @@ class TorchReplica final : public Replica {
     metrics::write_atomically(path, weights::pack_safetensors(described(state()), metadata));
   }
   void load_weights(const std::string& path) override {
+    frozen_changed_ = true;
     read_weights(path, state(), {.own = network_->file_names().own});
   }
   void load_pretrained(const std::string& path) override {
+    frozen_changed_ = true;
     read_weights(path, state(), network_->file_names());
   }
 
@@ -273,9 +221,29 @@ class TorchReplica final : public Replica {
       *counters[i].second.data_ptr<std::int64_t>() = static_cast<std::int64_t>(counts[i]);
   }
 
+  /// To where the network computes, since others may have changed the host's.
+  void upload() {
+    parameters_.upload();
+    buffers_.upload();
+    if (frozen_changed_) frozen_.upload();
+    frozen_changed_ = false;
+  }
+
+  /// Parameters, then buffers, on the host.
   NamedTensors state() const {
+    std::unordered_map<std::string_view, at::Tensor> on_host;
+    const auto add = [&](const MirroredValues& values, const Layout& layout,
+                         const NamedTensors& tensors) {
+      for (std::size_t i = 0; i < layout.size(); ++i)
+        on_host.emplace(layout[i].name, values.host_view(layout[i], tensors[i].second));
+    };
+    add(parameters_, layout_, parameter_tensors_);
+    add(frozen_, frozen_layout_, split_.frozen);
+    add(buffers_, buffer_layout_, of_type(buffer_tensors_, at::kFloat));
     NamedTensors all = all_parameters_;
     all.insert(all.end(), buffer_tensors_.begin(), buffer_tensors_.end());
+    for (auto& [name, tensor] : all)
+      if (const auto found = on_host.find(name); found != on_host.end()) tensor = found->second;
     return all;
   }
 
@@ -321,7 +289,7 @@ class TorchReplica final : public Replica {
       EQT_CHECK(array.spec == input_.inputs[i] && array.size() == batch.size(),
                 "{} of {} samples, expected {} of {}", data::text_of(array.spec), array.size(),
                 data::text_of(input_.inputs[i]), batch.size());
-      at::Tensor tensor = view_of(array);
+      at::Tensor tensor = placed(view_of(array), input_.placement);
       if (data::image_shape(array.spec))
         tensor = framed(tensor.permute({0, 3, 1, 2}), input_.frame);
       input.arrays.emplace_back(array.spec.name, std::move(tensor));
@@ -336,17 +304,7 @@ class TorchReplica final : public Replica {
               "{} targets of {} samples", batch.targets.size(), batch.size());
     if (batch.targets.empty()) return {};
     loss_->check(batch.targets);
-    return view_of(batch.targets);
-  }
-
-  /// Autograd adds to an existing gradient. If it had replaced one, the flat buffer would silently
-  /// miss it.
-  void check_gradients_in_place() const {
-    for (std::size_t i = 0; i < layout_.size(); ++i) {
-      EQT_CHECK(parameter_tensors_[i].second.grad().data_ptr<float>() ==
-                    slice_of(gradient_, layout_[i]).data(),
-                "the gradient of {} left the flat buffer", layout_[i].name);
-    }
+    return placed(view_of(batch.targets), input_.placement);
   }
 
   std::shared_ptr<Network> network_;
@@ -358,15 +316,23 @@ class TorchReplica final : public Replica {
   NamedTensors buffer_tensors_;
   Layout layout_;
   Layout buffer_layout_;
-  FlatBuffer parameters_;  // (d)
-  FlatBuffer gradient_;    // (d)
-  FlatBuffer buffers_;     // (b)
+  MirroredValues parameters_;  // (d)
+  MirroredValues gradient_;    // (d)
+  MirroredValues buffers_;     // (b)
   Layout frozen_layout_;
-  FlatBuffer frozen_;
-  SliceNotifier notifier_;
-  std::vector<Accumulator> accumulators_;  // own their hooks
-  StepId batches_ = 0;                     // trained on so far; part of the next batch's random key
+  MirroredValues frozen_;
+  bool frozen_changed_ = true;  // perhaps, since the last upload
+  std::optional<Backward> backward_;
+  StepId batches_ = 0;  // trained on so far; part of the next batch's random key
 };
+
+/// fp32 is float32, and a run repeats its bits.
+void repeat_results() {
+  at::Context& context = at::globalContext();
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+  context.setAllowTF32CuDNN(false);
+}
 
 }  // namespace
 
@@ -375,10 +341,13 @@ std::unique_ptr<Replica> make_torch_replica(std::shared_ptr<Network> network,
   for (const auto& module : network->named_modules()) {
     auto* const norm = dynamic_cast<Normalization*>(module.value().get());
     if (norm != nullptr) norm->set_path(module.key());
+    if (norm != nullptr && input.placement.torch_layers) norm->use_torch();
     auto* const convolution = dynamic_cast<ConvolutionImpl*>(module.value().get());
     if (convolution != nullptr && input.precision == Precision::bf16)
       convolution->use_bf16(bf16_arithmetic());
   }
+  const OnDevice on_device(input.placement);  // pinned memory belongs to a device as well
+  if (input.placement.cuda) repeat_results();
   return std::make_unique<TorchReplica>(std::move(network), input);
 }
 

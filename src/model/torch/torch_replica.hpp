@@ -26,6 +26,7 @@ struct ReplicaInput {
   /// Operations of LibTorch compute in bf16 where its autocast says so, for networks whose
   /// convolutions are not ConvolutionImpl.
   bool casts = false;
+  Placement placement = {};
 };
 
 /// Moves the network's parameters, gradients and running statistics into flat buffers.

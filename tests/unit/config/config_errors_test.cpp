@@ -98,9 +98,29 @@ TEST_CASE("an unknown name shows the nearest and the list", "[config]") {
              Contains("compressor.name") && Contains("nearest is \"elastiquant\"") &&
                  Contains("none, fp16, bf16, int8, int8-channels, qsgd, qsgd-v"));
   CHECK_THAT(rejection(R"({"model": {"name": "ResNet-20"}})"), Contains("nearest is \"resnet20\""));
-  CHECK_THAT(rejection(R"({"device": "cuda"})"), Contains("\"cuda\"") && Contains("\"cpu\""));
+  CHECK_THAT(rejection(R"({"device": "gpu"})"),
+             Contains("nearest is \"cpu\"") && Contains("cpu, cuda, auto"));
   CHECK_THAT(rejection(R"({"compressor": {"name": "quick-silver"}})"), Contains("unknown name"));
   CHECK_THAT(rejection("{}", {"compressor.name=qsdg"}), Contains("\"qsgd\"") && Contains("--set"));
+}
+
+TEST_CASE("what only the processor computes is refused on a device", "[config]") {
+  const auto on = [](const std::string& device, const std::string& rest) {
+    return "{\"device\": \"" + device + "\", " + rest + "}";
+  };
+  for (const std::string rest :
+       {R"("model": {"precision": "int8"})", R"("model": {"precision": "bf16"})",
+        R"("model": {"normalization": "range-batchnorm"})",
+        R"("model": {"normalization": "range-evonorm"})",
+        R"("train": {"steps": 5, "emulate_compute": 0.1})"}) {
+    CHECK_THAT(rejection(on("cuda", rest)),
+               Contains("expected device \"cpu\"") && Contains("found \"cuda\""));
+    CHECK(parse(on("auto", rest)).device == Device::automatic);
+    CHECK(parse(on("cpu", rest)).device == Device::cpu);
+  }
+  for (const std::string name : {"batchnorm", "groupnorm", "evonorm-s0"})
+    CHECK(parse(on("cuda", R"("model": {"normalization": ")" + name + "\"}")).device ==
+          Device::cuda);
 }
 
 TEST_CASE("a run's name is the name of a folder", "[config]") {

@@ -48,6 +48,8 @@ DoctorFacts healthy() {
     rank.blas_library = "/usr/lib/libopenblas.so.0";
     rank.blas_vendor = "OpenBLAS";
     rank.bf16 = "bf16 products, float32 sums";
+    rank.cuda_devices = 0;
+    rank.cuda_obstacle = "there is no NVIDIA driver; install one";
     rank.matmul_flops = 100e9;
     for (Rank peer = 0; peer < 3; ++peer) {
       if (peer == r) continue;
@@ -243,6 +245,7 @@ TEST_CASE("facts are sent completely, and other messages are refused", "[doctor]
   CHECK(received.link_interfaces[1].interfaces[0].name == "eth0");
   CHECK(received.available_bytes == sent.available_bytes);
   CHECK(received.matmul_flops == sent.matmul_flops);
+  CHECK(received.cuda_obstacle == sent.cuda_obstacle);
   for (const char* wrong : {"", "{}", "[1]", "{\"host\": 1}", "\xff"}) {
     CHECK_THROWS_AS(doctor::from_message(wrong), Error);
   }
@@ -268,8 +271,9 @@ TEST_CASE("the text distinguishes hosts of the same name and has at most 100 col
   DoctorFacts facts = healthy();
   for (auto& rank : facts.ranks) rank.host = "board";
   const std::string text = doctor::doctor_text(facts, doctor::diagnose(facts));
-  for (const char* part : {"board ", "board#2", "board#3", "3 ranks on 3 hosts", "936.0 Mb/s",
-                           "50.0 us", "eth0", "no warnings"}) {
+  for (const char* part :
+       {"board ", "board#2", "board#3", "3 ranks on 3 hosts", "936.0 Mb/s", "50.0 us", "eth0",
+        "no warnings", "NVIDIA       none: there is no NVIDIA driver\n"}) {
     INFO(part);
     CHECK(text.find(part) != std::string::npos);
   }
