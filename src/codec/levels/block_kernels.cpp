@@ -161,15 +161,13 @@ class NibblePlanes {
                                                             2, 6, 10, 14, 3, 7, 11, 15};
     const auto bytes = hn::TableLookupBytes(
         hn::LoadU(d, reinterpret_cast<const std::uint8_t*>(packed)), hn::Load(d, kByRow));
-    AddRows(hn::And(bytes, hn::Set(d, 0x0F)), sum);
-    AddRows(hn::ShiftRight<4>(bytes), sum + 16);
+    AddRows<32>(hn::And(bytes, hn::Set(d, 0x0F)), sum);
+    AddRows<32>(hn::ShiftRight<4>(bytes), sum + 16);
   }
 
- private:
-  using Bytes = hn::Vec<hn::Full128<std::uint8_t>>;
-
-  // Byte 4 m + c is the code of row 2 m, column c.
-  HWY_INLINE void AddRows(Bytes codes, float* sum) const {
+  // Byte 4 m + c is the code of sum[kStride m + c].
+  template <std::size_t kStride>
+  HWY_INLINE void AddRows(hn::Vec<hn::Full128<std::uint8_t>> codes, float* sum) const {
     const hn::Full128<std::uint8_t> d;
     const hn::Full128<std::uint16_t> d16;
     const hn::Full128<float> df;
@@ -185,12 +183,13 @@ class NibblePlanes {
       hn::StoreU(hn::Add(hn::LoadU(df, at), hn::BitCast(df, halves)), df, at);
     };
     add(hn::InterleaveLower(d16, low01, low23), sum);
-    add(hn::InterleaveUpper(d16, low01, low23), sum + 32);
-    add(hn::InterleaveLower(d16, high01, high23), sum + 64);
-    add(hn::InterleaveUpper(d16, high01, high23), sum + 96);
+    add(hn::InterleaveUpper(d16, low01, low23), sum + kStride);
+    add(hn::InterleaveLower(d16, high01, high23), sum + 2 * kStride);
+    add(hn::InterleaveUpper(d16, high01, high23), sum + 3 * kStride);
   }
 
-  Bytes planes_[4];
+ private:
+  hn::Vec<hn::Full128<std::uint8_t>> planes_[4];
 };
 #endif
 
@@ -282,8 +281,29 @@ void AddCodes(const std::uint8_t* codes, const float* value, float* sum, std::si
   for (; i < count; ++i) sum[i] += value[codes[i]];
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// AddFewCodes() with registers of four lanes.
+void AddFewCodesByPlanes(const std::uint8_t* codes, const float* value, float* sum,
+                         std::size_t count) {
+  const hn::Full128<std::uint8_t> d;
+  float few[16];
+  for (std::size_t k = 0; k < 16; ++k) few[k] = value[(k & 7) | (k >> 3) << 7];
+  const NibblePlanes planes(few);
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const auto code = hn::LoadU(d, codes + i);
+    const auto nibble = hn::And(hn::Or(code, hn::ShiftRight<4>(code)), hn::Set(d, 0x0F));
+    planes.AddRows<4>(nibble, sum + i);
+  }
+  AddCodes(codes + i, value, sum + i, count - i);
+}
+#endif
+
 // Indices below 8: magnitudes are looked up in a register.
 void AddFewCodes(const std::uint8_t* codes, const float* value, float* sum, std::size_t count) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kLanes == 4) return AddFewCodesByPlanes(codes, value, sum, count);
+#endif
   if constexpr (kLanes < 8) return AddCodes(codes, value, sum, count);
   const F32 d;
   const U32 du;
