@@ -102,6 +102,30 @@ HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>
   return hn::Lt(uniform, hn::Div(clipped, hn::Set(df, rounding.scale)));
 }
 
+/// Whether drawn_roughly() is for this scale: where vectors of quotients take many cycles, as on the cores of small
+/// boards.
+HWY_INLINE bool draws_roughly(TernaryRounding rounding) {
+  return HWY_TARGET == HWY_NEON && rounding.scale >= 0x1p-100f && rounding.scale <= 0x1p100f;
+}
+
+/// drawn() without a division, except for the lanes in the mask `unsure`, which it enlarges. The product with the
+/// rounded reciprocal differs from the rounded quotient by less than 2^-22 of itself, unless it is subnormal.
+template <class D>
+HWY_INLINE hn::Mask<D> drawn_roughly(D df, hn::Vec<D> g,
+                                     hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
+                                     TernaryRounding rounding, hn::Mask<D>& unsure) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto word = random_words(du, scaled_index, rounding.second);
+  const auto uniform =
+      hn::Mul(hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(word))), hn::Set(df, 0x1p-24f));
+  const auto clipped = hn::Min(hn::Abs(g), hn::Set(df, rounding.limit));
+  const auto product = hn::Mul(clipped, hn::Set(df, 1 / rounding.scale));
+  const auto margin = hn::MulAdd(product, hn::Set(df, 0x1p-21f), hn::Set(df, 0x1p-100f));
+  unsure = hn::Or(unsure, hn::Le(hn::Abs(hn::Sub(uniform, product)), margin));
+  return hn::Lt(uniform, product);
+}
+
 /// Moves bit i to bit 2 i.
 template <class D>
 HWY_INLINE hn::Vec<D> spread_bits(D du, hn::Vec<D> x) {
@@ -143,19 +167,32 @@ void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t
   std::uint32_t nonzero[kBlock / 32 + 2] = {}, signs[kBlock / 32 + 2] = {};
   std::uint64_t codes[kBlock / 32];
   const std::size_t count = words * kCodesPerWord;
+  const bool roughly = draws_roughly(rounding);
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t n = std::min(kBlock, count - begin);
     for (std::size_t i = 0; i < n; i += kStep) {
       const float* from = values + begin + i;
+      auto* const nonzero_bits = reinterpret_cast<std::uint8_t*>(nonzero) + i / 8;
+      const auto first_index = scaled_index;
+      auto unsure = hn::MaskFromVec(hn::Zero(df));
+      const auto roughly_nonzero_at = [&](std::size_t j) HWY_ATTR {
+        const auto mask = drawn_roughly(df, hn::LoadU(df, from + j), scaled_index, rounding, unsure);
+        scaled_index = hn::Add(scaled_index, next);
+        return mask;
+      };
       const auto nonzero_at = [&](std::size_t j) HWY_ATTR {
         const auto mask = drawn(df, hn::LoadU(df, from + j), scaled_index, rounding);
         scaled_index = hn::Add(scaled_index, next);
         return mask;
       };
+      if (roughly) store_masks(df, roughly_nonzero_at, nonzero_bits);
+      if (!roughly || !hn::AllFalse(df, unsure)) {
+        scaled_index = first_index;
+        store_masks(df, nonzero_at, nonzero_bits);
+      }
       const auto sign_at = [&](std::size_t j) HWY_ATTR {
         return hn::Lt(hn::BitCast(di, hn::LoadU(df, from + j)), hn::Zero(di));
       };
-      store_masks(df, nonzero_at, reinterpret_cast<std::uint8_t*>(nonzero) + i / 8);
       store_masks(di, sign_at, reinterpret_cast<std::uint8_t*>(signs) + i / 8);
     }
     interleave(nonzero, signs, codes);
