@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one compressor twice on the same values, each time between two calls of codec_once_mark(), so that a
-// simulator can tell the instructions of the second time. See scripts/count_neon.sh.
+// Runs one compressor twice on the same values, each time between two calls of codec_once_mark(),
+// so that a simulator can tell the instructions of the second time. See scripts/count_neon.sh.
 //
 //   codec_once encode|feedback|decode COMPRESSOR VALUES
 //
-// COMPRESSOR: a name of the catalogue, with 4 bits, density 0.01 and default options otherwise, or "rans": rANS
-// alone, on the codes of e-elastiquant.
+// COMPRESSOR: a name of the catalogue, with 4 bits, density 0.01 and default options otherwise, or
+// "rans": rANS alone, on the codes of e-elastiquant.
 
 #include <fmt/core.h>
 
@@ -57,8 +57,7 @@ void run_twice(const std::function<void()>& work) {
 
 void run_compressor(std::string_view operation, std::string_view name,
                     std::span<const float> values) {
-  const auto coding =
-      name == "e-elastiquant" ? codec::Coding::automatic : codec::Coding::fixed;
+  const auto coding = name == "e-elastiquant" ? codec::Coding::automatic : codec::Coding::fixed;
   const auto compressor = codec::make_compressor(name, {.coding = coding});
   Workspace workspace;
   std::vector<std::byte> payload(compressor->max_payload_bytes(values.size()));
@@ -90,9 +89,8 @@ void run_rans(std::string_view operation, std::span<const float> values) {
   std::vector<std::byte> bytes(codec::rans_max_bytes(codes.size(), levels.size()));
   const std::size_t used = codec::rans_write(codec::rans_model(counts), codes, bytes);
   if (operation == "encode") {
-    run_twice([&] {
-      static_cast<void>(codec::rans_write(codec::rans_model(counts), codes, bytes));
-    });
+    run_twice(
+        [&] { static_cast<void>(codec::rans_write(codec::rans_model(counts), codes, bytes)); });
   } else {
     const auto sent = std::span(bytes).first(used);
     run_twice([&] { static_cast<void>(codec::rans_read(sent, levels.size(), codes)); });

@@ -2,8 +2,8 @@
 // Steps of rANS for vectors of 128 bits. Included once per vector target, inside the files that
 // Highway compiles for each.
 //
-// A state's three bytes are in three vectors, so that 16 states take the instructions of four, and comparisons, shifts
-// by a byte and table lookups are those of bytes.
+// A state's three bytes are in three vectors, so that 16 states take the instructions of four, and
+// comparisons, shifts by a byte and table lookups are those of bytes.
 
 #include <hwy/highway.h>
 
@@ -65,8 +65,8 @@ HWY_INLINE void StoreStates(const States& from, std::uint32_t* states) {
   hn::Store(from.middle, d, bytes[1]);
   hn::Store(from.high, d, bytes[2]);
   for (std::size_t lane = 0; lane < kGroup; ++lane)
-    states[lane] = bytes[0][lane] | std::uint32_t{bytes[1][lane]} << 8 |
-                   std::uint32_t{bytes[2][lane]} << 16;
+    states[lane] =
+        bytes[0][lane] | std::uint32_t{bytes[1][lane]} << 8 | std::uint32_t{bytes[2][lane]} << 16;
 }
 
 // 16 words of 16 bits.
@@ -78,9 +78,9 @@ struct Words {
 #if HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64  // products of bytes, which Highway does not have
 
 HWY_INLINE Words MulAddBytes(Bytes a, Bytes b, Bytes c) {
-  return {hn::Vec<U16>{vaddw_u8(vmull_u8(vget_low_u8(a.raw), vget_low_u8(b.raw)),
-                                vget_low_u8(c.raw))},
-          hn::Vec<U16>{vaddw_high_u8(vmull_high_u8(a.raw, b.raw), c.raw)}};
+  return {
+      hn::Vec<U16>{vaddw_u8(vmull_u8(vget_low_u8(a.raw), vget_low_u8(b.raw)), vget_low_u8(c.raw))},
+      hn::Vec<U16>{vaddw_high_u8(vmull_high_u8(a.raw, b.raw), c.raw)}};
 }
 HWY_INLINE Words MulAddUpperBytes(Bytes a, Bytes b, Words c) {
   const auto lower = vmull_u8(vget_low_u8(a.raw), vget_low_u8(b.raw));
@@ -127,8 +127,9 @@ HWY_INLINE Bytes MulSubBytes(Bytes c, Bytes a, Bytes b) {
 HWY_INLINE hn::Vec<U32> UpperProducts(hn::Vec<U32> a, hn::Vec<U32> b) {
   const U32 d;
   const U64 d64;
-  const auto odd_of = [&](hn::Vec<U32> v)
-                          HWY_ATTR { return hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, v))); };
+  const auto odd_of = [&](hn::Vec<U32> v) HWY_ATTR {
+    return hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(d64, v)));
+  };
   const auto even = hn::BitCast(d, hn::ShiftRight<32>(hn::MulEven(a, b)));
   return hn::OddEven(hn::BitCast(d, hn::MulEven(odd_of(a), odd_of(b))), even);
 }
@@ -142,9 +143,9 @@ HWY_INLINE Bytes ByteRow(const Values& values) {
   return hn::Load(U8(), row);
 }
 
-// Divides by frequencies: x / f = (x + 1) * floor((2^32 - 1) / f) / 2^32, rounded down, for x < f * 2^16. With x = q f +
-// r, the product's distance from (x + 1) / f is at most (x + 1) / 2^32 < 1 / f, so it is at least q; and it is below
-// (x + 1) / f <= q + 1.
+// Divides by frequencies: x / f = (x + 1) * floor((2^32 - 1) / f) / 2^32, rounded down, for
+// x < f * 2^16. With x = q f + r, the product's distance from (x + 1) / f is at most
+// (x + 1) / 2^32 < 1 / f, so it is at least q; and it is below (x + 1) / f <= q + 1.
 class Divider {
  public:
   explicit Divider(const RansEncoderTables& t) {
@@ -172,8 +173,8 @@ class Divider {
     const Words x01 = zip(x.low, x.middle), x23 = zip(x.high, hn::Zero(d));
     const Words r01 = zip(find(0), find(1)), r23 = zip(find(2), find(3));
     const auto quotients = [&](auto of_x, auto of_r) HWY_ATTR {
-      return hn::BitCast(d16, UpperProducts(hn::Add(hn::BitCast(d32, of_x), one),
-                                            hn::BitCast(d32, of_r)));
+      return hn::BitCast(
+          d16, UpperProducts(hn::Add(hn::BitCast(d32, of_x), one), hn::BitCast(d32, of_r)));
     };
     const auto q0 = quotients(hn::InterleaveLower(d16, x01.lower, x23.lower),
                               hn::InterleaveLower(d16, r01.lower, r23.lower));

@@ -183,8 +183,8 @@ struct SearchedRegisterCells {
 };
 
 #if HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
-// For at most 7 cells: counts the levels that r reaches, and looks up the bytes of slope and offset. Intrinsics, because
-// Highway looks up bytes of one register only, and these fill two.
+// For at most 7 cells: counts the levels that r reaches, and looks up the bytes of slope and
+// offset. Intrinsics, because Highway looks up bytes of one register only, and these fill two.
 class CountedCells {
  public:
   static constexpr std::size_t kCells = 7;

@@ -17,88 +17,19 @@
 
 #include "codec/levels/level_cells-inl.hpp"
 #include "codec/levels/norms-inl.hpp"
+#include "codec/levels/rounder-inl.hpp"
 #include "codec/unaligned-inl.hpp"
-#include "core/random_words-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using eqt::HWY_NAMESPACE::kRandomIndexFactor;
-using eqt::HWY_NAMESPACE::random_products;
 
 using Codes = hn::Rebind<std::uint8_t, U32>;
 
-// The values that a whole bucket shares.
-struct Job {
-  float inverse;
-  int bits;
-  const RandomStream& stream;
-};
-
-// Rounds vectors of one column group: the same lanes of successive rows of 16 values. kBits: those
-// of the table, or 0 if they are known only at run time.
-template <int kBits, typename Cells>
-class Rounder {
- public:
-  Rounder(const Cells& cells, const Job& job, std::uint32_t first_word)
-      : cells_(cells), bits_(job.bits), second_(job.stream.second()) {
-    const F32 d;
-    const U32 du;
-    inverse_ = hn::Set(d, job.inverse);
-    scaled_ = hn::Add(hn::Mul(hn::Iota(du, 0), hn::Set(du, kRandomIndexFactor)),
-                      hn::Set(du, first_word * kRandomIndexFactor + job.stream.first()));
-  }
-
-  /// Computes the random words of four rows, then advances to the next four.
-  HWY_INLINE void Draw() {
-    const U32 du;
-    word_ = random_products(du, scaled_, second_);
-    scaled_ = hn::Add(scaled_, hn::Set(du, kRandomIndexFactor * 16));
-  }
-
-  /// Row kRow of four: indices in the upper `bits` bits, the fraction below.
-  template <int kRow>
-  HWY_INLINE hn::Vec<U32> Round(hn::Vec<F32> v) const {
-    const U32 du;
-    const auto word = kRow == 0 ? word_ : hn::Mul(word_, hn::Set(du, kRowMultiplier[kRow]));
-    const auto mapped = cells_.Map(hn::Mul(hn::Abs(v), inverse_));
-    const auto fraction = kBits > 0 ? hn::ShiftRight<kBits>(word) : hn::ShiftRightSame(word, bits_);
-    return hn::Add(hn::BitCast(du, mapped), fraction);
-  }
-
- private:
-  const Cells& cells_;
-  int bits_;
-  std::uint32_t second_;
-  hn::Vec<F32> inverse_;
-  hn::Vec<U32> scaled_, word_;
-};
-
-// The sign bit of v, above a `rounded` that has none.
-HWY_INLINE hn::Vec<U32> WithSign(hn::Vec<U32> rounded, hn::Vec<F32> v) {
-  const U32 du;
-  const auto sign = hn::Set(du, 0x80000000u);
-#if HWY_TARGET == HWY_NEON  // one instruction that Highway does not have
-  return hn::Vec<U32>{vbslq_u32(sign.raw, hn::BitCast(du, v).raw, rounded.raw)};
-#else
-  return hn::OrAnd(rounded, hn::BitCast(du, v), sign);
-#endif
-}
-
-// The upper kBits of `code`, and below them the upper bits of `words`.
-template <int kBits>
-HWY_INLINE hn::Vec<U32> Prepend(hn::Vec<U32> code, hn::Vec<U32> words) {
-#if HWY_TARGET == HWY_NEON  // one instruction that Highway does not have
-  return hn::Vec<U32>{vsriq_n_u32(code.raw, words.raw, kBits)};
-#else
-  return hn::OrAnd(hn::ShiftRight<kBits>(words), code, hn::Set(U32(), ~0u << (32 - kBits)));
-#endif
-}
-
 #if HWY_TARGET != HWY_SCALAR
-// 64 values to codes, with registers of four lanes: bytes are collected in the lanes of four columns, and then sorted
-// by row.
+// 64 values to codes, with registers of four lanes: bytes are collected in the lanes of four
+// columns, and then sorted by row.
 template <typename Cells>
 HWY_INLINE void QuantizeFourShortRows(const Cells& cells, const Job& job, std::uint32_t first_word,
                                       const float* values, std::uint8_t* codes) {
@@ -138,8 +69,7 @@ template <typename Cells>
 HWY_INLINE void QuantizeFourRows(const Cells& cells, const Job& job, std::uint32_t first_word,
                                  const float* values, std::uint8_t* codes) {
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (kLanes == 4)
-    return QuantizeFourShortRows(cells, job, first_word, values, codes);
+  if constexpr (kLanes == 4) return QuantizeFourShortRows(cells, job, first_word, values, codes);
 #endif
   const F32 d;
   const U32 du;
@@ -198,9 +128,8 @@ void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values
     for (std::size_t column = 0; column < 16; column += kLanes) {
       Rounder<kBits, Cells> rounder(cells, job, block_word + static_cast<std::uint32_t>(column));
       auto words = hn::Zero(du);
-      const auto add = [&](hn::Vec<F32> v, hn::Vec<U32> rounded) HWY_ATTR {
-        words = Prepend<kBits>(WithSign(rounded, v), words);
-      };
+      const auto add = [&](hn::Vec<F32> v, hn::Vec<U32> rounded)
+                           HWY_ATTR { words = Prepend<kBits>(WithSign(rounded, v), words); };
 #pragma GCC unroll 4
       for (std::size_t row = 0; row < kRows; row += 4) {
         const float* from = values + 16 * row + column;

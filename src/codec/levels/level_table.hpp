@@ -63,8 +63,8 @@ struct LevelTable {
     std::uint32_t first = 0;
   };
   static constexpr int kMaxKeyedCells = 7;  // and the key of 1: 8 keys
-  /// Empty for uniform levels, powers, more cells, and levels that are even on no such scale; and on processors other
-  /// than x86, where nothing uses it.
+  /// Empty for uniform levels, powers, more cells, and levels that are even on no such scale; and
+  /// on processors other than x86, where nothing uses it.
   std::optional<CellKeys> cell_keys;
 
   /// What cell_keys is on x86.

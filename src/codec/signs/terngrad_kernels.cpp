@@ -102,7 +102,8 @@ HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>
   return hn::Lt(uniform, hn::Div(clipped, hn::Set(df, rounding.scale)));
 }
 
-/// Bounds of 2^24 / scale, for the cores of small boards, where a vector of quotients takes many cycles.
+/// Bounds of 2^24 / scale, for the cores of small boards, where a vector of quotients takes many
+/// cycles.
 struct ReciprocalBounds {
   explicit ReciprocalBounds(float scale)
       : useful(HWY_TARGET == HWY_NEON && scale >= 0x1p-90f && scale <= 0x1p90f),
@@ -112,8 +113,9 @@ struct ReciprocalBounds {
   float below, above;
 };
 
-/// drawn() without a division, except for the lanes in the mask `unsure`, which it enlarges. Their products with both
-/// bounds, whose errors are below 2^-22 of them, are on different sides of the random number.
+/// drawn() without a division, except for the lanes in the mask `unsure`, which it enlarges. Their
+/// products with the two bounds are on different sides of the random number. Rounding errors are
+/// below 2^-22 of a product, and the bounds are 2^-20 away.
 template <class D>
 HWY_INLINE hn::Mask<D> drawn_roughly(D df, hn::Vec<D> g,
                                      hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
