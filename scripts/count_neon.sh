@@ -21,12 +21,14 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 functions=0 mca=llvm-mca-16 program=$EQT_ROOT/build/arm64/tests/codec_once
+# shellcheck disable=SC2034 # read_options reads it
 declare -A options=([--functions]="natural functions" [--mca]="text mca" [--program]="text program")
 read_options "$@"
 [[ ${#rest[@]} -gt 0 ]] || rest=(
   encode elastiquant 8192 feedback elastiquant 8192 decode elastiquant 8192 encode qsgd 8192
   encode topk 65536 encode terngrad 8192 decode terngrad 8192 encode signsgd 8192 decode signsgd 8192
-  encode e-elastiquant 8192 decode e-elastiquant 8192 encode rans 8192 decode rans 8192)
+  encode e-elastiquant 8192 feedback e-elastiquant 8192 decode e-elastiquant 8192
+  encode rans 8192 decode rans 8192)
 [[ $((${#rest[@]} % 3)) -eq 0 ]] || fail 2 "expected OPERATION COMPRESSOR VALUES, found \"${rest[*]}\"; see --help."
 for tool in qemu-aarch64-static aarch64-linux-gnu-objdump python3; do
   command -v "$tool" >/dev/null || fail 1 "$tool was not found: run scripts/test_arm64.sh, which installs it."

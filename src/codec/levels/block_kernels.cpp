@@ -229,8 +229,8 @@ void AddCodes(const std::uint8_t* codes, const float* value, float* sum, std::si
 
 #if HWY_TARGET != HWY_SCALAR
 // AddFewCodes() with registers of four lanes.
-void AddFewCodesByPlanes(const std::uint8_t* codes, const float* value, float* sum,
-                         std::size_t count) {
+HWY_INLINE void AddFewCodesByPlanes(const std::uint8_t* codes, const float* value, float* sum,
+                                    std::size_t count) {
   const hn::Full128<std::uint8_t> d;
   float few[16];
   for (std::size_t k = 0; k < 16; ++k) few[k] = value[(k & 7) | (k >> 3) << 7];

@@ -190,7 +190,6 @@ class CountedCells {
   static constexpr std::size_t kCells = 7;
 
   CountedCells(const LevelTable& table, float scale) {
-    const F32 d;
     const auto cells = static_cast<std::size_t>(table.count);
     // In falling order, for the negative counts of Map().
     float slope[8] = {}, offset[8] = {};
@@ -204,12 +203,15 @@ class CountedCells {
     }
     // r = 1 belongs to the last cell.
     for (std::size_t j = 1; j < kCells; ++j)
-      bound_[j] = hn::Set(d, j < cells ? table.level[j] : std::bit_cast<float>(0x7F800000));
+      bound_[j] =
+          hn::Set(I32(), j < cells ? std::bit_cast<std::int32_t>(table.level[j]) : 0x7F800000);
   }
 
   HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
+    // As integers, which have the same order and take half as long on some cores.
+    const auto bits = hn::BitCast(I32(), r);
     const auto reached = [&](std::size_t j) HWY_ATTR {
-      return vreinterpretq_u8_u32(vcgeq_f32(r.raw, bound_[j].raw));
+      return vreinterpretq_u8_u32(vcgeq_s32(bits.raw, bound_[j].raw));
     };
     const auto three = vaddq_u8(vaddq_u8(reached(1), reached(2)), reached(3));
     const auto others = vaddq_u8(vaddq_u8(reached(4), reached(5)), reached(6));
@@ -223,7 +225,7 @@ class CountedCells {
 
  private:
   uint8x16x2_t slope_, offset_;
-  hn::Vec<F32> bound_[kCells];
+  hn::Vec<I32> bound_[kCells];
 };
 #endif
 
