@@ -22,6 +22,11 @@ add_dependencies(test_programs codec_bytes)
 add_test(NAME codec_bytes COMMAND codec_bytes)
 set_tests_properties(codec_bytes PROPERTIES LABELS golden TIMEOUT 600)
 
+# What scripts/count_neon.sh counts the instructions of; the addresses are those of its disassembly.
+add_executable(codec_once EXCLUDE_FROM_ALL bench/codec_once.cpp)
+target_link_libraries(codec_once PRIVATE eqt_codec eqt_options)
+target_link_options(codec_once PRIVATE -no-pie)
+
 # The fuzzer needs a separate build with Clang: preset fuzz. The test makes it and runs it.
 if(EQT_FUZZ)
   add_executable(codec_fuzz fuzz/codec_fuzz.cpp)

@@ -35,6 +35,16 @@ HWY_INLINE void store_masks(D d, MaskAt mask_at, std::uint8_t* to) {
   constexpr std::size_t kLanes = hn::MaxLanes(D());
   if constexpr (kLanes >= 8) {
     hn::StoreMaskBits(d, mask_at(0), to);
+#if HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
+  } else if constexpr (kLanes == 4) {  // one sum for both masks, which Highway does not have
+    const hn::RebindToUnsigned<D> du;
+    const auto vector_at = [&](std::size_t j) HWY_ATTR {
+      return vreinterpretq_u16_u32(hn::VecFromMask(du, hn::RebindMask(du, mask_at(j))).raw);
+    };
+    const auto lower = vector_at(0), upper = vector_at(4);
+    const uint16x8_t own = {1, 2, 4, 8, 16, 32, 64, 128};
+    *to = static_cast<std::uint8_t>(vaddvq_u16(vandq_u16(vuzp1q_u16(lower, upper), own)));
+#endif
   } else {
     unsigned byte = 0;
     for (std::size_t j = 0; j < 8; j += kLanes) {

@@ -15,6 +15,8 @@
 #include "hwy/foreach_target.h"  // must precede highway.h
 #include "hwy/highway.h"
 
+#include "codec/entropy/code_signs-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {
 namespace HWY_NAMESPACE {
@@ -43,19 +45,7 @@ void CountIndices(const std::uint8_t* codes, std::size_t count, std::size_t /*sy
   CountByTable(codes, count, counts);
 }
 
-// Bit k: whether codes[k] has a nonzero index, and whether it has a sign.
-HWY_INLINE void Masks(const std::uint8_t* codes, std::uint64_t& nonzero, std::uint64_t& negative) {
-  nonzero = negative = 0;
-  for (std::size_t k = 0; k < 64; ++k) {
-    nonzero |= std::uint64_t{(codes[k] & 0x7Fu) != 0} << k;
-    negative |= std::uint64_t{codes[k] >> 7} << k;
-  }
-}
-
 #else
-
-using U8 = hn::CappedTag<std::uint8_t, 64>;
-constexpr std::size_t kBytes = hn::MaxLanes(U8());
 
 // Counts of the indices first ... first + 6. Byte counters hold 255 vectors.
 std::size_t CountSeven(const std::uint8_t* codes, std::size_t count, std::size_t first,
@@ -96,83 +86,7 @@ void CountIndices(const std::uint8_t* codes, std::size_t count, std::size_t symb
   for (std::size_t i = done; i < count; ++i) ++counts[codes[i] & 0x7F];
 }
 
-HWY_INLINE void Masks(const std::uint8_t* codes, std::uint64_t& nonzero, std::uint64_t& negative) {
-  const U8 d;
-  const auto index_mask = hn::Set(d, std::uint8_t{0x7F});
-  nonzero = negative = 0;
-  // Joined in registers: a load of bytes that were stored in parts is slow.
-  const auto bits_of = [d](auto mask) HWY_ATTR {
-    std::uint64_t bits = 0;
-    hn::StoreMaskBits(d, mask, reinterpret_cast<std::uint8_t*>(&bits));
-    return bits;
-  };
-  for (std::size_t k = 0; k < 64; k += kBytes) {
-    const auto code = hn::LoadU(d, codes + k);
-    nonzero |= bits_of(hn::Ne(hn::And(code, index_mask), hn::Zero(d))) << k;
-    negative |= bits_of(hn::Gt(code, index_mask)) << k;
-  }
-}
-
 #endif
-
-#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
-
-HWY_INLINE std::uint64_t Gather(std::uint64_t bits, std::uint64_t mask) {
-  return _pext_u64(bits, mask);
-}
-HWY_INLINE std::uint64_t Scatter(std::uint64_t bits, std::uint64_t mask) {
-  return _pdep_u64(bits, mask);
-}
-
-#else
-
-HWY_INLINE std::uint64_t Gather(std::uint64_t bits, std::uint64_t mask) {
-  std::uint64_t result = 0;
-  for (int k = 0; mask != 0; mask &= mask - 1, ++k) {
-    result |= (bits >> std::countr_zero(mask) & 1) << k;
-  }
-  return result;
-}
-HWY_INLINE std::uint64_t Scatter(std::uint64_t bits, std::uint64_t mask) {
-  std::uint64_t result = 0;
-  for (; mask != 0; mask &= mask - 1, bits >>= 1) {
-    result |= (bits & 1) << std::countr_zero(mask);
-  }
-  return result;
-}
-
-#endif
-
-HWY_INLINE void SetSigns(std::uint64_t negative, std::uint8_t* codes) {
-#if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3
-  const __m512i code = _mm512_loadu_si512(codes);
-  const __m512i sign = _mm512_maskz_set1_epi8(negative, static_cast<char>(kSignCode));
-  _mm512_storeu_si512(codes, _mm512_or_si512(code, sign));
-#elif HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
-  // Copies of the bits' bytes; copy k keeps bit k of its byte.
-  const __m256i copies =
-      _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
-  const __m256i own = _mm256_set1_epi64x(static_cast<std::int64_t>(0x8040201008040201u));
-  for (int k = 0; k < 64; k += 32) {
-    auto* const to = reinterpret_cast<__m256i*>(codes + k);
-    const __m256i bits = _mm256_set1_epi32(static_cast<int>(negative >> k));
-    const __m256i bit = _mm256_and_si256(_mm256_shuffle_epi8(bits, copies), own);
-    const __m256i sign = _mm256_and_si256(_mm256_cmpeq_epi8(bit, own),
-                                          _mm256_set1_epi8(static_cast<char>(kSignCode)));
-    _mm256_storeu_si256(to, _mm256_or_si256(_mm256_loadu_si256(to), sign));
-  }
-#else
-  for (std::size_t k = 0; k < 64; k += 8) {
-    // Copies of the byte; copy k keeps bit k, which is then moved to bit 7.
-    const std::uint64_t own = (negative >> k & 0xFF) * 0x0101010101010101u & 0x8040201008040201u;
-    const std::uint64_t sign = (own + 0x7F7F7F7F7F7F7F7Fu) & 0x8080808080808080u;
-    std::uint64_t eight;
-    std::memcpy(&eight, codes + k, 8);
-    eight |= sign;
-    std::memcpy(codes + k, &eight, 8);
-  }
-#endif
-}
 
 std::size_t PackSigns(const std::uint8_t* codes, std::size_t count, std::byte* row) {
   std::uint64_t pending = 0;
@@ -184,9 +98,8 @@ std::size_t PackSigns(const std::uint8_t* codes, std::size_t count, std::byte* r
       std::memcpy(last, from, count - i);
       from = last;
     }
-    std::uint64_t nonzero, negative;
-    Masks(from, nonzero, negative);
-    const std::uint64_t signs = Gather(negative, nonzero);
+    const std::uint64_t nonzero = Nonzeros(from);
+    const std::uint64_t signs = SignsOf(from, nonzero);
     const auto used = bits % 64;
     pending |= signs << used;
     store(row + bits / 64 * 8, pending);
@@ -207,12 +120,11 @@ std::size_t ApplySigns(const std::byte* row, std::uint8_t* codes, std::size_t co
       std::memcpy(last, to, count - i);
       to = last;
     }
-    std::uint64_t nonzero, negative;
-    Masks(to, nonzero, negative);
+    const std::uint64_t nonzero = Nonzeros(to);
     const std::uint64_t low = load<std::uint64_t>(row + bits / 8) >> bits % 8;
     const std::uint64_t high = std::to_integer<std::uint64_t>(row[bits / 8 + 8]);
     const std::uint64_t signs = bits % 8 == 0 ? low : low | high << (64 - bits % 8);
-    SetSigns(Scatter(signs, nonzero), to);
+    SetSigns(signs, nonzero, to);
     if (count - i < 64) std::memcpy(codes + i, last, count - i);
     bits += static_cast<std::size_t>(hwy::PopCount(nonzero));
   }
@@ -220,13 +132,12 @@ std::size_t ApplySigns(const std::byte* row, std::uint8_t* codes, std::size_t co
 }
 
 void NonzeroFlags(const std::uint8_t* codes, std::size_t count, std::uint64_t* flags) {
-  std::uint64_t negative;
   std::size_t i = 0;
-  for (; i + 64 <= count; i += 64) Masks(codes + i, flags[i / 64], negative);
+  for (; i + 64 <= count; i += 64) flags[i / 64] = Nonzeros(codes + i);
   if (i < count) {
     alignas(64) std::uint8_t last[64] = {};
     std::memcpy(last, codes + i, count - i);
-    Masks(last, flags[i / 64], negative);
+    flags[i / 64] = Nonzeros(last);
   }
 }
 

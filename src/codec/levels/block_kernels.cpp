@@ -13,6 +13,7 @@
 #include "hwy/foreach_target.h"  // must precede highway.h
 #include "hwy/highway.h"
 
+#include "codec/levels/nibble_planes-inl.hpp"
 #include "codec/unaligned-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -138,62 +139,6 @@ void AddBlocksOf(const std::byte* const* packed, const ValueTable<kBits>* tables
   }
 }
 
-#if HWY_TARGET != HWY_SCALAR
-// For codes of 4 bits and registers of four lanes: one byte lookup finds the same byte of 16
-// floats.
-class NibblePlanes {
- public:
-  explicit NibblePlanes(const float* value) {
-    const hn::Full128<std::uint8_t> d;
-    alignas(16) std::uint8_t planes[4][16];
-    for (std::size_t code = 0; code < 16; ++code) {
-      std::uint8_t bytes[4];
-      std::memcpy(bytes, value + code, 4);
-      for (std::size_t k = 0; k < 4; ++k) planes[k][code] = bytes[k];
-    }
-    for (std::size_t k = 0; k < 4; ++k) planes_[k] = hn::Load(d, planes[k]);
-  }
-
-  // sum[32 m' ...] for the eight rows of four columns.
-  HWY_INLINE void Add(const std::byte* packed, float* sum) const {
-    const hn::Full128<std::uint8_t> d;
-    alignas(16) static constexpr std::uint8_t kByRow[16] = {0, 4, 8,  12, 1, 5, 9,  13,
-                                                            2, 6, 10, 14, 3, 7, 11, 15};
-    const auto bytes = hn::TableLookupBytes(
-        hn::LoadU(d, reinterpret_cast<const std::uint8_t*>(packed)), hn::Load(d, kByRow));
-    AddRows(hn::And(bytes, hn::Set(d, 0x0F)), sum);
-    AddRows(hn::ShiftRight<4>(bytes), sum + 16);
-  }
-
- private:
-  using Bytes = hn::Vec<hn::Full128<std::uint8_t>>;
-
-  // Byte 4 m + c is the code of row 2 m, column c.
-  HWY_INLINE void AddRows(Bytes codes, float* sum) const {
-    const hn::Full128<std::uint8_t> d;
-    const hn::Full128<std::uint16_t> d16;
-    const hn::Full128<float> df;
-    const auto b0 = hn::TableLookupBytes(planes_[0], codes);
-    const auto b1 = hn::TableLookupBytes(planes_[1], codes);
-    const auto b2 = hn::TableLookupBytes(planes_[2], codes);
-    const auto b3 = hn::TableLookupBytes(planes_[3], codes);
-    const auto low01 = hn::BitCast(d16, hn::InterleaveLower(d, b0, b1));
-    const auto low23 = hn::BitCast(d16, hn::InterleaveLower(d, b2, b3));
-    const auto high01 = hn::BitCast(d16, hn::InterleaveUpper(d, b0, b1));
-    const auto high23 = hn::BitCast(d16, hn::InterleaveUpper(d, b2, b3));
-    const auto add = [&](auto halves, float* at) HWY_ATTR {
-      hn::StoreU(hn::Add(hn::LoadU(df, at), hn::BitCast(df, halves)), df, at);
-    };
-    add(hn::InterleaveLower(d16, low01, low23), sum);
-    add(hn::InterleaveUpper(d16, low01, low23), sum + 32);
-    add(hn::InterleaveLower(d16, high01, high23), sum + 64);
-    add(hn::InterleaveUpper(d16, high01, high23), sum + 96);
-  }
-
-  Bytes planes_[4];
-};
-#endif
-
 template <int kBits>
 void AddOne(const PackedBucket& bucket, std::size_t blocks, float* sum) {
 #if HWY_TARGET != HWY_SCALAR
@@ -282,8 +227,29 @@ void AddCodes(const std::uint8_t* codes, const float* value, float* sum, std::si
   for (; i < count; ++i) sum[i] += value[codes[i]];
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// AddFewCodes() with registers of four lanes.
+HWY_INLINE void AddFewCodesByPlanes(const std::uint8_t* codes, const float* value, float* sum,
+                                    std::size_t count) {
+  const hn::Full128<std::uint8_t> d;
+  float few[16];
+  for (std::size_t k = 0; k < 16; ++k) few[k] = value[(k & 7) | (k >> 3) << 7];
+  const NibblePlanes planes(few);
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const auto code = hn::LoadU(d, codes + i);
+    const auto nibble = hn::And(hn::Or(code, hn::ShiftRight<4>(code)), hn::Set(d, 0x0F));
+    planes.AddRows<4>(nibble, sum + i);
+  }
+  AddCodes(codes + i, value, sum + i, count - i);
+}
+#endif
+
 // Indices below 8: magnitudes are looked up in a register.
 void AddFewCodes(const std::uint8_t* codes, const float* value, float* sum, std::size_t count) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kLanes == 4) return AddFewCodesByPlanes(codes, value, sum, count);
+#endif
   if constexpr (kLanes < 8) return AddCodes(codes, value, sum, count);
   const F32 d;
   const U32 du;

@@ -182,6 +182,53 @@ struct SearchedRegisterCells {
   hn::Vec<F32> bounds;
 };
 
+#if HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
+// For at most 7 cells: counts the levels that r reaches, and looks up the bytes of slope and
+// offset. Intrinsics, because Highway looks up bytes of one register only, and these fill two.
+class CountedCells {
+ public:
+  static constexpr std::size_t kCells = 7;
+
+  CountedCells(const LevelTable& table, float scale) {
+    const auto cells = static_cast<std::size_t>(table.count);
+    // In falling order, for the negative counts of Map().
+    float slope[8] = {}, offset[8] = {};
+    for (std::size_t j = 0; j < cells; ++j) {
+      slope[kCells - j] = table.slope[j] * scale;
+      offset[kCells - j] = table.offset[j] * scale;
+    }
+    for (int half = 0; half < 2; ++half) {
+      slope_.val[half] = vreinterpretq_u8_f32(vld1q_f32(slope + 4 * half));
+      offset_.val[half] = vreinterpretq_u8_f32(vld1q_f32(offset + 4 * half));
+    }
+    // r = 1 belongs to the last cell.
+    for (std::size_t j = 1; j < kCells; ++j)
+      bound_[j] =
+          hn::Set(I32(), j < cells ? std::bit_cast<std::int32_t>(table.level[j]) : 0x7F800000);
+  }
+
+  HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
+    // As integers, which have the same order and take half as long on some cores.
+    const auto bits = hn::BitCast(I32(), r);
+    const auto reached = [&](std::size_t j) HWY_ATTR {
+      return vreinterpretq_u8_u32(vcgeq_s32(bits.raw, bound_[j].raw));
+    };
+    const auto three = vaddq_u8(vaddq_u8(reached(1), reached(2)), reached(3));
+    const auto others = vaddq_u8(vaddq_u8(reached(4), reached(5)), reached(6));
+    // Each byte is -cell; byte k of a line is 4 * (kCells - cell) + k.
+    const auto first = vreinterpretq_u8_u32(vdupq_n_u32(0x03020100 + 0x04040404 * kCells));
+    const auto byte = vaddq_u8(vshlq_n_u8(vaddq_u8(three, others), 2), first);
+    const hn::Vec<F32> slope{vreinterpretq_f32_u8(vqtbl2q_u8(slope_, byte))};
+    const hn::Vec<F32> offset{vreinterpretq_f32_u8(vqtbl2q_u8(offset_, byte))};
+    return TruncateInRange(hn::Add(offset, hn::Mul(slope, r)));
+  }
+
+ private:
+  uint8x16x2_t slope_, offset_;
+  hn::Vec<I32> bound_[kCells];
+};
+#endif
+
 // For at most 8 cells in short registers: one comparison per level.
 struct FewCells {
   FewCells(const LevelTable& t, float s) : table(t), scale(s) {}
@@ -253,6 +300,9 @@ HWY_INLINE void WithCells(const LevelTable& table, const Run& run) {
   } else if constexpr (kLanes == 8) {
     if (table.count <= 8) return run(SearchedRegisterCells<3>(table, scale), 1.0f);
   } else {
+#if HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
+    if (table.count <= 7) return run(CountedCells(table, scale), 1.0f);
+#endif
     if (table.count <= 8) return run(FewCells(table, scale), 1.0f);
   }
   run(GatheredCells(table, scale), 1.0f);

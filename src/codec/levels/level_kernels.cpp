@@ -17,68 +17,60 @@
 
 #include "codec/levels/level_cells-inl.hpp"
 #include "codec/levels/norms-inl.hpp"
+#include "codec/levels/rounder-inl.hpp"
 #include "codec/unaligned-inl.hpp"
-#include "core/random_words-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using eqt::HWY_NAMESPACE::kRandomIndexFactor;
-using eqt::HWY_NAMESPACE::random_products;
 
 using Codes = hn::Rebind<std::uint8_t, U32>;
 
-// The values that a whole bucket shares.
-struct Job {
-  float inverse;
-  int bits;
-  const RandomStream& stream;
-};
-
-// Rounds vectors of one column group: the same lanes of successive rows of 16 values. kBits: those
-// of the table, or 0 if they are known only at run time.
-template <int kBits, typename Cells>
-class Rounder {
- public:
-  Rounder(const Cells& cells, const Job& job, std::uint32_t first_word)
-      : cells_(cells), bits_(job.bits), second_(job.stream.second()) {
-    const F32 d;
-    const U32 du;
-    inverse_ = hn::Set(d, job.inverse);
-    scaled_ = hn::Add(hn::Mul(hn::Iota(du, 0), hn::Set(du, kRandomIndexFactor)),
-                      hn::Set(du, first_word * kRandomIndexFactor + job.stream.first()));
+#if HWY_TARGET != HWY_SCALAR
+// 64 values to codes, with registers of four lanes: bytes are collected in the lanes of four
+// columns, and then sorted by row.
+template <typename Cells>
+HWY_INLINE void QuantizeFourShortRows(const Cells& cells, const Job& job, std::uint32_t first_word,
+                                      const float* values, std::uint8_t* codes) {
+  const F32 d;
+  const hn::Repartition<std::uint8_t, F32> d8;
+  const auto sign = hn::Set(d8, kSignCode), index_bits = hn::Set(d8, std::uint8_t{0x7F});
+  hn::Vec<decltype(d8)> columns[4];
+  for (std::size_t group = 0; group < 4; ++group) {
+    const float* from = values + 4 * group;
+    Rounder<0, Cells> rounder(cells, job, first_word + static_cast<std::uint32_t>(4 * group));
+    rounder.Draw();
+    const auto v0 = hn::LoadU(d, from), v1 = hn::LoadU(d, from + 16);
+    const auto v2 = hn::LoadU(d, from + 32), v3 = hn::LoadU(d, from + 48);
+    auto words = WithSign(rounder.template Round<0>(v0), v0);
+    words = Prepend<8>(WithSign(rounder.template Round<1>(v1), v1), words);
+    words = Prepend<8>(WithSign(rounder.template Round<2>(v2), v2), words);
+    words = Prepend<8>(WithSign(rounder.template Round<3>(v3), v3), words);
+    // The sign, job.bits - 1 bits of the index, the first bits of the fraction.
+    const auto bytes = hn::BitCast(d8, words);
+    const auto index = hn::ShiftRightSame(hn::And(bytes, index_bits), 8 - job.bits);
+    const auto nonzero = hn::VecFromMask(d8, hn::Ne(index, hn::Zero(d8)));
+    columns[group] = hn::OrAnd(index, hn::And(bytes, sign), nonzero);
   }
-
-  /// Computes the random words of four rows, then advances to the next four.
-  HWY_INLINE void Draw() {
-    const U32 du;
-    word_ = random_products(du, scaled_, second_);
-    scaled_ = hn::Add(scaled_, hn::Set(du, kRandomIndexFactor * 16));
-  }
-
-  /// Row kRow of four: indices in the upper `bits` bits, the fraction below.
-  template <int kRow>
-  HWY_INLINE hn::Vec<U32> Round(hn::Vec<F32> v) const {
-    const U32 du;
-    const auto word = kRow == 0 ? word_ : hn::Mul(word_, hn::Set(du, kRowMultiplier[kRow]));
-    const auto mapped = cells_.Map(hn::Mul(hn::Abs(v), inverse_));
-    const auto fraction = kBits > 0 ? hn::ShiftRight<kBits>(word) : hn::ShiftRightSame(word, bits_);
-    return hn::Add(hn::BitCast(du, mapped), fraction);
-  }
-
- private:
-  const Cells& cells_;
-  int bits_;
-  std::uint32_t second_;
-  hn::Vec<F32> inverse_;
-  hn::Vec<U32> scaled_, word_;
-};
+  const auto even0 = hn::ConcatEven(d8, columns[1], columns[0]);
+  const auto even1 = hn::ConcatEven(d8, columns[3], columns[2]);
+  const auto odd0 = hn::ConcatOdd(d8, columns[1], columns[0]);
+  const auto odd1 = hn::ConcatOdd(d8, columns[3], columns[2]);
+  hn::StoreU(hn::ConcatEven(d8, even1, even0), d8, codes);
+  hn::StoreU(hn::ConcatEven(d8, odd1, odd0), d8, codes + 16);
+  hn::StoreU(hn::ConcatOdd(d8, even1, even0), d8, codes + 32);
+  hn::StoreU(hn::ConcatOdd(d8, odd1, odd0), d8, codes + 48);
+}
+#endif
 
 // 64 values to codes.
 template <typename Cells>
 HWY_INLINE void QuantizeFourRows(const Cells& cells, const Job& job, std::uint32_t first_word,
                                  const float* values, std::uint8_t* codes) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kLanes == 4) return QuantizeFourShortRows(cells, job, first_word, values, codes);
+#endif
   const F32 d;
   const U32 du;
   const Codes dc;
@@ -128,20 +120,16 @@ void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values
   const F32 d;
   const U32 du;
   constexpr std::size_t kRows = 32 / kBits;
-  constexpr std::uint32_t kTop = ~0u << (32 - kBits);
   constexpr std::uint32_t kIndices = ~0u / ((1u << kBits) - 1) * ((1u << (kBits - 1)) - 1);
-  const auto top = hn::Set(du, kTop), indices = hn::Set(du, kIndices);
-  const auto sign = hn::Set(du, 0x80000000u);
+  const auto indices = hn::Set(du, kIndices);
   for (std::size_t b = 0; b < blocks; ++b, values += 16 * kRows, packed += 64) {
     meanwhile.Step(16 * kRows);
     const auto block_word = first_word + static_cast<std::uint32_t>(b * kRows * 4);
     for (std::size_t column = 0; column < 16; column += kLanes) {
       Rounder<kBits, Cells> rounder(cells, job, block_word + static_cast<std::uint32_t>(column));
       auto words = hn::Zero(du);
-      const auto add = [&](hn::Vec<F32> v, hn::Vec<U32> rounded) HWY_ATTR {
-        const auto code = hn::OrAnd(rounded, hn::BitCast(du, v), sign);
-        words = hn::OrAnd(hn::ShiftRight<kBits>(words), code, top);
-      };
+      const auto add = [&](hn::Vec<F32> v, hn::Vec<U32> rounded)
+                           HWY_ATTR { words = Prepend<kBits>(WithSign(rounded, v), words); };
 #pragma GCC unroll 4
       for (std::size_t row = 0; row < kRows; row += 4) {
         const float* from = values + 16 * row + column;

@@ -16,6 +16,12 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kSmallestLevel = 0x1p-60f;
 constexpr int kMaxMantissaBits = 14;
 constexpr std::int32_t kMaxKeys = 1 << 16;
+// Only the kernels of AVX2 do: with shorter registers, a lookup costs as much as three comparisons.
+#if defined(__x86_64__) || defined(__i386__)
+constexpr bool kUsesCellKeys = true;
+#else
+constexpr bool kUsesCellKeys = false;
+#endif
 
 std::int32_t float_bits(float x) { return std::bit_cast<std::int32_t>(x); }
 
@@ -85,7 +91,7 @@ LevelTable::LevelTable(const Levels& levels, bool is_uniform)
   }
   draw_lines();
   build_lookup();
-  find_cell_keys();
+  if (kUsesCellKeys) cell_keys = find_cell_keys();
 }
 
 void LevelTable::draw_lines() {
@@ -144,14 +150,16 @@ void LevelTable::fill_registers() {
   }
 }
 
-void LevelTable::find_cell_keys() {
-  if (uniform || powers || count < 2 || count > kMaxKeyedCells) return;
+std::optional<LevelTable::CellKeys> LevelTable::find_cell_keys() const {
+  if (uniform || powers || count < 2 || count > kMaxKeyedCells) return {};
   // In steps of 1/8 octave. Large enough, the scale is even on [0, 1]; far below l_1 it is that of
   // the logarithm.
-  for (int step = 0; step < 8 * 32 && !cell_keys; ++step) {
+  const auto levels = std::span(level).first(static_cast<std::size_t>(count) + 1);
+  for (int step = 0; step < 8 * 32; ++step) {
     const float shifted = std::ldexp(1 + static_cast<float>(step % 8) / 8, 2 - step / 8);
-    cell_keys = keys_on_scale(std::span(level).first(static_cast<std::size_t>(count) + 1), shifted);
+    if (const auto keys = keys_on_scale(levels, shifted)) return keys;
   }
+  return {};
 }
 
 }  // namespace eqt::codec

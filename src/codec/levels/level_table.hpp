@@ -63,15 +63,18 @@ struct LevelTable {
     std::uint32_t first = 0;
   };
   static constexpr int kMaxKeyedCells = 7;  // and the key of 1: 8 keys
-  /// Empty for uniform levels, powers, more cells, and levels that are even on no such scale.
+  /// Empty for uniform levels, powers, more cells, and levels that are even on no such scale; and
+  /// on processors other than x86, where nothing uses it.
   std::optional<CellKeys> cell_keys;
+
+  /// What cell_keys is on x86.
+  std::optional<CellKeys> find_cell_keys() const;
 
  private:
   void draw_lines();
   void build_lookup();
   bool try_lookup(int mantissa_bits);
   void fill_registers();
-  void find_cell_keys();
 };
 
 }  // namespace eqt::codec

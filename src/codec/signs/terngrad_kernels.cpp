@@ -102,6 +102,36 @@ HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>
   return hn::Lt(uniform, hn::Div(clipped, hn::Set(df, rounding.scale)));
 }
 
+/// Bounds of 2^24 / scale, for the cores of small boards, where a vector of quotients takes many
+/// cycles.
+struct ReciprocalBounds {
+  explicit ReciprocalBounds(float scale)
+      : useful(HWY_TARGET == HWY_NEON && scale >= 0x1p-90f && scale <= 0x1p90f),
+        below(0x1p24f / scale * (1 - 0x1p-20f)),
+        above(0x1p24f / scale * (1 + 0x1p-20f)) {}
+  bool useful;
+  float below, above;
+};
+
+/// drawn() without a division, except for the lanes in the mask `unsure`, which it enlarges. Their
+/// products with the two bounds are on different sides of the random number. Rounding errors are
+/// below 2^-22 of a product, and the bounds are 2^-20 away.
+template <class D>
+HWY_INLINE hn::Mask<D> drawn_roughly(D df, hn::Vec<D> g,
+                                     hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
+                                     TernaryRounding rounding, const ReciprocalBounds& bounds,
+                                     hn::Mask<D>& unsure) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto word = random_words(du, scaled_index, rounding.second);
+  const auto uniform = hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(word)));  // times 2^24
+  const auto clipped = hn::Min(hn::Abs(g), hn::Set(df, rounding.limit));
+  const auto surely = hn::Lt(uniform, hn::Mul(clipped, hn::Set(df, bounds.below)));
+  const auto possibly = hn::Lt(uniform, hn::Mul(clipped, hn::Set(df, bounds.above)));
+  unsure = hn::Or(unsure, hn::Xor(surely, possibly));
+  return surely;
+}
+
 /// Moves bit i to bit 2 i.
 template <class D>
 HWY_INLINE hn::Vec<D> spread_bits(D du, hn::Vec<D> x) {
@@ -143,19 +173,33 @@ void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t
   std::uint32_t nonzero[kBlock / 32 + 2] = {}, signs[kBlock / 32 + 2] = {};
   std::uint64_t codes[kBlock / 32];
   const std::size_t count = words * kCodesPerWord;
+  const ReciprocalBounds bounds(rounding.scale);
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t n = std::min(kBlock, count - begin);
     for (std::size_t i = 0; i < n; i += kStep) {
       const float* from = values + begin + i;
+      auto* const nonzero_bits = reinterpret_cast<std::uint8_t*>(nonzero) + i / 8;
+      const auto first_index = scaled_index;
+      auto unsure = hn::MaskFromVec(hn::Zero(df));
+      const auto roughly_nonzero_at = [&](std::size_t j) HWY_ATTR {
+        const auto mask =
+            drawn_roughly(df, hn::LoadU(df, from + j), scaled_index, rounding, bounds, unsure);
+        scaled_index = hn::Add(scaled_index, next);
+        return mask;
+      };
       const auto nonzero_at = [&](std::size_t j) HWY_ATTR {
         const auto mask = drawn(df, hn::LoadU(df, from + j), scaled_index, rounding);
         scaled_index = hn::Add(scaled_index, next);
         return mask;
       };
+      if (bounds.useful) store_masks(df, roughly_nonzero_at, nonzero_bits);
+      if (!bounds.useful || !hn::AllFalse(df, unsure)) {
+        scaled_index = first_index;
+        store_masks(df, nonzero_at, nonzero_bits);
+      }
       const auto sign_at = [&](std::size_t j) HWY_ATTR {
         return hn::Lt(hn::BitCast(di, hn::LoadU(df, from + j)), hn::Zero(di));
       };
-      store_masks(df, nonzero_at, reinterpret_cast<std::uint8_t*>(nonzero) + i / 8);
       store_masks(di, sign_at, reinterpret_cast<std::uint8_t*>(signs) + i / 8);
     }
     interleave(nonzero, signs, codes);

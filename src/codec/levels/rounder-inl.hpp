@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rounds vectors of values to level indices. Included once per vector target, inside the files that
+// Highway compiles for each.
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+#include "codec/levels/level_cells-inl.hpp"
+#include "codec/levels/level_kernels.hpp"
+#include "core/random_words-inl.hpp"
+
+// Either both or neither is defined: the guard flips with each target.
+#if defined(EQT_CODEC_ROUNDER_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef EQT_CODEC_ROUNDER_INL_HPP
+#undef EQT_CODEC_ROUNDER_INL_HPP
+#else
+#define EQT_CODEC_ROUNDER_INL_HPP
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace eqt::codec::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using eqt::HWY_NAMESPACE::kRandomIndexFactor;
+using eqt::HWY_NAMESPACE::random_products;
+
+// The values that a whole bucket shares.
+struct Job {
+  float inverse;
+  int bits;
+  const RandomStream& stream;
+};
+
+// Rounds vectors of one column group: the same lanes of successive rows of 16 values. kBits: those
+// of the table, or 0 if they are known only at run time.
+template <int kBits, typename Cells>
+class Rounder {
+ public:
+  Rounder(const Cells& cells, const Job& job, std::uint32_t first_word)
+      : cells_(cells), bits_(job.bits), second_(job.stream.second()) {
+    const F32 d;
+    const U32 du;
+    inverse_ = hn::Set(d, job.inverse);
+    scaled_ = hn::Add(hn::Mul(hn::Iota(du, 0), hn::Set(du, kRandomIndexFactor)),
+                      hn::Set(du, first_word * kRandomIndexFactor + job.stream.first()));
+  }
+
+  /// Computes the random words of four rows, then advances to the next four.
+  HWY_INLINE void Draw() {
+    const U32 du;
+    word_ = random_products(du, scaled_, second_);
+    scaled_ = hn::Add(scaled_, hn::Set(du, kRandomIndexFactor * 16));
+  }
+
+  /// Row kRow of four: indices in the upper `bits` bits, the fraction below.
+  template <int kRow>
+  HWY_INLINE hn::Vec<U32> Round(hn::Vec<F32> v) const {
+    const U32 du;
+    const auto word = kRow == 0 ? word_ : hn::Mul(word_, hn::Set(du, kRowMultiplier[kRow]));
+    const auto mapped = cells_.Map(hn::Mul(hn::Abs(v), inverse_));
+    const auto fraction = kBits > 0 ? hn::ShiftRight<kBits>(word) : hn::ShiftRightSame(word, bits_);
+    return hn::Add(hn::BitCast(du, mapped), fraction);
+  }
+
+ private:
+  const Cells& cells_;
+  int bits_;
+  std::uint32_t second_;
+  hn::Vec<F32> inverse_;
+  hn::Vec<U32> scaled_, word_;
+};
+
+// The sign bit of v, above a `rounded` that has none.
+HWY_INLINE hn::Vec<U32> WithSign(hn::Vec<U32> rounded, hn::Vec<F32> v) {
+  const U32 du;
+  const auto sign = hn::Set(du, 0x80000000u);
+#if HWY_TARGET == HWY_NEON  // one instruction that Highway does not have
+  return hn::Vec<U32>{vbslq_u32(sign.raw, hn::BitCast(du, v).raw, rounded.raw)};
+#else
+  return hn::OrAnd(rounded, hn::BitCast(du, v), sign);
+#endif
+}
+
+// The upper kBits of `code`, and below them the upper bits of `words`.
+template <int kBits>
+HWY_INLINE hn::Vec<U32> Prepend(hn::Vec<U32> code, hn::Vec<U32> words) {
+#if HWY_TARGET == HWY_NEON  // one instruction that Highway does not have
+  return hn::Vec<U32>{vsriq_n_u32(code.raw, words.raw, kBits)};
+#else
+  return hn::OrAnd(hn::ShiftRight<kBits>(words), code, hn::Set(U32(), ~0u << (32 - kBits)));
+#endif
+}
+
+}  // namespace eqt::codec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // guard
