@@ -38,8 +38,8 @@ train_emulated() {
     export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
     rm -rf /tmp/run
     timeout 900 mpirun -np 2 --oversubscribe /build/equant-train --config /source/configs/quickstart.json \
-      --out /tmp/run --set data.name=synthetic --set data.limit_train=640 --set data.limit_test=64 \
-      --set train.batch_size=16 --set train.steps=20
+      --out /tmp/run --set data.name=synthetic --set data.limit_train=80 --set data.limit_test=4 \
+      --set train.batch_size=2 --set train.steps=20
     grep "\"parameter_hash\"" /tmp/run/summary.json
     grep "\"replicas_identical\": true" /tmp/run/summary.json' ||
     fail 1 "training on arm64 failed, or its replicas differ; its words stand above."

@@ -28,7 +28,7 @@ expect_mixed() {
   expect_equal 1 "$notes" "$1: notes on processors"
   echo "$1: parameter hash $(summary parameter_hash), $SECONDS_TAKEN s"
 }
-# An emulated rank takes a minute for a step of ResNet-20, so most runs train a smaller network.
+# An emulated rank takes half a minute for a step of ResNet-20, so most runs train a smaller network.
 /usr/bin/python3 - "$WORK/small.pt" <<'PY'
 import sys, torch
 from torch import nn
