@@ -4,8 +4,8 @@
 # These train networks of their own, compare with LibTorch or look for it. What a program without it does in their
 # place is in without_torch.sh, which runs where both are built.
 set(need_torch after_training arrays ddp_hook debian_packages divergence doctor emulated export_model fine_tuning
-    gossip_failures int8 local_data memory mixed_torch own_network progress signals simulate tasks text weights chaos
-    batches mirror)
+    gossip_failures int8 local_data memory mixed_processors mixed_torch own_network progress signals simulate tasks text
+    weights chaos batches mirror)
 
 function(eqt_e2e_test script timeout)  # further arguments are the script's
   if(NOT EQT_TORCH AND script IN_LIST need_torch)
@@ -69,6 +69,7 @@ eqt_e2e_test(doctor 120)
 eqt_e2e_test(int8 120)
 eqt_e2e_test(int8_gossip 240)
 eqt_e2e_test(int8_mixed 120)
+eqt_e2e_test(mixed_processors 180)
 eqt_e2e_test(mixed_torch 180)
 eqt_e2e_test(mirror 240)
 eqt_e2e_test(weights 120)

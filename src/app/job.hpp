@@ -30,7 +30,7 @@ struct Job {
   std::unique_ptr<RunFolder> folder;  // on rank 0
   std::optional<Resume> resume;
   Laboratory laboratory;
-  std::string note_on_torch;  // empty if all ranks have the same
+  std::string note_on_mixed_ranks;  // empty if all ranks have the same
   setup::DeviceChoice device;
 };
 

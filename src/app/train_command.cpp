@@ -280,7 +280,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
           .folder = {},
           .resume = {},
           .laboratory = {},
-          .note_on_torch = setup::note_on_torch(comm),
+          .note_on_mixed_ranks = setup::note_on_mixed_ranks(comm),
           .device = {}};
   comm.set_timeout(job.config.synchronization.timeout_seconds);
   session.set_timeout(job.config.synchronization.timeout_seconds);

@@ -28,8 +28,9 @@ void require_same_byte_order(comm::Communicator& comm) {
     const auto name = [&](std::size_t r) { return big[r] != 0 ? "big" : "little"; };
     throw comm::AgreedError(
         Kind::usage,
-        fmt::format("rank {}: expected the byte order of rank 0, {}-endian, found {}-endian; start "
-                    "ranks on hosts of one byte order",
+        fmt::format("rank {}: expected the byte order of rank 0, {}-endian, found {}-endian, so "
+                    "numbers would be misread; start all ranks on hosts of one byte order, which "
+                    "may have different processors",
                     rank, name(0), name(rank)));
   }
 }
@@ -38,6 +39,17 @@ void require_same_byte_order(comm::Communicator& comm) {
 std::string torch_version() {
   const std::string description = model::torch_description();
   return description.substr(0, description.find(" ("));
+}
+
+/// That this program was compiled for.
+std::string processor_kind() {
+#if defined(__x86_64__)
+  return "x86-64";
+#elif defined(__aarch64__)
+  return "arm64";
+#else
+  return "another kind of processor";
+#endif
 }
 
 // Of each set, milliseconds to read; fewer where samples are large.
@@ -131,16 +143,30 @@ void require_same_program(comm::Communicator& comm) {
                      "the program and libraries", "install the same build on every host", comm);
 }
 
-std::string note_on_torch(comm::Communicator& comm) {
-  const std::vector<std::string> versions = comm.allgather(torch_version());
-  const auto other = std::ranges::find_if(
-      versions, [&](const std::string& version) { return version != versions[0]; });
-  if (other == versions.end()) return {};
+std::string note_on_mixed_ranks(const std::vector<Arithmetic>& ranks) {
+  const Arithmetic& first = ranks.at(0);
+  const auto other = std::ranges::find_if(ranks, [&](const Arithmetic& rank) {
+    return rank.networks != first.networks || rank.processor != first.processor;
+  });
+  if (other == ranks.end()) return {};
+  const bool names_processor = other->processor != first.processor;
+  const auto words = [&](const Arithmetic& rank) {
+    const std::string networks = rank.networks == "none" ? "kernels of its own" : rank.networks;
+    return names_processor ? fmt::format("{} on {}", networks, rank.processor) : networks;
+  };
   return fmt::format(
       "rank {} computes with {}, rank 0 with {}: their gradients are rounded otherwise, and "
-      "nothing "
-      "else depends on it",
-      other - versions.begin(), *other, versions[0]);
+      "nothing else depends on it",
+      other - ranks.begin(), words(*other), words(first));
+}
+
+std::string note_on_mixed_ranks(comm::Communicator& comm) {
+  const std::vector<std::string> networks = comm.allgather(torch_version());
+  const std::vector<std::string> processors = comm.allgather(processor_kind());
+  std::vector<Arithmetic> ranks;
+  for (std::size_t rank = 0; rank < networks.size(); ++rank)
+    ranks.push_back({networks[rank], processors[rank]});
+  return note_on_mixed_ranks(ranks);
 }
 
 void require_same_config(const config::RunConfig& config, comm::Communicator& comm) {

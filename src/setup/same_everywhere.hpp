@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.hpp"
 #include "config/facts.hpp"
@@ -27,14 +28,21 @@ void require_same_facts(const config::Facts& mine, std::string_view what, std::s
 /// Collective.
 void require_same_command(const config::Facts& command, comm::Communicator& comm);
 
-/// Compares program and MPI with rank 0's. The version of LibTorch may differ, like the processor:
-/// nothing that is sent depends on it, and all start from rank 0's parameters.
+/// Compares program and MPI with rank 0's. The version of LibTorch and the kind of processor may
+/// differ: nothing that is sent depends on them, and all start from rank 0's parameters.
 /// @throws Error{usage} as require_same_command. Collective.
 void require_same_program(comm::Communicator& comm);
 
-/// A sentence that names the first rank with another version of LibTorch than rank 0's; empty if
-/// there is none. Collective.
-std::string note_on_torch(comm::Communicator& comm);
+/// What a rank computes its gradients with.
+struct Arithmetic {
+  std::string networks;   // "LibTorch 1.13.1"; "none" without LibTorch
+  std::string processor;  // "x86-64", "arm64" ...
+};
+/// A sentence that names the first rank that computes with another version of LibTorch, or on
+/// another kind of processor, than rank 0; empty if there is none.
+std::string note_on_mixed_ranks(const std::vector<Arithmetic>& ranks);
+/// Likewise, for the ranks of this job: the same text on all. Collective.
+std::string note_on_mixed_ranks(comm::Communicator& comm);
 
 /// Compares what this rank was told to run with rank 0's, key by key.
 /// @throws Error{usage} as require_same_command. Collective.
