@@ -32,16 +32,21 @@ void average(const HostMemory& memory, int ranks, std::size_t begin, std::size_t
   }
 }
 
-/// As many bytes as RankOrderMean sends and receives.
+/// What RankOrderMean sends and receives.
 void count(comm::Communicator& comm, std::span<float> values) {
   const auto bytes_of = [&](Rank owner) {
     return owned_part(owner, comm.size(), values).size_bytes();
   };
+  const std::size_t mine = bytes_of(comm.rank());
   for (Rank peer = 0; peer < comm.size(); ++peer) {
     if (peer == comm.rank()) continue;
-    const std::size_t bytes =
-        comm.size() == 2 ? values.size_bytes() : bytes_of(peer) + bytes_of(comm.rank());
-    comm.transfers().count_on_host(peer, bytes, bytes);
+    if (comm.size() == 2) {
+      comm.transfers().count_on_host(peer, values.size_bytes(), values.size_bytes());
+    } else {
+      const std::size_t theirs = bytes_of(peer);
+      comm.transfers().count_on_host(peer, theirs, mine);
+      comm.transfers().count_on_host(peer, mine, theirs);
+    }
   }
 }
 

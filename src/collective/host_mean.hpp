@@ -18,7 +18,7 @@ bool in_host_memory(comm::Communicator& comm, std::span<const float> values);
 /// their values there, each adds its part of all arrays in rank order and writes the mean to all.
 ///
 /// Rounds   2, of counters
-/// Read     as many bytes of other ranks as RankOrderMean sends for them; written, too
+/// Read     as many bytes of other ranks' arrays as RankOrderMean sends; counted as its messages
 ///
 /// One at a time for each communicator.
 /// @pre in_host_memory()

@@ -5,6 +5,7 @@
 
 #include "comm/host_memory.hpp"
 #include "comm/transfer_state.hpp"
+#include "core/checksum.hpp"
 
 namespace eqt::comm {
 
@@ -92,11 +93,18 @@ void Transfers::count(std::uint64_t sent_bytes, std::uint64_t received_bytes,
 
 void Transfers::count_on_host(Rank peer, std::uint64_t sent_bytes, std::uint64_t received_bytes) {
   ByteCount& count = state_->count;
-  count.sent_bytes += sent_bytes;
-  count.sent_on_host_bytes += sent_bytes;
-  count.received_bytes += received_bytes;
-  count.messages += sent_bytes > 0 ? 1 : 0;
-  state_->sent_to[static_cast<std::size_t>(peer)] += sent_bytes;
+  if (sent_bytes > 0) {
+    const std::uint64_t all = sent_bytes + kChecksumBytes;
+    count.sent_bytes += all;
+    count.sent_on_host_bytes += all;
+    count.sent_checksum_bytes += kChecksumBytes;
+    ++count.messages;
+    state_->sent_to[static_cast<std::size_t>(peer)] += all;
+  }
+  if (received_bytes > 0) {
+    count.received_bytes += received_bytes + kChecksumBytes;
+    count.received_checksum_bytes += kChecksumBytes;
+  }
 }
 
 void Transfers::count_note(std::uint64_t sent_bytes, std::uint64_t received_bytes) {

@@ -32,7 +32,8 @@ struct Incoming {
   std::size_t bytes = 0;  // received, set when the exchange is done
 };
 
-/// Bytes that this rank has given to MPI and received from it, without the headers of MPI and TCP.
+/// Bytes that this rank has given to MPI and received from it, without the headers of MPI and TCP,
+/// and of the messages that memory shared with other ranks replaces.
 /// Point-to-point messages are counted exactly, with their checksums. What MPI's own collectives
 /// send cannot be seen from outside and is counted by a formula whose sum over ranks is right: an
 /// allreduce as a ring, a broadcast of b bytes as (n-1) b sent by its root, an allgather of b bytes
@@ -206,7 +207,9 @@ class Transfers {
   std::span<const std::uint64_t> sent_bytes_by_peer() const noexcept;
   /// Adds the bytes of MPI's own collectives, computed by formula.
   void count(std::uint64_t sent_bytes, std::uint64_t received_bytes, std::uint64_t messages);
-  /// Adds bytes that a rank of this host reads from this rank's memory, and this rank from its.
+  /// Adds values that this rank and a rank of this host read from each other's memory, as the two
+  /// messages with checksums that they replace: a run's bytes do not depend on where its ranks are.
+  /// 0 bytes: no message.
   void count_on_host(Rank peer, std::uint64_t sent_bytes, std::uint64_t received_bytes);
   /// Adds messages that the communicator sends and receives outside of exchanges.
   void count_note(std::uint64_t sent_bytes, std::uint64_t received_bytes);
