@@ -182,6 +182,7 @@ TEST_CASE("an array of another address or length is not found", "[host_memory]")
   ++address[2];
   CHECK_FALSE(other->find(0, address));
   CHECK_FALSE(other->find(0, {address[0], 1u << 20, address[2]}));
+  CHECK_FALSE(other->find(0, {address[0], 0, address[2]}));  // standard input
   CHECK_FALSE(unlike->find(0, memory->address()));
   REQUIRE(other->find(0, memory->address()));
   REQUIRE(memory->find(1, other->address()));
