@@ -307,19 +307,12 @@ void CollectiveBench::look_at_interface() {
   if (sent > 0) figures_.interface_bytes = static_cast<std::uint64_t>(std::llround(sent));
 }
 
-double CollectiveBench::time_ours(StepId step) {
-  gradients_.copy(comm_.rank(), values_);
+template <typename Work>
+double CollectiveBench::timed(std::span<float> values, const Work& work) {
+  gradients_.copy(comm_.rank(), values);
   comm_.blocking_barrier();
   const Stopwatch watch;
-  run(step);
-  return watch.seconds();
-}
-
-double CollectiveBench::time_mpi() {
-  gradients_.copy(comm_.rank(), room_of_mpi_.span());
-  comm_.blocking_barrier();
-  const Stopwatch watch;
-  run_mpi();
+  work();
   return watch.seconds();
 }
 
@@ -331,10 +324,11 @@ CollectiveFigures CollectiveBench::measure(double seconds) {
   while (ours.size() < kLeast || (spent < seconds && ours.size() < kMost)) {
     const StepId step = 1 + ours.size();
     std::array<double, 2> pair{};
+    const auto time_ours = [&] { pair[0] = timed(values_, [&] { run(step); }); };
     // The order changes, so that neither always benefits from what the other left in the caches.
-    if (step % 2 == 0) pair[0] = time_ours(step);
-    pair[1] = time_mpi();
-    if (step % 2 == 1) pair[0] = time_ours(step);
+    if (step % 2 == 0) time_ours();
+    pair[1] = timed(room_of_mpi_.span(), [&] { run_mpi(); });
+    if (step % 2 == 1) time_ours();
     comm_.allreduce_max(std::span(pair));
     ours.push_back(pair[0]);
     mpi.push_back(pair[1]);

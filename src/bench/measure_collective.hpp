@@ -84,8 +84,8 @@ class CollectiveBench {
  private:
   void run(StepId step);
   void run_mpi();
-  double time_ours(StepId step);
-  double time_mpi();
+  template <typename Work>
+  double timed(std::span<float> values, const Work& work);
   double largest_compression_error();
   double error_limit(double mean);
   void count_bytes(const comm::ByteCount& before, const comm::ByteCount& now);

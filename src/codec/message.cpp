@@ -184,27 +184,37 @@ void MessageReader::finish() const {
     fail(Kind::wire, "message: expected its end, found {} more bytes", rest_.size());
 }
 
-void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,
-                        std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                        float scale, Workspace& workspace, std::span<float> flat) {
+namespace {
+
+/// decode_message_add() after prepare(the values of a segment).
+template <typename Prepare>
+void decode_segments(const Compressor& compressor, std::span<const Segment> segments,
+                     std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                     float scale, Workspace& workspace, std::span<float> flat,
+                     const Prepare& prepare) {
   for_each_segment(compressor, segments, frame, step, index,
                    [&](const Segment& segment, std::span<const std::byte> payload) {
                      const Compressor& codec = segment.compressed ? compressor : raw_codec();
-                     codec.decode_add(payload, scale, workspace,
-                                      flat.subspan(segment.begin, segment.count));
+                     const auto values = flat.subspan(segment.begin, segment.count);
+                     prepare(values);
+                     codec.decode_add(payload, scale, workspace, values);
                    });
+}
+
+}  // namespace
+
+void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,
+                        std::span<const std::byte> frame, StepId step, std::uint32_t index,
+                        float scale, Workspace& workspace, std::span<float> flat) {
+  decode_segments(compressor, segments, frame, step, index, scale, workspace, flat,
+                  [](std::span<float>) {});
 }
 
 void decode_message(const Compressor& compressor, std::span<const Segment> segments,
                     std::span<const std::byte> frame, StepId step, std::uint32_t index, float scale,
                     Workspace& workspace, std::span<float> flat) {
-  for_each_segment(compressor, segments, frame, step, index,
-                   [&](const Segment& segment, std::span<const std::byte> payload) {
-                     const Compressor& codec = segment.compressed ? compressor : raw_codec();
-                     const auto values = flat.subspan(segment.begin, segment.count);
-                     std::ranges::fill(values, 0.0f);
-                     codec.decode_add(payload, scale, workspace, values);
-                   });
+  decode_segments(compressor, segments, frame, step, index, scale, workspace, flat,
+                  [](std::span<float> values) { std::ranges::fill(values, 0.0f); });
 }
 
 void decode_listed_message_add(const Compressor& compressor, std::span<const Segment> segments,
