@@ -9,6 +9,10 @@
 
 namespace eqt::comm {
 
+bool HostWait::is_over_at_once() const noexcept {
+  return memory->behind(steps) == HostMemory::kNobody;
+}
+
 Transfers::Transfers(void* comm, Watchdog& watchdog, int rank, int size)
     : state_(std::make_unique<State>(*static_cast<MPI_Comm*>(comm), watchdog, rank, size)) {}
 
@@ -33,9 +37,6 @@ bool Transfers::changes_messages() const noexcept {
 void Transfers::set_watchdog(Watchdog& watchdog) { state_->watchdog = &watchdog; }
 void Transfers::start(Exchange& exchange) { state_->start(exchange); }
 void Transfers::start(const HostWait& wait) { state_->start(wait); }
-bool Transfers::HostAwaiter::await_ready() const noexcept {
-  return wait_.memory->behind(wait_.steps) == HostMemory::kNobody;
-}
 bool Transfers::progress() { return state_->progress(); }
 const ByteCount& Transfers::byte_count() const noexcept { return state_->count; }
 std::span<const std::uint64_t> Transfers::sent_bytes_by_peer() const noexcept {

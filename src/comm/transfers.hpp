@@ -72,6 +72,7 @@ struct Exchange {
   std::coroutine_handle<> waiter{};  // if set, handed out by Transfers::take_ready() when done
   std::size_t open = 0;              // messages not complete; set by Transfers
   bool done() const { return open == 0; }
+  bool is_over_at_once() const { return outgoing.empty() && incoming.empty(); }
 };
 
 /// A wait until all other ranks have done so many steps. The owner keeps it in place until then.
@@ -80,6 +81,7 @@ struct HostWait {
   std::uint64_t steps = 0;
   const char* operation = "";  // a string literal, named when the deadline passes
   std::coroutine_handle<> waiter{};
+  bool is_over_at_once() const noexcept;
 };
 
 /// For tests that damage messages. Called by the thread that sends.
@@ -152,40 +154,14 @@ class Transfers {
   /// The next pause is a short one again.
   void reset_backoff() noexcept;
 
-  /// Suspends the task until the exchange is done.
-  class [[nodiscard]] Awaiter {
+  /// Suspends the task until a wait is over: an Exchange or a HostWait.
+  template <typename Wait>
+  class [[nodiscard]] Suspension {
    public:
-    Awaiter(Transfers& transfers, const Exchange& exchange)
-        : transfers_(transfers), exchange_(exchange) {}
-    Awaiter(const Awaiter&) = delete;
-    Awaiter& operator=(const Awaiter&) = delete;
-    bool await_ready() const noexcept {
-      return exchange_.outgoing.empty() && exchange_.incoming.empty();
-    }
-    void await_suspend(std::coroutine_handle<> task) {
-      exchange_.waiter = task;
-      transfers_.start(exchange_);
-    }
-    void await_resume() const noexcept {}
-
-   private:
-    Transfers& transfers_;
-    Exchange exchange_;
-  };
-  /// co_await transfers.exchange(...) resumes when all messages have arrived and all buffers are
-  /// free. The lists must stay in place until then.
-  Awaiter exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming, Route route,
-                   const char* operation) {
-    return Awaiter(*this, Exchange{outgoing, incoming, route, operation});
-  }
-
-  /// Suspends the task until all other ranks have done so many steps.
-  class [[nodiscard]] HostAwaiter {
-   public:
-    HostAwaiter(Transfers& transfers, const HostWait& wait) : transfers_(transfers), wait_(wait) {}
-    HostAwaiter(const HostAwaiter&) = delete;
-    HostAwaiter& operator=(const HostAwaiter&) = delete;
-    bool await_ready() const noexcept;
+    Suspension(Transfers& transfers, const Wait& wait) : transfers_(transfers), wait_(wait) {}
+    Suspension(const Suspension&) = delete;
+    Suspension& operator=(const Suspension&) = delete;
+    bool await_ready() const noexcept { return wait_.is_over_at_once(); }
     void await_suspend(std::coroutine_handle<> task) {
       wait_.waiter = task;
       transfers_.start(wait_);
@@ -194,10 +170,20 @@ class Transfers {
 
    private:
     Transfers& transfers_;
-    HostWait wait_;
+    Wait wait_;
   };
-  HostAwaiter others_did(const HostMemory& memory, std::uint64_t steps, const char* operation) {
-    return HostAwaiter(*this, HostWait{&memory, steps, operation});
+  using Awaiter = Suspension<Exchange>;
+  /// co_await transfers.exchange(...) resumes when all messages have arrived and all buffers are
+  /// free. The lists must stay in place until then.
+  Awaiter exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming, Route route,
+                   const char* operation) {
+    return Awaiter(*this, Exchange{outgoing, incoming, route, operation});
+  }
+
+  /// co_await transfers.others_did(...) resumes when all other ranks have done so many steps.
+  Suspension<HostWait> others_did(const HostMemory& memory, std::uint64_t steps,
+                                  const char* operation) {
+    return {*this, HostWait{&memory, steps, operation}};
   }
   /// Hands out the waiter when the wait is over.
   void start(const HostWait& wait);
