@@ -121,8 +121,9 @@ std::vector<Field> data_fields() {
                 "and its host's name; null = its default place (fashion-mnist: Debian's "
                 "dataset-fashion-mnist)"),
       EQT_FIELD(data.augment, must_stay)
-          .says("random crop with 4 pixels of padding and random horizontal flip in training; of "
-                "folder and shards see data.crop"),
+          .says(
+              "random crop with 4 pixels of padding, of resized pictures in proportion, and random "
+              "horizontal flip in training; of folder and shards see data.crop"),
       EQT_FIELD(data.target, must_stay)
           .or_null()
           .says("arrays: the columns of train.csv and test.csv that are the targets, by name or by "
@@ -162,6 +163,12 @@ std::vector<Field> data_fields() {
           .says(
               "threads of a rank that prepare batches ahead of the step; any number gives the same "
               "batches"),
+      EQT_FIELD(data.resize, must_stay)
+          .from(0, 32)
+          .in("pixels")
+          .says("cifar10, cifar100, fashion-mnist, synthetic: side of the square to which pictures "
+                "are made "
+                "smaller by area averaging; networks then compute less; 0 = as they are"),
       EQT_FIELD(data.image_size, must_stay)
           .from(8, 2048)
           .in("pixels")

@@ -83,6 +83,7 @@ struct RunConfig {
     } partition;
     std::size_t limit_train = 0, limit_test = 0;  // [samples], 0 = all
     int loader_threads = 1;
+    int resize = 0;                      // [pixels] of a side of known pictures; 0 = as they are
     int image_size = 224, channels = 3;  // folder, shards
     eqt::data::CropKind crop = eqt::data::CropKind::automatic;
     std::vector<double> mean, deviation;    // empty = measured

@@ -138,6 +138,7 @@ const DatasetRow sets::cifar10 = {.name = "cifar10",
                                   .about = "50,000 + 10,000 colour 32 x 32 images, 10 classes",
                                   .title = "CIFAR-10",
                                   .needs_files = true,
+                                  .keys = kKnownImageKeys,
                                   .look = look_at_known<kCifar10>,
                                   .open = open_known<kCifar10>};
 
@@ -145,6 +146,7 @@ const DatasetRow sets::cifar100 = {.name = "cifar100",
                                    .about = "50,000 + 10,000 colour 32 x 32 images, 100 classes",
                                    .title = "CIFAR-100",
                                    .needs_files = true,
+                                   .keys = kKnownImageKeys,
                                    .look = look_at_known<kCifar100>,
                                    .open = open_known<kCifar100>};
 

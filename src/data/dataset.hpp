@@ -112,6 +112,7 @@ struct DatasetOptions {
   std::size_t limit_train = 0;  // first this many samples; 0 = all
   std::size_t limit_test = 0;
   std::uint64_t seed = 1;  // of generated sets
+  int resize = 0;  // [pixels] of a side of pictures that are always the same; 0 = as they are
   TargetKind target = TargetKind::classes;
   PictureOptions pictures = {};           // of sets that decode pictures
   std::vector<std::string> classes = {};  // that all ranks agreed on, sorted; empty = those found

@@ -54,6 +54,7 @@ const DatasetRow sets::fashion_mnist = {.name = "fashion-mnist",
                                         .about = "60,000 + 10,000 grey 28 x 28 images, 10 classes",
                                         .title = "Fashion-MNIST",
                                         .needs_files = true,
+                                        .keys = kKnownImageKeys,
                                         .look = look_at_known<kFashionMnist>,
                                         .open = open_known<kFashionMnist>};
 

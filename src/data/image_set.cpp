@@ -16,17 +16,20 @@ constexpr std::size_t kMaxSamples = std::numeric_limits<std::uint32_t>::max() / 
 
 }  // namespace
 
-Crop draw_crop(const AugmentKey& key, std::size_t sample) {
+Crop draw_crop(const AugmentKey& key, std::size_t sample, int padding) {
   EQT_DCHECK(sample < kMaxSamples, "sample {}", sample);
   const RandomStream stream(make_key(key.run_seed, key.epoch, 0, RandomPurpose::augmentation));
   const auto first = static_cast<std::uint32_t>(sample) * kDrawsPerSample;
-  constexpr std::uint64_t kOffsets = 2 * kCropPadding + 1;
-  return {static_cast<int>(stream.bounded(first, kOffsets)),
-          static_cast<int>(stream.bounded(first + 1, kOffsets)), stream.bounded(first + 2, 2) == 1};
+  const auto offsets = static_cast<std::uint64_t>(2 * padding + 1);
+  return {static_cast<int>(stream.bounded(first, offsets)),
+          static_cast<int>(stream.bounded(first + 1, offsets)), stream.bounded(first + 2, 2) == 1};
 }
 
-ImageSet::ImageSet(LabelledBytes data, const Normalization& normalization)
-    : data_(std::move(data)), input_(image_spec(data_.shape)), target_(class_spec(data_.classes)) {
+ImageSet::ImageSet(LabelledBytes data, const Normalization& normalization, int padding)
+    : data_(std::move(data)),
+      input_(image_spec(data_.shape)),
+      target_(class_spec(data_.classes)),
+      padding_(padding) {
   const auto channels = static_cast<std::size_t>(data_.shape.channels);
   EQT_CHECK(channels == 1 || channels == 3, "{} channels", channels);
   EQT_CHECK(data_.pixels.size() == data_.labels.size() * data_.shape.values(),
@@ -74,7 +77,7 @@ void ImageSet::read_images(std::span<const std::size_t> indices,
   for (const std::size_t index : indices) {
     const std::uint8_t* image = data_.pixels.data() + index * values;
     if (augment) {
-      write_crop<kChannels>(image, draw_crop(*augment, index), out);
+      write_crop<kChannels>(image, draw_crop(*augment, index, padding_), out);
     } else {
       write_pixels<kChannels>(image, values / kChannels, false, out);
     }
@@ -104,7 +107,7 @@ template <int kChannels>
 void ImageSet::write_crop(const std::uint8_t* image, const Crop& crop, float* out) const {
   const int height = shape().height;
   const int width = shape().width;
-  const int shift = crop.left - kCropPadding;      // source column of the crop's first column
+  const int shift = crop.left - padding_;          // source column of the crop's first column
   const int first = std::clamp(-shift, 0, width);  // crop's columns [first, last) show the image
   const int last = std::clamp(width - shift, first, width);
   const auto shown = static_cast<std::size_t>(last - first);
@@ -112,7 +115,7 @@ void ImageSet::write_crop(const std::uint8_t* image, const Crop& crop, float* ou
   const auto before = static_cast<std::size_t>(crop.flip ? width - last : first);
   const auto after = static_cast<std::size_t>(crop.flip ? first : width - last);
   for (int y = 0; y < height; ++y) {
-    const int row = y + crop.top - kCropPadding;
+    const int row = y + crop.top - padding_;
     if (row < 0 || row >= height || shown == 0) {
       write_black<kChannels>(static_cast<std::size_t>(width), out);
     } else {

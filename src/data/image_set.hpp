@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labelled pictures in memory as bytes, and their augmentation: pad by 4 pixels, random crop,
+// Labelled pictures in memory as bytes, and their augmentation: pad by a few pixels, random crop,
 // random horizontal flip.
 //
 // An image takes one byte per value; a table per channel converts bytes to normalised floats when a
@@ -31,18 +31,20 @@ inline constexpr int kCropPadding = 4;
 
 /// Position of a sample's crop in the padded image, and whether it is then mirrored.
 struct Crop {
-  int top = 0;   // 0 ... 2 kCropPadding
-  int left = 0;  // 0 ... 2 kCropPadding
+  int top = 0;   // 0 ... 2 padding
+  int left = 0;  // 0 ... 2 padding
   bool flip = false;
 };
 
 /// The crop of `sample` in `key.epoch`: uniform, and a pure function of the arguments.
-Crop draw_crop(const AugmentKey& key, std::size_t sample);
+/// @param padding [pixels] on each side
+Crop draw_crop(const AugmentKey& key, std::size_t sample, int padding = kCropPadding);
 
 class ImageSet final : public Dataset {
  public:
   /// Channels are 1 or 3; shapes and sizes agree.
-  ImageSet(LabelledBytes data, const Normalization& normalization);
+  /// @param padding [pixels] of black border on each side before the crop
+  ImageSet(LabelledBytes data, const Normalization& normalization, int padding = kCropPadding);
 
   std::size_t size() const override { return data_.labels.size(); }
   std::vector<ArraySpec> inputs() const override { return {input_}; }
@@ -70,6 +72,7 @@ class ImageSet final : public Dataset {
   LabelledBytes data_;
   ArraySpec input_, target_;
   std::vector<Table> tables_;  // (c)
+  int padding_;                // [pixels]
 };
 
 }  // namespace eqt::data

@@ -35,8 +35,12 @@ struct KnownImages {
   LabelledSets (*read)(const DatasetOptions& options);
 };
 
+/// @throws Error{usage} unless the set can be resized as options ask
 DatasetFacts look_at_known(const KnownImages& set, const DatasetOptions& options);
 DatasetPair open_known(const KnownImages& set, const DatasetOptions& options);
+
+/// Config keys that only such sets read.
+inline constexpr std::string_view kKnownImageKeys[] = {"resize"};
 
 /// The functions of the row of `kSet`.
 template <const KnownImages& kSet>

@@ -123,6 +123,7 @@ const DatasetRow sets::synthetic = {.name = "synthetic",
                                     .about = "generated images; needs no files",
                                     .title = "synthetic",
                                     .needs_files = false,
+                                    .keys = kKnownImageKeys,
                                     .look = look_at_known<kSynthetic>,
                                     .open = open_known<kSynthetic>};
 

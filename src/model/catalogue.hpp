@@ -28,6 +28,7 @@ struct ModelRow {
   std::string_view about;  // one line
   PublishedInput published = kImageNet;
   int largest_side = kLargestSide;  // [pixels] of the images that it takes
+  int least_side = 16;              // [pixels] of the images that it can halve as often as it does
   bool normalizes = true;           // it has normalization layers
   bool pads_shortcuts = false;      // it takes Shortcut::padding
   bool images_only = true;          // pictures are its only input

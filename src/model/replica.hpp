@@ -116,8 +116,9 @@ struct Frame {
   int top = 0, bottom = 0, left = 0, right = 0;  // [pixels]
   bool operator==(const Frame&) const = default;
 };
-/// The frame that makes a side below 32 pixels one of 32; empty for larger ones, and for networks
-/// that take other inputs as well.
+/// The frame that makes a side below 32 pixels one of 32, and both one of the network's least_side
+/// where neither is longer. Empty for larger images, and for networks that take other inputs as
+/// well.
 Frame frame_of(const ModelRow& model, const data::ImageShape& images);
 
 /// Small pictures get the frame of frame_of().

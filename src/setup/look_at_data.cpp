@@ -82,6 +82,7 @@ data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank)
           .limit_train = config.data.limit_train,
           .limit_test = config.data.limit_test,
           .seed = config.seed,
+          .resize = config.data.resize,
           .target = config.task.kind->target,
           .pictures = {.size = config.data.image_size,
                        .channels = config.data.channels,

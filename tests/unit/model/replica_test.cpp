@@ -19,6 +19,33 @@ namespace {
 
 constexpr data::ImageShape kCifar{3, 32, 32};
 
+TEST_CASE("a frame makes small pictures as large as the network needs them") {
+  const auto frame = [](const ModelRow& model, int height, int width) {
+    return frame_of(model, {3, height, width});
+  };
+  CHECK(frame(models::resnet20, 32, 32) == Frame{});
+  CHECK(frame(models::resnet20, 64, 20) == Frame{0, 0, 6, 6});
+  CHECK(frame(models::resnet20, 28, 28) == Frame{2, 2, 2, 2});
+  CHECK(frame(models::resnet20, 17, 16) == Frame{7, 8, 8, 8});
+  CHECK(frame(models::resnet20, 16, 16) == Frame{});
+  CHECK(frame(models::resnet20, 13, 16) == Frame{1, 2, 0, 0});
+  CHECK(frame(models::vgg11, 16, 16) == Frame{8, 8, 8, 8});
+  CHECK(frame(models::torchscript, 16, 16) == Frame{});
+}
+
+TEST_CASE("pictures of 16 pixels train every network for pictures") {
+  for (const Entry<ModelRow> model : ModelRow::all()) {
+    if (!model->images_only) continue;
+    INFO(model->name);
+    const data::ImageShape shape{3, 16, 16};
+    const auto replica = make_replica({.model = model, .inputs = test::pictures(shape)});
+    replica->forward_backward(random_batch(2, shape), {});
+    const auto gradient = replica->gradient();
+    CHECK(std::ranges::all_of(gradient, [](float value) { return std::isfinite(value); }));
+    CHECK(std::ranges::any_of(gradient, [](float value) { return value != 0; }));
+  }
+}
+
 TEST_CASE("parameter counts are the published ones") {
   struct Published {
     ModelOptions options;
