@@ -9,16 +9,17 @@ import itertools
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
-import time
 
 import sweep_estimate
 from arguments import refuse_unknown
 from sweep_file import MOST_MEGABITS, Row, SweepError, SweepFile, as_rates, fitting, read_rows
+from sweep_jobs import Jobs
 from sweep_keys import check_keys
 from sweep_plan import Plans
-from sweep_run import INSTALLED, PROGRAM, ROOT, Run
+from sweep_run import INSTALLED, PROGRAM, ROOT, STOPPED, Run
 from sweep_tables import write_tables
 
 EPILOG = """\
@@ -45,7 +46,8 @@ Each run has a folder and a .log in --out. A run whose folder has a summary.json
 not run again, so the same command resumes a sweep that was stopped; a run that was cut off continues
 from its checkpoint, if it has one. table.txt and table.csv are
 written again after each run, with several seeds means.txt too. Seconds by phase are of one epoch, GB
-per node what a rank sends on average.
+per node what a rank sends on average. --hours, Ctrl-C and SIGTERM stop the runs under way with their
+state saved. With --jobs runs share the machine: their accuracies do not change, their seconds do.
 
 --plan-links adds columns plan_RATE_s: what "equant-train plan" says that all steps of the run, without
 tests, take if each rank is a board with a link of so many Mb/s and 0.1 ms to a switch, with the
@@ -53,7 +55,8 @@ collective that the run used. Boards compute as long as ranks did in the run, by
 ranks that shared cores with others or with their own communication are slower than boards. Where that
 matters, let one process play the ranks. Speeds of compressors are measured on this machine. "-" is for
 runs that plan refuses.
-Exit code: 0 when every run finished, 1 when one failed, 2 for a wrong command line.
+Exit code: 0 when every run finished, 1 when one failed, 2 for a wrong command line, 75 when the hours of
+--hours were over before all had finished, 130 when a signal stopped it.
 """
 
 
@@ -78,6 +81,16 @@ def rates(text):
     if not known or not all(0 < rate < MOST_MEGABITS for rate in known):
         raise argparse.ArgumentTypeError(f'expected rates above 0 in Mb/s such as 10,100, found "{text}"')
     return as_rates(known)
+
+
+def hours(text):
+    try:
+        known = float(text)
+    except ValueError:
+        known = 0
+    if not 0 < known < 1e5:
+        raise argparse.ArgumentTypeError(f'expected hours above 0 such as 2.5, found "{text}"')
+    return known
 
 
 def natural(text):
@@ -114,8 +127,11 @@ def parse_arguments(words):
                         help="a key and its values, separated by |; repeat for more keys")
     parser.add_argument("--seed", action="append", metavar="N", help="a seed; repeat for more")
     for name, meaning in (("ranks", "MPI processes [2]"), ("threads", "threads per rank"),
-                          ("timeout", "end a run after this many seconds")):
+                          ("timeout", "end a run after this many seconds"),
+                          ("jobs", "runs at the same time [1]")):
         parser.add_argument(f"--{name}", type=natural, metavar="N", help=meaning)
+    parser.add_argument("--hours", type=hours, metavar="H",
+                        help="stop after so many hours, with the state of the runs under way saved")
     parser.add_argument("--plan-links", type=rates, metavar="MBITS,...",
                         help="add what runs take if each rank is a board on such a link, see below")
     parser.add_argument("--short", action="store_true",
@@ -129,6 +145,7 @@ def parse_arguments(words):
     refuse_unknown(parser, words[:split])
     options = parser.parse_args(words[:split])
     options.extra = words[split + 1:]
+    options.jobs = int(options.jobs or 1)
     for item in options.sets:
         if not re.match(r"[^=]+=.", item):
             parser.error(f'--set needs KEY=VALUE or KEY=A|B, found "{item}"')
@@ -170,9 +187,9 @@ def runs_of_file(options, sweep):
             sweep.combinations(), itertools.product(*grid_of(options.sets)),
             options.seed or sweep.seeds or [None]):
         played = row.simulate or sweep.simulate
-        runs.append(Run(options, Row(row.name, ranks, row.config, row.sets, played),
+        runs.append(Run(options, Row(row.name, ranks, row.config, row.sets, played, row.stage),
                         (*sets, *more), seed, link, told))
-    return runs
+    return sorted(runs, key=lambda run: run.stage)
 
 
 def all_runs(options, sweep):
@@ -187,13 +204,16 @@ def all_runs(options, sweep):
     return runs
 
 
-def check_ready(runs):
+def check_ready(runs, options):
     """Exits with a message if something that the runs need is missing."""
     if not os.access(PROGRAM, os.X_OK):
         remedy = "install equant-train again" if INSTALLED else "build it with scripts/quickstart.sh"
         fail(2, f"{PROGRAM} is not an executable: {remedy}, or name it in EQT_PROGRAM.")
     if not any(run.link for run in runs):
         return
+    if options.jobs > 1:
+        fail(2, "expected --jobs 1 with a link: the hosts of netlab.sh are one laboratory, whose links the runs "
+                "would share.")
     lab = subprocess.run([str(ROOT / "scripts/netlab.sh"), "--check"], capture_output=True, text=True,
                          check=False)
     if lab.returncode != 0:
@@ -202,7 +222,7 @@ def check_ready(runs):
 
 def say_estimate(runs, todo, options):
     """Tries a few steps of each kind of run; exits with the program's message if it refuses one."""
-    check_ready(todo)
+    check_ready(todo, options)
     try:
         estimate = sweep_estimate.Estimate(runs, todo, options)
     except sweep_estimate.Refused as refusal:
@@ -252,25 +272,33 @@ def main():
     plans = Plans(options.plan_links)
     for run in runs:
         plans.add_to(run)
-    for number, run in enumerate(todo, 1):
-        print(f"[{number}/{len(todo)}] {run.title()} ... ", end="", flush=True)
-        start = time.monotonic()
-        run.execute(options)
-        print(f"{run.state}, {time.monotonic() - start:.0f} s", flush=True)
-        if run.state != "ok":
+    jobs, ended = Jobs(options), itertools.count(1)
+
+    def note(run, seconds):
+        """False if the sweep is to stop."""
+        print(f"[{next(ended)}/{len(todo)}] {run.title()}: {run.state}, {seconds:.0f} s", flush=True)
+        if run.state not in ("ok", "stopped"):
             print(f"  {run.last_words()}\n  (all of it in {run.log})", flush=True)
         plans.add_to(run)
         write_tables(options.out, runs, plans.columns())
-        if run.state != "ok" and options.stop_on_error:
-            break
+        return run.state == "ok" or not options.stop_on_error
+
+    jobs.execute(todo, note)
     write_tables(options.out, runs, plans.columns())
     print_tables(options.out)
     if sweep:
         make_report(options, sweep)
-    return 0 if all(run.state == "ok" for run in runs) else 1
+    unfinished = [run for run in runs if run.state != "ok"]
+    if jobs.time_is_up and unfinished:
+        print(f"the {options.hours:g} hours are over with {len(unfinished)} runs to do; the same command continues.",
+              flush=True)
+        if all(run.state in ("stopped", "not run") for run in unfinished):
+            return STOPPED
+    return 1 if unfinished else 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sys.exit(main())
     except SweepError as error:

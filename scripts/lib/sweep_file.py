@@ -17,7 +17,7 @@ FLOW = {"name": str, "about": str, "configs": list, "rows": str, "only": list, "
         "seeds": list, "ranks": list, "link": list, "simulate": bool, "threads": int,
         "timeout": int, "table": str, "plan_links": list, "short": dict, "$schema": str}
 LISTS = ("seeds", "ranks", "link", "only", "plan_links")  # a single value is a list of one
-ITEM = {"name": str, "config": str, "set": dict, "ranks": list, "simulate": bool}
+ITEM = {"name": str, "config": str, "set": dict, "ranks": list, "simulate": bool, "stage": int}
 NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false",
          int: "a whole number of at least 1"}
 MOST_MEGABITS = 1e6
@@ -35,9 +35,9 @@ class SweepError(Exception):
 class Row:
     """A config, keys that are set on it, and its number of ranks (None: not given)."""
 
-    def __init__(self, name, ranks, config, sets, simulate=False):
+    def __init__(self, name, ranks, config, sets, simulate=False, stage=1):
         self.name, self.ranks, self.config, self.sets = name, ranks, config, sets
-        self.simulate = simulate
+        self.simulate, self.stage = simulate, stage
 
 
 def read_rows(path):
@@ -170,7 +170,7 @@ def row_of(item, folder, where):
     return Row(item["name"], [str(n) for n in item["ranks"]] if "ranks" in item else None,
                config_at(folder, item["config"], where),
                [as_set(key, value) for key, value in item.get("set", {}).items()],
-               item.get("simulate", False))
+               item.get("simulate", False), item.get("stage", 1))
 
 
 class SweepFile:

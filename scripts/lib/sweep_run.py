@@ -6,11 +6,13 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 
 from sweep_file import SweepError
 from sweep_tables import FIGURES, ROOMS
 
+STOPPED = 75  # exit code of a run that a signal ended, with its state saved
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # In a checkout the program of the build tree; for installed scripts the one in PREFIX/bin.
 INSTALLED = not (ROOT / "CMakeLists.txt").exists()
@@ -25,8 +27,9 @@ class Run:
     def __init__(self, options, row, sets, seed, link=None, told=()):
         self.config, self.sets, self.seed = row.name or row.config, sets, seed
         self.file, self.ranks = row.config, row.ranks or "2"
-        self.link, self.simulate = link, row.simulate
+        self.link, self.simulate, self.stage = link, row.simulate, row.stage
         self.state = "not run"
+        self.process, self.was_stopped = None, False
         seeds = [f"seed={seed}"] if seed is not None else []
         self.values = [*row.sets, *sets, *seeds]
         name = self._folder_name([*sets, *seeds, *told])
@@ -123,17 +126,40 @@ class Run:
         share = max(1, len(os.sched_getaffinity(0)) // int(self.ranks))
         return {**os.environ, "OMP_NUM_THREADS": options.threads or str(share)}
 
-    def execute(self, options):
+    def start(self, options):
         how = "--resume" if self._goes_on() else "--overwrite"
         self.recipe_file.write_text(json.dumps(self.recipe, indent=1) + "\n", encoding="utf-8")
         with self.log.open("a" if how == "--resume" else "w", encoding="utf-8") as log:
-            code = subprocess.run([*self.command(options, self.folder), how],
-                                  stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                  env=self.environment(options), check=False).returncode
+            # In a session of its own: Ctrl-C must not reach it beside the signal of the sweep, for a
+            # second one ends a run at once.
+            self.process = subprocess.Popen([*self.command(options, self.folder), how],
+                                            stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=subprocess.STDOUT, env=self.environment(options),
+                                            start_new_session=True)
+
+    def has_ended(self):
+        """True if it has; then its state is known."""
+        code = self.process.poll()
+        if code is None:
+            return False
         if code == 0 and self.summary() is None:
             self.state = "no summary.json"
+        elif code == STOPPED or (code != 0 and self.was_stopped):  # a signal before its first step
+            self.state = "stopped"
         else:
             self.state = "ok" if code == 0 else f"exit {code}"
+        return True
+
+    def signal(self, number):
+        """Launchers pass SIGTERM on; SIGKILL is for all that was started."""
+        self.was_stopped = True
+        try:
+            if number == signal.SIGKILL:
+                os.killpg(self.process.pid, number)
+            else:
+                self.process.send_signal(number)
+        except ProcessLookupError:
+            pass
 
     def last_words(self):
         lines = [line for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()

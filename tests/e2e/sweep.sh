@@ -33,6 +33,9 @@ refuses 'rates above 0 in Mb/s in "plan_links", found true' '{"configs": ["tiny.
 refuses 'rates above 0 in Mb/s such as 10,100, found "10,fast"' '{"configs": ["tiny.json"]}' --plan-links 10,fast
 refuses 'true or false for "simulate", found 2' '{"configs": ["tiny.json"], "simulate": 2}'
 refuses 'no "link" with "simulate"' '{"configs": ["tiny.json"], "simulate": true, "link": ["1gbit"]}'
+refuses 'at least 1 for "stage", found 0' '{"configs": [{"name": "a", "config": "tiny.json", "stage": 0}]}'
+refuses 'hours above 0 such as 2.5, found "0"' '{"configs": ["tiny.json"]}' --hours 0
+refuses 'at least 1, found "0"' '{"configs": ["tiny.json"]}' --jobs 0
 refuses 'either "configs" or "rows", found neither' '{"seeds": [1]}'
 refuses 'either "configs" or "rows", found both' '{"configs": ["tiny.json"], "rows": "a.rows"}'
 refuses 'no config file.*absent\.json' '{"configs": ["absent.json"]}'
@@ -157,6 +160,37 @@ run "$sweep" "$WORK/two.json" --out "$WORK/estimated" --estimate --only played
 expect_code 0 "an estimate"
 grep -qE 'played .*: [0-9.]+ s a step' "$OUT" || wrong "--estimate does not say what a step takes"
 [[ ! -e $WORK/estimated ]] || wrong "--estimate leaves a folder"
+
+# Later stages come last. Two runs at a time and a sweep that is stopped again and again end as one that was
+# not: when its hours are over, and by a signal.
+cat >"$WORK/staged.json" <<'JSON'
+{"configs": [{"name": "late", "config": "tiny.json", "stage": 2}, {"name": "early", "config": "tiny.json"}],
+ "set": {"train.batch_size": 4, "data.limit_test": 10, "train.steps": 300}, "seeds": [1, 2],
+ "threads": 1, "ranks": [2], "simulate": true, "timeout": 120}
+JSON
+run "$sweep" "$WORK/staged.json" --out "$WORK/whole" --dry-run
+expect_equal "early early late late" "$(sed -n 's/^to run: \([a-z]*\) .*/\1/p' "$OUT" | xargs)" "runs by stage"
+run "$sweep" "$WORK/staged.json" --out "$WORK/whole" --jobs 2
+expect_code 0 "two runs at a time"
+run "$sweep" "$WORK/staged.json" --out "$WORK/parts" --jobs 2 --hours 0.0008
+expect_code 75 "a sweep whose hours are over"
+grep -q 'hours are over with 4 runs to do; the same command continues' "$OUT" || wrong "nothing says that the time is up"
+expect_equal 2 "$(grep -c '^\[.*: stopped, ' "$OUT")" "stopped runs"
+"$sweep" "$WORK/staged.json" --out "$WORK/parts" --jobs 2 >"$OUT" 2>"$ERR" &
+stopped=$!
+for _ in $(seq 600); do
+  [[ ! -s $WORK/parts/late,seed=1/metrics.jsonl ]] || break
+  sleep 0.1
+done
+kill -TERM "$stopped"
+wait "$stopped" && wrong "a sweep that a signal stops ends with exit code 0"
+grep -q 'the same command continues' "$ERR" || wrong "nothing says how a stopped sweep goes on"
+run "$sweep" "$WORK/staged.json" --out "$WORK/parts" --jobs 2
+expect_code 0 "the rest of a stopped sweep"
+for name in early,seed=1 early,seed=2 late,seed=1 late,seed=2; do
+  expect_equal "$(value "$WORK/whole/$name/summary.json" parameter_hash)" \
+    "$(value "$WORK/parts/$name/summary.json" parameter_hash)" "parameters of $name"
+done
 
 # The schema has the keys of sweep_file.py, and every committed sweep is valid.
 cat >"$WORK/schema.py" <<'PY'
