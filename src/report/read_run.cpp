@@ -311,16 +311,16 @@ class RecordReader {
   bool has_run_ = false;
 };
 
-/// Reads the settings of a sweep that are not in the config, from the scheme next to the run
+/// Reads the settings of a sweep that are not in the config, from the recipe next to the run
 /// folder.
 void read_recipe(const fs::path& folder, Run& run) {
   fs::path name = folder;
   if (name.filename().empty()) name = name.parent_path();
-  const std::string text = read_document(name.string() + ".scheme.json");
+  const std::string text = read_document(name.string() + ".recipe.json");
   if (text.empty()) return;
-  const Json scheme = parse_lenient(text).first;
-  if (scheme.is_object() && scheme.contains("link") && scheme["link"].is_string())
-    run.settings["link.rate"] = visible(scheme["link"].get<std::string>());
+  const Json recipe = parse_lenient(text).first;
+  if (recipe.is_object() && recipe.contains("link") && recipe["link"].is_string())
+    run.settings["link.rate"] = visible(recipe["link"].get<std::string>());
 }
 
 /// Runs on different links are not compared as if they were seeds.

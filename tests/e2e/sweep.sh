@@ -165,7 +165,7 @@ grep -qE 'played .*: [0-9.]+ s a step' "$OUT" || wrong "--estimate does not say 
 # not: when its hours are over, and by a signal.
 cat >"$WORK/staged.json" <<'JSON'
 {"configs": [{"name": "late", "config": "tiny.json", "stage": 2}, {"name": "early", "config": "tiny.json"}],
- "set": {"train.batch_size": 4, "data.limit_test": 10, "train.steps": 300}, "seeds": [1, 2],
+ "set": {"train.batch_size": 4, "data.limit_test": 10, "train.steps": 120}, "seeds": [1, 2],
  "threads": 1, "ranks": [2], "simulate": true, "timeout": 120}
 JSON
 run "$sweep" "$WORK/staged.json" --out "$WORK/whole" --dry-run
@@ -191,6 +191,26 @@ for name in early,seed=1 early,seed=2 late,seed=1 late,seed=2; do
   expect_equal "$(value "$WORK/whole/$name/summary.json" parameter_hash)" \
     "$(value "$WORK/parts/$name/summary.json" parameter_hash)" "parameters of $name"
 done
+
+# From the archive alone others make the same report; the same runs give the same archive.
+run "$EQT_ROOT/scripts/archive_runs.sh" "$WORK/whole" --out "$WORK/whole.tar.xz"
+expect_code 0 "an archive"
+grep -q 'whole.tar.xz: 4 runs, ' "$OUT" || wrong "the archive does not have four runs"
+run "$EQT_ROOT/scripts/archive_runs.sh" "$WORK/whole" --out "$WORK/again.tar.xz"
+cmp "$WORK/whole.tar.xz" "$WORK/again.tar.xz" || wrong "two archives of the same runs differ"
+mkdir "$WORK/elsewhere"
+tar -xf "$WORK/whole.tar.xz" -C "$WORK/elsewhere"
+! grep -rq '"type":"step"' "$WORK/elsewhere" || wrong "the archive has records of steps that no report reads"
+for place in "$WORK" "$WORK/elsewhere"; do
+  (cd "$place" && "$EQT_PROGRAM" report whole --out page >page.txt) || wrong "no report of $place/whole"
+done
+diff -r "$WORK/page" "$WORK/elsewhere/page" || wrong "the report from the archive differs"
+cmp "$WORK/page.txt" "$WORK/elsewhere/page.txt" || wrong "the tables from the archive differ"
+run "$EQT_ROOT/scripts/archive_runs.sh" "$WORK/whole" --out "$WORK/again.tar.xz" --limit 0.0001
+expect_failure 1 'the archive of 4 runs would have .* MB, more than 0.0001' "an archive that is too large"
+mkdir "$WORK/hollow"
+run "$EQT_ROOT/scripts/archive_runs.sh" "$WORK/hollow" --out "$WORK/again.tar.xz"
+expect_failure 2 'expected folders with runs, found none' "a folder without runs"
 
 # The schema has the keys of sweep_file.py, and every committed sweep is valid.
 cat >"$WORK/schema.py" <<'PY'

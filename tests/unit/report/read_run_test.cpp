@@ -304,6 +304,6 @@ TEST_CASE("reading does not block on anything but regular files", "[report]") {
 TEST_CASE("a sweep's link rate comes from its scheme", "[report]") {
   const test::TemporaryFolder folder;
   test::make_run(folder.path() + "/run", {});
-  std::ofstream(folder.path() + "/run.scheme.json") << R"({"link": "100mbit"})";
+  std::ofstream(folder.path() + "/run.recipe.json") << R"({"link": "100mbit"})";
   CHECK(read_run(folder.path() + "/run/").setting("link.rate") == "100mbit");
 }
