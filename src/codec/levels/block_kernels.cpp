@@ -14,6 +14,7 @@
 #include "hwy/highway.h"
 
 #include "codec/levels/nibble_planes-inl.hpp"
+#include "codec/prefetch.hpp"
 #include "codec/unaligned-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -155,6 +156,7 @@ void AddOne(const PackedBucket& bucket, std::size_t blocks, float* sum) {
   const ValueTable<kBits> table(bucket.value);
   constexpr std::size_t kBytes = fixed_bytes(block_values(kBits), kBits);
   for (std::size_t b = 0; b < blocks; ++b) {
+    prefetch_pages(sum + block_values(kBits) * b, block_values(kBits));
     for (std::size_t column = 0; column < 16; column += kLanes) {
       AddBlock<kBits>(bucket.packed + kBytes * b, table, column, sum + block_values(kBits) * b);
     }
@@ -173,6 +175,7 @@ void AddSome(const PackedBucket* buckets, std::size_t blocks, float* sum) {
       tables[k] = ValueTable<kBits>(buckets[k].value);
     }
     for (std::size_t b = 0; b < blocks; ++b, sum += block_values(kBits)) {
+      prefetch_pages(sum, block_values(kBits));
       for (std::size_t column = 0; column < 16; column += kLanes) {
         AddBlocksOf<kBits, kCount>(packed, tables, column, sum);
       }

@@ -12,6 +12,7 @@
 
 #include "codec/levels/bucket_scale.hpp"
 #include "codec/levels/level_kernels.hpp"
+#include "codec/prefetch.hpp"
 
 // Either both or neither is defined: the guard flips with each target.
 #if defined(EQT_CODEC_NORMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
@@ -140,8 +141,12 @@ class NormAccumulator {
   /// The next `count` values, a multiple of kSquareSums.
   HWY_INLINE void Step(std::size_t count) {
     if (next_ == nullptr) return;
+#if HWY_ARCH_X86
+    prefetch_pages(next_, count);
+#else
     // Hardware prefetchers stop at the end of a page.
     for (std::size_t i = 0; i < count; i += 16) hwy::Prefetch(next_ + kAhead + i);
+#endif
     if (kind_ == Norm::l2) {
       squares_.Add(next_, count);
     } else {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "codec/bytes.hpp"
+#include "codec/prefetch.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/signs/terngrad_kernels.cpp"
@@ -50,6 +51,7 @@ void add_block(const float* HWY_RESTRICT values, std::size_t whole, double shift
     squares[v] = hn::LoadU(dd, moments.squares + v * kStep);
   }
   for (std::size_t i = 0; i < whole; i += kMomentSums) {
+    if (i % 64 == 0) prefetch_pages(values + i, 64);
     for (std::size_t v = 0; v < kVectors; ++v) {
       const auto g = hn::Sub(hn::PromoteTo(dd, hn::LoadU(df, values + i + v * kStep)), origin);
       sum[v] = hn::Add(sum[v], g);
@@ -178,6 +180,7 @@ void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t
     const std::size_t n = std::min(kBlock, count - begin);
     for (std::size_t i = 0; i < n; i += kStep) {
       const float* from = values + begin + i;
+      if (i % 64 == 0) prefetch_pages(from, 64);
       auto* const nonzero_bits = reinterpret_cast<std::uint8_t*>(nonzero) + i / 8;
       const auto first_index = scaled_index;
       auto unsure = hn::MaskFromVec(hn::Zero(df));
@@ -252,6 +255,7 @@ std::uint32_t add_all(const std::byte* HWY_RESTRICT from, std::size_t words, flo
   const auto none = hn::Set(df, zero);
   std::uint32_t invalid = 0;
   for (std::size_t w = 0; w < words; ++w) {
+    if (w % 4 == 0) prefetch_pages(sum + w * kCodesPerWord, 64);
     const std::uint32_t word = load<std::uint32_t>(from + 4 * w);
     invalid |= word & (word >> 1) & kLowBits;
     for (std::size_t j = 0; j < kCodesPerWord; j += lanes) {
