@@ -10,7 +10,7 @@
 
 namespace eqt::codec {
 
-/// For a pass that is about to work on `count` values from `at` on, a multiple of 64: asks for as
+/// For a pass that is about to work on `count` values from `at` on, 64 or a multiple: asks for as
 /// many of the lines that it reaches 16 to 28 KiB later, in turn from four pages. Hardware
 /// prefetchers follow each page by itself, and one page at a time keeps too few lines under way.
 /// Nothing on other processors than x86, where it is not measured.
