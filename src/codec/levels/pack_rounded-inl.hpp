@@ -10,6 +10,7 @@
 
 #include "codec/levels/norms-inl.hpp"
 #include "codec/levels/rounder-inl.hpp"
+#include "codec/prefetch.hpp"
 #include "codec/unaligned-inl.hpp"
 
 // Either both or neither is defined: the guard flips with each target.
@@ -39,6 +40,7 @@ void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values
   constexpr std::uint32_t kIndices = ~0u / ((1u << kBits) - 1) * ((1u << (kBits - 1)) - 1);
   const auto indices = hn::Set(du, kIndices);
   for (std::size_t b = 0; b < blocks; ++b, values += 16 * kRows, packed += 64) {
+    prefetch_output(packed);
     const auto block_word = first_word + static_cast<std::uint32_t>(b * kRows * 4);
     for (std::size_t column = 0; column < 16; column += kLanes) {
       if (column * kRows % kStep == 0) meanwhile.Step(kStep);
