@@ -13,7 +13,9 @@
 #include "hwy/foreach_target.h"  // must precede highway.h
 #include "hwy/highway.h"
 
+#include "codec/levels/block_adder-inl.hpp"
 #include "codec/levels/nibble_planes-inl.hpp"
+#include "codec/prefetch.hpp"
 #include "codec/unaligned-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,15 +23,7 @@ namespace eqt::codec {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using F32 = hn::ScalableTag<float>;
-using U32 = hn::ScalableTag<std::uint32_t>;
-using I32 = hn::ScalableTag<std::int32_t>;
 using Codes = hn::Rebind<std::uint8_t, U32>;
-constexpr std::size_t kLanes = hn::MaxLanes(F32());
-constexpr std::size_t kBlockWordBytes = 64;  // the 16 columns' words of one kind
-
-template <int kBits>
-constexpr std::size_t kRows = block_values(kBits) / 16;
 
 template <int kBits>
 void PackBlock(const std::uint8_t* codes, std::size_t column, std::byte* packed) {
@@ -50,74 +44,6 @@ void PackBlock(const std::uint8_t* codes, std::size_t column, std::byte* packed)
   }
 }
 
-// Calls visit(row, codes) for every row of a block's column group. The code is in the low bits;
-// above it is the next row's code, unless the width is odd.
-template <int kBits, typename Visit>
-HWY_INLINE void ForEachRow(const std::byte* packed, std::size_t column, const Visit& visit) {
-  const U32 d;
-  const auto mask = hn::Set(d, (1u << kBits) - 1);
-  packed += 4 * column;
-  auto words = load_bytes(d, packed);
-#pragma GCC unroll 32
-  for (std::size_t row = 0; row < kRows<kBits>; ++row) {
-    const int bit = static_cast<int>(row) * kBits % 32;
-    auto code = hn::ShiftRightSame(words, bit);
-    if (bit + kBits >= 32 && row + 1 < kRows<kBits>) {
-      packed += kBlockWordBytes;
-      words = load_bytes(d, packed);
-      if (bit + kBits > 32) code = hn::Or(code, hn::ShiftLeftSame(words, 32 - bit));
-    }
-    visit(row, hn::And(code, mask));
-  }
-}
-
-// value[code] for codes of kBits, from a register if the table fits, else from memory. The second
-// half of the values is the first half negated.
-template <int kBits>
-class ValueTable {
- public:
-  static constexpr bool kWhole = (std::size_t{1} << kBits) <= kLanes;
-  static constexpr bool kHalf = (std::size_t{1} << (kBits - 1)) <= kLanes;
-
-  ValueTable() = default;
-  explicit ValueTable(const float* value) : value_(value) {
-    const F32 d;
-    if constexpr (!kHalf) return;
-    alignas(64) float lanes[kLanes] = {};
-    std::memcpy(lanes, value, sizeof(float) << (kWhole ? kBits : kBits - 1));
-    table_ = hn::Load(d, lanes);
-  }
-
-  HWY_INLINE hn::Vec<F32> At(hn::Vec<U32> code) const {
-    const F32 d;
-    const U32 du;
-    if constexpr (kWhole) {
-      return hn::TableLookupLanes(table_, hn::IndicesFromVec(d, code));
-    } else if constexpr (kHalf) {
-      const auto index = hn::And(code, hn::Set(du, (1u << (kBits - 1)) - 1));
-      const auto sign = hn::ShiftLeft<31>(hn::ShiftRight<kBits - 1>(code));
-      const auto magnitude = hn::TableLookupLanes(table_, hn::IndicesFromVec(d, index));
-      return hn::Xor(magnitude, hn::BitCast(d, sign));
-    } else {
-      return hn::GatherIndex(d, value_, hn::BitCast(I32(), code));
-    }
-  }
-
- private:
-  const float* value_ = nullptr;
-  hn::Vec<F32> table_ = hn::Zero(F32());
-};
-
-template <int kBits>
-void AddBlock(const std::byte* packed, const ValueTable<kBits>& table, std::size_t column,
-              float* sum) {
-  const F32 d;
-  ForEachRow<kBits>(packed, column, [&](std::size_t row, hn::Vec<U32> code) HWY_ATTR {
-    float* at = sum + 16 * row + column;
-    hn::StoreU(hn::Add(hn::LoadU(d, at), table.At(code)), d, at);
-  });
-}
-
 // Adds as many buckets at a time as registers can hold, for widths whose columns have one word. So
 // each value of the sum is read and written once.
 template <int kBits, std::size_t kCount>
@@ -125,14 +51,13 @@ void AddBlocksOf(const std::byte* const* packed, const ValueTable<kBits>* tables
                  std::size_t column, float* sum) {
   const F32 d;
   const U32 du;
-  const auto mask = hn::Set(du, (1u << kBits) - 1);
   hn::Vec<U32> words[kCount];
   for (std::size_t k = 0; k < kCount; ++k) words[k] = load_bytes(du, packed[k] + 4 * column);
   for (std::size_t row = 0; row < kRows<kBits>; ++row) {
     float* at = sum + 16 * row + column;
     auto total = hn::LoadU(d, at);
     for (std::size_t k = 0; k < kCount; ++k) {
-      total = hn::Add(total, tables[k].At(hn::And(words[k], mask)));
+      total = hn::Add(total, tables[k].At(words[k]));
       words[k] = hn::ShiftRight<kBits>(words[k]);
     }
     hn::StoreU(total, d, at);
@@ -141,23 +66,11 @@ void AddBlocksOf(const std::byte* const* packed, const ValueTable<kBits>* tables
 
 template <int kBits>
 void AddOne(const PackedBucket& bucket, std::size_t blocks, float* sum) {
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (kBits == 4 && kLanes == 4) {
-    const NibblePlanes planes(bucket.value);
-    for (std::size_t b = 0; b < blocks; ++b) {
-      for (std::size_t column = 0; column < 16; column += 4) {
-        planes.Add(bucket.packed + kBlockWordBytes * b + 4 * column, sum + 128 * b + column);
-      }
-    }
-    return;
-  }
-#endif
-  const ValueTable<kBits> table(bucket.value);
-  constexpr std::size_t kBytes = fixed_bytes(block_values(kBits), kBits);
+  constexpr std::size_t kValues = block_values(kBits);
+  const FastBlockAdder<kBits> adder(bucket.value);
   for (std::size_t b = 0; b < blocks; ++b) {
-    for (std::size_t column = 0; column < 16; column += kLanes) {
-      AddBlock<kBits>(bucket.packed + kBytes * b, table, column, sum + block_values(kBits) * b);
-    }
+    prefetch_pages(sum + kValues * b, kValues);
+    adder.Add(bucket.packed + fixed_bytes(kValues, kBits) * b, sum + kValues * b);
   }
 }
 
@@ -173,6 +86,7 @@ void AddSome(const PackedBucket* buckets, std::size_t blocks, float* sum) {
       tables[k] = ValueTable<kBits>(buckets[k].value);
     }
     for (std::size_t b = 0; b < blocks; ++b, sum += block_values(kBits)) {
+      prefetch_pages(sum, block_values(kBits));
       for (std::size_t column = 0; column < 16; column += kLanes) {
         AddBlocksOf<kBits, kCount>(packed, tables, column, sum);
       }
@@ -259,6 +173,7 @@ void AddFewCodes(const std::uint8_t* codes, const float* value, float* sum, std:
   const auto table = hn::Load(d, lanes);
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
+    if (i % 64 == 0) prefetch_pages(sum + i, 64);
     const auto code = hn::PromoteTo(du, hn::LoadU(dc, codes + i));
     const auto index = hn::IndicesFromVec(d, hn::And(code, hn::Set(du, 7)));
     const auto sign = hn::ShiftLeft<31>(hn::ShiftRight<7>(code));

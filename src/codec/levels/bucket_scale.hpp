@@ -36,10 +36,22 @@ inline float inverse_of(const LevelTable& table, float norm) {
   if (!table.uniform) return static_cast<float>(1 / static_cast<double>(norm));
   const auto n = static_cast<float>(table.count);
   auto inverse = static_cast<float>(table.count / static_cast<double>(norm));
-  while (norm * inverse > n) {
-    inverse = std::bit_cast<float>(std::bit_cast<std::uint32_t>(inverse) - 1);
-  }
+  // Half of all norms need a step, which no branch can foresee; few need another.
+  const auto above = [&] { return norm * inverse > n; };
+  const auto step = [&](std::uint32_t by) {
+    inverse = std::bit_cast<float>(std::bit_cast<std::uint32_t>(inverse) - by);
+  };
+  step(above() ? 1 : 0);
+  while (above()) step(1);
   return inverse;
+}
+
+/// value[code] = scale * norm * level for each code; codes with a sign start at index `sign`.
+inline void fill_values(const LevelTable& table, float norm, float scale, std::size_t sign,
+                        float* value) {
+  const auto levels = static_cast<std::size_t>(table.count) + 1;
+  for (std::size_t i = 0; i < levels; ++i) value[i] = scale * (norm * table.level[i]);
+  for (std::size_t i = 0; i < levels; ++i) value[i + sign] = -value[i];
 }
 
 /// The random stream of a bucket. A bucket that crosses a block of 2^32 indices has a separate

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "codec/levels/lanes-inl.hpp"
 #include "codec/levels/level_table.hpp"
 
 // Either both or neither is defined: the guard flips with each target.
@@ -21,11 +22,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using F32 = hn::ScalableTag<float>;
-using U32 = hn::ScalableTag<std::uint32_t>;
-using I32 = hn::ScalableTag<std::int32_t>;
-constexpr std::size_t kLanes = hn::MaxLanes(F32());
 
 // ConvertTo() for 0 <= x < 2^31 only.
 HWY_INLINE hn::Vec<I32> TruncateInRange(hn::Vec<F32> x) {

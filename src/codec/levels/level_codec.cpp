@@ -9,6 +9,7 @@
 
 #include "codec/bytes.hpp"
 #include "codec/levels/block_kernels.hpp"
+#include "codec/levels/bucket_kernels.hpp"
 #include "codec/levels/bucket_scale.hpp"
 #include "codec/levels/fixed_coding.hpp"
 #include "codec/levels/level_kernels.hpp"
@@ -77,13 +78,6 @@ float checked_norm(std::span<const std::byte> from) {
     fail(Kind::wire, "level payload: expected a bucket's norm of at least 0, found {}", norm);
   }
   return norm;
-}
-
-// Fills in scale * norm * level for each code; codes with a sign start at index `sign`.
-void fill_values(const LevelTable& table, float norm, float scale, std::size_t sign, float* value) {
-  const auto levels = static_cast<std::size_t>(table.count) + 1;
-  for (std::size_t i = 0; i < levels; ++i) value[i] = scale * (norm * table.level[i]);
-  for (std::size_t i = 0; i < levels; ++i) value[i + sign] = -value[i];
 }
 
 // Packed buckets that are added together, in the order in which they were given.
@@ -172,10 +166,13 @@ std::size_t LevelCodec::encode(std::span<const float> values, const EncodeContex
     const auto left = values.subspan(start);
     const auto to = payload.subspan(used);
     const std::uint64_t first_index = context.first_index + start;
-    if (const auto easy = encode_easy(left, context.key, first_index, to); easy.values > 0) {
-      start += easy.values;
-      used += easy.bytes;
-      continue;
+    if (const std::size_t easy = easy_count(left.size(), first_index); easy > 0) {
+      const RandomStream stream(context.key, static_cast<std::uint32_t>(first_index >> 32));
+      const auto done = encode_buckets(left.first(easy), options_.bucket_size, options_.norm,
+                                       table_, stream, static_cast<std::uint32_t>(first_index), to);
+      start += done.values;
+      used += done.bytes;
+      if (done.values > 0) continue;
     }
     const auto bucket = left.first(std::min(options_.bucket_size, left.size()));
     used += encode_bucket(bucket, context, first_index, workspace, to);
@@ -184,36 +181,48 @@ std::size_t LevelCodec::encode(std::span<const float> values, const EncodeContex
   return used;
 }
 
-// Encodes buckets by the fast path, as many as it can from the first one on.
-EncodedBuckets LevelCodec::encode_easy(std::span<const float> values, const RandomKey& key,
-                                       std::uint64_t first_index,
-                                       std::span<std::byte> payload) const {
+// How many of `count` values encode_buckets() may get.
+std::size_t LevelCodec::easy_count(std::size_t count, std::uint64_t first_index) const {
   const std::size_t size = options_.bucket_size;
-  if (entropy_ || 32 % options_.bits != 0 || size % block_values(options_.bits) != 0) return {};
+  if (entropy_ || 32 % options_.bits != 0 || size % block_values(options_.bits) != 0) return 0;
   const std::uint64_t in_block = (std::uint64_t{1} << 32) - (first_index & 0xFFFFFFFFu);
-  std::size_t count = static_cast<std::size_t>(std::min<std::uint64_t>(in_block, values.size()));
-  count -= count % size;
-  const RandomStream stream(key, static_cast<std::uint32_t>(first_index >> 32));
-  return encode_buckets(values.first(count), size, options_.norm, table_, stream,
-                        static_cast<std::uint32_t>(first_index), payload);
+  count = static_cast<std::size_t>(std::min<std::uint64_t>(in_block, count));
+  return count - count % size;
 }
 
-// Works on a few buckets at a time, so that each value is read from memory once.
 std::size_t LevelCodec::encode_with_feedback(std::span<const float> gradient,
                                              const EncodeContext& context, Workspace& workspace,
                                              std::span<float> residual,
                                              std::span<std::byte> payload) const {
   EQT_CHECK(residual.size() == gradient.size(), "{} residuals for {} values", residual.size(),
             gradient.size());
-  constexpr std::size_t kAtOnce = 16384;
-  const std::size_t step = options_.bucket_size * (1 + kAtOnce / (options_.bucket_size + 1));
+  EQT_CHECK(payload.size() >= max_payload_bytes(gradient.size()),
+            "a payload of {} bytes for {} values", payload.size(), gradient.size());
+  std::size_t used = 0, compensated = 0;
   EncodeContext part = context;
-  std::size_t used = 0;
-  for (std::size_t start = 0; start < gradient.size(); start += step) {
-    const auto block = residual.subspan(start, std::min(step, gradient.size() - start));
-    for (std::size_t i = 0; i < block.size(); ++i) block[i] += gradient[start + i];
+  for (std::size_t start = 0; start < gradient.size();) {
+    const std::size_t left = gradient.size() - start;
     part.first_index = context.first_index + start;
     const auto to = payload.subspan(used);
+    const std::size_t easy = easy_count(left, part.first_index);
+    if (easy > 0) {
+      const auto done = encode_buckets_with_feedback(
+          gradient.subspan(start, easy), residual.subspan(start, easy), compensated - start,
+          options_.bucket_size, options_.norm, table_,
+          RandomStream(part.key, static_cast<std::uint32_t>(part.first_index >> 32)),
+          static_cast<std::uint32_t>(part.first_index), to);
+      compensated = std::max(compensated, start + done.compensated);
+      start += done.values;
+      used += done.bytes;
+      if (done.values > 0) continue;
+    }
+    // A few buckets at a time, so that each value is read from memory once.
+    constexpr std::size_t kAtOnce = 16384;
+    const std::size_t few = options_.bucket_size * (1 + kAtOnce / (options_.bucket_size + 1));
+    const std::size_t step = easy > 0 ? options_.bucket_size : few;
+    const auto block = residual.subspan(start, std::min(step, left));
+    start += block.size();
+    for (; compensated < start; ++compensated) residual[compensated] += gradient[compensated];
     const std::size_t bytes = encode(block, part, workspace, to);
     decode_add(to.first(bytes), -1.0f, workspace, block);
     used += bytes;

@@ -96,8 +96,7 @@ class LevelCodec final : public Compressor, public LevelRounding {
  private:
   std::size_t max_bucket_bytes(std::size_t count) const;
   float bucket_norm(std::span<const float> bucket, std::uint64_t first_index) const;
-  EncodedBuckets encode_easy(std::span<const float> values, const RandomKey& key,
-                             std::uint64_t first_index, std::span<std::byte> payload) const;
+  std::size_t easy_count(std::size_t count, std::uint64_t first_index) const;
   std::size_t encode_bucket(std::span<const float> bucket, const EncodeContext& context,
                             std::uint64_t first_index, Workspace& workspace,
                             std::span<std::byte> to) const;

@@ -3,10 +3,10 @@
 
 #include <bit>
 #include <cstring>
-#include <type_traits>
 
 #include "codec/levels/bucket_scale.hpp"
 #include "codec/levels/fixed_coding.hpp"
+#include "codec/prefetch.hpp"
 #include "core/error.hpp"
 
 #define HWY_WANT_SSE4 1
@@ -17,8 +17,8 @@
 
 #include "codec/levels/level_cells-inl.hpp"
 #include "codec/levels/norms-inl.hpp"
+#include "codec/levels/pack_rounded-inl.hpp"
 #include "codec/levels/rounder-inl.hpp"
-#include "codec/unaligned-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {
@@ -97,8 +97,11 @@ HWY_INLINE void QuantizeFourRows(const Cells& cells, const Job& job, std::uint32
 template <typename Cells>
 void QuantizeWith(const Cells& cells, const Job& job, const float* values, std::size_t count,
                   std::uint32_t first_word, std::uint8_t* codes) {
+  // With what prefetch_pages() adds, the values of the next 32 KiB: a bucket, whose norm is next.
+  constexpr std::size_t kAhead = 4096;
   std::size_t i = 0;
   for (; i + 64 <= count; i += 64, first_word += 16) {
+    prefetch_pages(values + i + kAhead, 64);
     QuantizeFourRows(cells, job, first_word, values + i, codes + i);
   }
   if (i < count) {
@@ -107,44 +110,6 @@ void QuantizeWith(const Cells& cells, const Job& job, const float* values, std::
     std::memcpy(last, values + i, (count - i) * sizeof(float));
     QuantizeFourRows(cells, job, first_word, last, last_codes);
     std::memcpy(codes + i, last_codes, count - i);
-  }
-}
-
-// Packs whole blocks (fixed_coding.hpp) for the widths that divide 32: every code stays in its
-// lane. Signs of zeros are cleared in the packed words, so that one instruction clears 32 / kBits
-// of them.
-template <int kBits, typename Cells>
-void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values,
-                         std::size_t blocks, std::uint32_t first_word, std::byte* packed,
-                         NormAccumulator& meanwhile) {
-  const F32 d;
-  const U32 du;
-  constexpr std::size_t kRows = 32 / kBits;
-  constexpr std::uint32_t kIndices = ~0u / ((1u << kBits) - 1) * ((1u << (kBits - 1)) - 1);
-  const auto indices = hn::Set(du, kIndices);
-  for (std::size_t b = 0; b < blocks; ++b, values += 16 * kRows, packed += 64) {
-    meanwhile.Step(16 * kRows);
-    const auto block_word = first_word + static_cast<std::uint32_t>(b * kRows * 4);
-    for (std::size_t column = 0; column < 16; column += kLanes) {
-      Rounder<kBits, Cells> rounder(cells, job, block_word + static_cast<std::uint32_t>(column));
-      auto words = hn::Zero(du);
-      const auto add = [&](hn::Vec<F32> v, hn::Vec<U32> rounded)
-                           HWY_ATTR { words = Prepend<kBits>(WithSign(rounded, v), words); };
-#pragma GCC unroll 4
-      for (std::size_t row = 0; row < kRows; row += 4) {
-        const float* from = values + 16 * row + column;
-        const auto v0 = hn::LoadU(d, from), v1 = hn::LoadU(d, from + 16);
-        const auto v2 = hn::LoadU(d, from + 32), v3 = hn::LoadU(d, from + 48);
-        rounder.Draw();
-        add(v0, rounder.template Round<0>(v0));
-        add(v1, rounder.template Round<1>(v1));
-        add(v2, rounder.template Round<2>(v2));
-        add(v3, rounder.template Round<3>(v3));
-      }
-      const auto index = hn::And(words, indices);
-      const auto nonzero = hn::AndNot(indices, hn::Add(index, indices));
-      store_bytes(hn::OrAnd(index, words, nonzero), du, packed + 4 * column);
-    }
   }
 }
 
@@ -164,75 +129,20 @@ void Quantize(const LevelTable& table, float inverse, const RandomStream& stream
   });
 }
 
-// Quantizes one bucket after another. While it rounds a bucket, it reads the bucket after the next
-// for its norm, and finishes the norm of the next bucket, which is a long chain of operations.
-template <int kBits, typename Cells>
-EncodedBuckets EncodeBucketsWith(const Cells& cells, float scale, const LevelTable& table,
-                                 std::span<const float> values, std::size_t bucket_size, Norm kind,
-                                 const RandomStream& stream, std::uint32_t first_word,
-                                 std::byte* payload) {
-  const std::size_t buckets = values.size() / bucket_size;
-  const auto start = [&](std::size_t bucket) HWY_ATTR {
-    return NormAccumulator(bucket < buckets ? values.data() + bucket * bucket_size : nullptr, kind);
-  };
-  const auto is_easy = [](float norm) {
-    return norm == 0 || (norm >= kSmallNorm && norm <= kLargeNorm);
-  };
-  NormAccumulator next = start(0);
-  next.Step(bucket_size);
-  float norm = next.Result();
-  next = start(1);
-  next.Step(bucket_size);
-  EncodedBuckets done;
-  for (std::size_t bucket = 0; bucket < buckets && is_easy(norm); ++bucket) {
-    std::memcpy(payload + done.bytes, &norm, sizeof norm);
-    done.bytes += sizeof norm;
-    const float next_norm = next.Result();
-    next = start(bucket + 2);
-    if (norm == 0) {
-      next.Step(bucket_size);
-    } else {
-      const Job job{inverse_of(table, norm) * scale, kBits, stream};
-      QuantizeAndPackWith<kBits>(
-          cells, job, values.data() + done.values, bucket_size / block_values(kBits),
-          first_word + static_cast<std::uint32_t>(done.values), payload + done.bytes, next);
-      done.bytes += fixed_bytes(bucket_size, kBits);
-    }
-    done.values += bucket_size;
-    norm = next_norm;
-  }
-  return done;
-}
-
-EncodedBuckets EncodeBuckets(std::span<const float> values, std::size_t bucket_size, Norm norm,
-                             const LevelTable& table, const RandomStream& stream,
-                             std::uint32_t first_word, std::byte* payload) {
-  EncodedBuckets done;
-  WithCells(table, [&](const auto& cells, float scale) HWY_ATTR {
-    const auto encode = [&](auto bits) HWY_ATTR {
-      done = EncodeBucketsWith<decltype(bits)::value>(cells, scale, table, values, bucket_size,
-                                                      norm, stream, first_word, payload);
-    };
-    if (table.bits == 2) return encode(std::integral_constant<int, 2>());
-    if (table.bits == 4) return encode(std::integral_constant<int, 4>());
-    return encode(std::integral_constant<int, 8>());
-  });
-  return done;
-}
-
 void QuantizeAndPack(const LevelTable& table, float inverse, const RandomStream& stream,
                      std::uint32_t first_word, std::span<const float> values, std::byte* packed) {
-  NormAccumulator nothing;
+  NormAccumulator nothing(Norm::l2);
+  const auto ignore = [](std::size_t, const std::byte*) {};
   WithCells(table, [&](const auto& cells, float scale) HWY_ATTR {
     const Job job{inverse * scale, table.bits, stream};
     const float* from = values.data();
     const std::size_t blocks = values.size() / block_values(table.bits);
     if (table.bits == 2) {
-      QuantizeAndPackWith<2>(cells, job, from, blocks, first_word, packed, nothing);
+      QuantizeAndPackWith<2>(cells, job, from, blocks, first_word, packed, nothing, ignore);
     } else if (table.bits == 4) {
-      QuantizeAndPackWith<4>(cells, job, from, blocks, first_word, packed, nothing);
+      QuantizeAndPackWith<4>(cells, job, from, blocks, first_word, packed, nothing, ignore);
     } else {
-      QuantizeAndPackWith<8>(cells, job, from, blocks, first_word, packed, nothing);
+      QuantizeAndPackWith<8>(cells, job, from, blocks, first_word, packed, nothing, ignore);
     }
   });
 }
@@ -248,7 +158,6 @@ HWY_EXPORT(BucketSquares);
 HWY_EXPORT(BucketLargest);
 HWY_EXPORT(Quantize);
 HWY_EXPORT(QuantizeAndPack);
-HWY_EXPORT(EncodeBuckets);
 
 double sum_of_squares(std::span<const float> values) {
   return HWY_DYNAMIC_DISPATCH(BucketSquares)(values);
@@ -273,19 +182,6 @@ void quantize_and_pack(std::span<const float> values, float inverse, const Level
             "{} bytes for blocks of {} values", packed.size(), values.size());
   HWY_DYNAMIC_DISPATCH(QuantizeAndPack)
   (table, inverse, stream, first_word, values, packed.data());
-}
-
-EncodedBuckets encode_buckets(std::span<const float> values, std::size_t bucket_size, Norm norm,
-                              const LevelTable& table, const RandomStream& stream,
-                              std::uint32_t first_word, std::span<std::byte> payload) {
-  EQT_CHECK(table.bits == 2 || table.bits == 4 || table.bits == 8, "blocks of {} bits", table.bits);
-  EQT_CHECK(bucket_size % block_values(table.bits) == 0 && values.size() % bucket_size == 0,
-            "{} values in buckets of {}", values.size(), bucket_size);
-  const std::size_t most =
-      values.size() / bucket_size * (sizeof(float) + fixed_bytes(bucket_size, table.bits));
-  EQT_CHECK(payload.size() >= most, "{} bytes for a payload of {}", payload.size(), most);
-  return HWY_DYNAMIC_DISPATCH(EncodeBuckets)(values, bucket_size, norm, table, stream, first_word,
-                                             payload.data());
 }
 
 }  // namespace eqt::codec

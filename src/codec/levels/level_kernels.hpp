@@ -11,7 +11,6 @@
 #include <span>
 
 #include "codec/levels/level_table.hpp"
-#include "codec/options.hpp"
 #include "core/random.hpp"
 
 namespace eqt::codec {
@@ -49,19 +48,5 @@ void quantize(std::span<const float> values, float inverse, const LevelTable& ta
 void quantize_and_pack(std::span<const float> values, float inverse, const LevelTable& table,
                        const RandomStream& stream, std::uint32_t first_word,
                        std::span<std::byte> packed);
-
-struct EncodedBuckets {
-  std::size_t values = 0;
-  std::size_t bytes = 0;
-};
-
-/// The payload of level_codec.hpp for whole buckets with fixed coding, up to the first bucket with
-/// a value that is not finite, or with a norm that is neither 0 nor within kSmallNorm to kLargeNorm
-/// (bucket_scale.hpp).
-/// @pre table.bits is 2, 4 or 8; bucket_size is a multiple of block_values(table.bits) and divides
-/// values.size(); payload has room for them
-EncodedBuckets encode_buckets(std::span<const float> values, std::size_t bucket_size, Norm norm,
-                              const LevelTable& table, const RandomStream& stream,
-                              std::uint32_t first_word, std::span<std::byte> payload);
 
 }  // namespace eqt::codec

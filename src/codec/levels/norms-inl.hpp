@@ -12,6 +12,7 @@
 
 #include "codec/levels/bucket_scale.hpp"
 #include "codec/levels/level_kernels.hpp"
+#include "codec/prefetch.hpp"
 
 // Either both or neither is defined: the guard flips with each target.
 #if defined(EQT_CODEC_NORMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
@@ -134,14 +135,30 @@ HWY_INLINE std::uint32_t LargestMagnitudeBits(const float* values, std::size_t c
 /// A bucket's norm, computed in parts during other work.
 class NormAccumulator {
  public:
-  NormAccumulator() {}
-  NormAccumulator(const float* bucket, Norm kind) : next_(bucket), kind_(kind) {}
+  explicit NormAccumulator(Norm kind) : kind_(kind) {}
+
+  /// Begins the norm of `bucket`, or nothing if it is null.
+  HWY_INLINE void Start(const float* bucket) {
+    next_ = bucket;
+    gradient_ = nullptr;
+    if (kind_ == Norm::l2) {
+      squares_ = {};
+    } else {
+      largest_ = {};
+    }
+  }
+  /// The norm of `bucket` plus `gradient`; the sum is left in `bucket`.
+  HWY_INLINE void Start(float* bucket, const float* gradient) {
+    Start(bucket);
+    sum_ = bucket;
+    gradient_ = gradient;
+  }
 
   /// The next `count` values, a multiple of kSquareSums.
   HWY_INLINE void Step(std::size_t count) {
     if (next_ == nullptr) return;
-    // Hardware prefetchers stop at the end of a page.
-    for (std::size_t i = 0; i < count; i += 16) hwy::Prefetch(next_ + kAhead + i);
+    prefetch(next_, count);
+    if (gradient_ != nullptr) AddGradient(count);
     if (kind_ == Norm::l2) {
       squares_.Add(next_, count);
     } else {
@@ -159,10 +176,31 @@ class NormAccumulator {
   }
 
  private:
-  static constexpr std::size_t kAhead = 1024;  // [values], a page of 4 KiB
+  static HWY_INLINE void prefetch(const float* next, std::size_t count) {
+#if HWY_ARCH_X86
+    prefetch_pages(next, count);
+#else
+    // Hardware prefetchers stop at the end of a page.
+    constexpr std::size_t kPage = 1024;  // [values]
+    for (std::size_t i = 0; i < count; i += 16) hwy::Prefetch(next + kPage + i);
+#endif
+  }
+
+  HWY_INLINE void AddGradient(std::size_t count) {
+    const hn::ScalableTag<float> d;
+    prefetch(gradient_, count);
+    for (std::size_t i = 0; i < count; i += hn::MaxLanes(d)) {
+      const auto sum = hn::Add(hn::LoadU(d, sum_ + i), hn::LoadU(d, gradient_ + i));
+      hn::StoreU(sum, d, sum_ + i);
+    }
+    gradient_ += count;
+    sum_ += count;
+  }
 
   const float* next_ = nullptr;
-  Norm kind_ = Norm::l2;
+  float* sum_ = nullptr;             // the same values, if they are to be changed
+  const float* gradient_ = nullptr;  // to add to them
+  Norm kind_;
   SquareSums squares_;
   LargestBits largest_;
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "codec/bytes.hpp"
+#include "codec/prefetch.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/signs/terngrad_kernels.cpp"
@@ -35,58 +36,54 @@ using eqt::HWY_NAMESPACE::kRandomIndexFactor;
 using eqt::HWY_NAMESPACE::random_words;
 
 /// `whole` is a multiple of kMomentSums.
-void add_block(const float* HWY_RESTRICT values, std::size_t whole, double shift,
-               TernaryMoments& moments) {
+void add_values(const float* HWY_RESTRICT values, std::size_t whole, double shift,
+                TernaryMoments& moments) {
   const hn::CappedTag<double, kMomentSums> dd;
   const hn::Rebind<float, decltype(dd)> df;
-  const hn::ScalableTag<float> wide;
-  const hn::RebindToSigned<decltype(wide)> di;
+  const hn::CappedTag<std::int32_t, kMomentSums> di;
   const auto origin = hn::Set(dd, shift);
+  const auto magnitude_bits = hn::Set(di, 0x7FFFFFFF);
   constexpr std::size_t kStep = hn::MaxLanes(dd), kVectors = kMomentSums / kStep;
+  constexpr std::size_t kBitsStep = hn::MaxLanes(di), kBitsVectors = kMomentSums / kBitsStep;
   // All vectors in one loop, because each addition waits for the one before.
   hn::Vec<decltype(dd)> sum[kVectors], squares[kVectors];
   for (std::size_t v = 0; v < kVectors; ++v) {
     sum[v] = hn::LoadU(dd, moments.sum + v * kStep);
     squares[v] = hn::LoadU(dd, moments.squares + v * kStep);
   }
+  hn::Vec<decltype(di)> largest[kBitsVectors];
+  for (auto& bits : largest) bits = hn::Zero(di);
   for (std::size_t i = 0; i < whole; i += kMomentSums) {
+    if (i % 64 == 0) prefetch_pages(values + i, 64);
     for (std::size_t v = 0; v < kVectors; ++v) {
       const auto g = hn::Sub(hn::PromoteTo(dd, hn::LoadU(df, values + i + v * kStep)), origin);
       sum[v] = hn::Add(sum[v], g);
       squares[v] = hn::Add(squares[v], hn::Mul(g, g));
+    }
+    for (std::size_t v = 0; v < kBitsVectors; ++v) {
+      const float* from = values + i + v * kBitsStep;
+      const auto bits = hn::BitCast(di, hn::LoadU(hn::RebindToFloat<decltype(di)>(), from));
+      largest[v] = hn::Max(largest[v], hn::And(bits, magnitude_bits));
     }
   }
   for (std::size_t v = 0; v < kVectors; ++v) {
     hn::StoreU(sum[v], dd, moments.sum + v * kStep);
     hn::StoreU(squares[v], dd, moments.squares + v * kStep);
   }
-  const auto magnitude_bits = hn::Set(di, 0x7FFFFFFF);
-  const std::size_t lanes = hn::Lanes(wide);
-  auto largest = hn::Zero(di);
-  std::size_t i = 0;
-  for (; i + lanes <= whole; i += lanes) {
-    const auto bits = hn::BitCast(di, hn::LoadU(wide, values + i));
-    largest = hn::Max(largest, hn::And(bits, magnitude_bits));
-  }
-  moments.largest = std::max(moments.largest, hn::GetLane(hn::MaxOfLanes(di, largest)));
-  for (; i < whole; ++i) {
-    std::int32_t bits;
-    std::memcpy(&bits, values + i, sizeof(bits));
-    moments.largest = std::max(moments.largest, bits & 0x7FFFFFFF);
+  for (const auto& bits : largest) {
+    moments.largest = std::max(moments.largest, hn::GetLane(hn::MaxOfLanes(di, bits)));
   }
 }
 
 void sum_moments(const float* HWY_RESTRICT values, std::size_t count, TernaryMoments& moments) {
   const double shift = values[0];
   const std::size_t whole = count - count % kMomentSums;
-  for (std::size_t i = 0; i < whole; i += kBlock) {
-    add_block(values + i, std::min(kBlock, whole - i), shift, moments);
-  }
+  add_values(values, whole, shift, moments);
   // Padding with g_0 adds nothing to either sum.
   float rest[kMomentSums];
   std::fill_n(rest, kMomentSums, values[0]);
   std::copy(values + whole, values + count, rest);
-  if (whole < count) add_block(rest, kMomentSums, shift, moments);
+  if (whole < count) add_values(rest, kMomentSums, shift, moments);
 }
 
 /// Mask of the values that become nonzero. `scaled_index` is as in random_words().
@@ -132,29 +129,35 @@ HWY_INLINE hn::Mask<D> drawn_roughly(D df, hn::Vec<D> g,
   return surely;
 }
 
-/// Moves bit i to bit 2 i.
-template <class D>
-HWY_INLINE hn::Vec<D> spread_bits(D du, hn::Vec<D> x) {
-  x = hn::And(hn::Or(x, hn::ShiftLeft<16>(x)), hn::Set(du, 0x0000FFFF0000FFFFu));
-  x = hn::And(hn::Or(x, hn::ShiftLeft<8>(x)), hn::Set(du, 0x00FF00FF00FF00FFu));
-  x = hn::And(hn::Or(x, hn::ShiftLeft<4>(x)), hn::Set(du, 0x0F0F0F0F0F0F0F0Fu));
-  x = hn::And(hn::Or(x, hn::ShiftLeft<2>(x)), hn::Set(du, 0x3333333333333333u));
-  return hn::And(hn::Or(x, hn::ShiftLeft<1>(x)), hn::Set(du, 0x5555555555555555u));
-}
-
-/// A block's codes from its planes of nonzero values and of signs: the nonzero positive ones at the
-/// even bits, the nonzero negative ones at the odd bits.
-void interleave(const std::uint32_t* HWY_RESTRICT nonzero, const std::uint32_t* HWY_RESTRICT signs,
-                std::uint64_t* HWY_RESTRICT codes) {
-  const hn::CappedTag<std::uint64_t, kBlock / 32> du;
-  const hn::Rebind<std::uint32_t, decltype(du)> dh;
-  for (std::size_t w = 0; w < kBlock / 32; w += hn::Lanes(du)) {
-    const auto any = hn::LoadU(dh, nonzero + w);
-    const auto sign = hn::LoadU(dh, signs + w);
-    const auto plus = spread_bits(du, hn::PromoteTo(du, hn::AndNot(sign, any)));
-    const auto minus = spread_bits(du, hn::PromoteTo(du, hn::And(sign, any)));
-    hn::StoreU(hn::Or(plus, hn::ShiftLeft<1>(minus)), du, codes + w);
+/// Writes a block's codes from its planes of nonzero values and of signs: the nonzero positive ones
+/// at the even bits, the nonzero negative ones at the odd bits.
+void interleave(const std::uint8_t* HWY_RESTRICT nonzero, const std::uint8_t* HWY_RESTRICT signs,
+                std::uint8_t* HWY_RESTRICT codes) {
+  // The bits of the index, moved apart.
+  alignas(16) static constexpr std::uint8_t kEven[16] = {0x00, 0x01, 0x04, 0x05, 0x10, 0x11,
+                                                         0x14, 0x15, 0x40, 0x41, 0x44, 0x45,
+                                                         0x50, 0x51, 0x54, 0x55};
+#if HWY_TARGET == HWY_SCALAR  // has no vectors of bytes
+  for (std::size_t i = 0; i < kBlock / 8; ++i) {
+    const unsigned any = nonzero[i], plus = any & ~unsigned{signs[i]}, minus = any & signs[i];
+    codes[2 * i] = static_cast<std::uint8_t>(kEven[plus & 15] | kEven[minus & 15] << 1);
+    codes[2 * i + 1] = static_cast<std::uint8_t>(kEven[plus >> 4] | kEven[minus >> 4] << 1);
   }
+#else
+  const hn::Full128<std::uint8_t> d;
+  const auto even = hn::Load(d, kEven), odd = hn::Add(even, even), low = hn::Set(d, 0x0F);
+  const auto codes_of = [&](auto plus, auto minus) HWY_ATTR {
+    return hn::Or(hn::TableLookupBytes(even, plus), hn::TableLookupBytes(odd, minus));
+  };
+  for (std::size_t i = 0; i < kBlock / 8; i += 16) {
+    const auto any = hn::LoadU(d, nonzero + i), sign = hn::LoadU(d, signs + i);
+    const auto plus = hn::AndNot(sign, any), minus = hn::And(sign, any);
+    const auto first = codes_of(hn::And(plus, low), hn::And(minus, low));
+    const auto second = codes_of(hn::ShiftRight<4>(plus), hn::ShiftRight<4>(minus));
+    hn::StoreU(hn::InterleaveLower(d, first, second), d, codes + 2 * i);
+    hn::StoreU(hn::InterleaveUpper(d, first, second), d, codes + 2 * i + 16);
+  }
+#endif
 }
 
 /// Packs values whose counters do not cross a multiple of 2^32; whole words only. `index` is the
@@ -170,15 +173,15 @@ void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t
   auto scaled_index = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
                               hn::Set(du, rounding.first));
   // The kernels of masks may write eight bytes at a time.
-  std::uint32_t nonzero[kBlock / 32 + 2] = {}, signs[kBlock / 32 + 2] = {};
-  std::uint64_t codes[kBlock / 32];
+  std::uint8_t nonzero[kBlock / 8 + 8] = {}, signs[kBlock / 8 + 8] = {};
   const std::size_t count = words * kCodesPerWord;
   const ReciprocalBounds bounds(rounding.scale);
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t n = std::min(kBlock, count - begin);
     for (std::size_t i = 0; i < n; i += kStep) {
       const float* from = values + begin + i;
-      auto* const nonzero_bits = reinterpret_cast<std::uint8_t*>(nonzero) + i / 8;
+      if (i % 64 == 0) prefetch_pages(from, 64);
+      std::uint8_t* const nonzero_bits = nonzero + i / 8;
       const auto first_index = scaled_index;
       auto unsure = hn::MaskFromVec(hn::Zero(df));
       const auto roughly_nonzero_at = [&](std::size_t j) HWY_ATTR {
@@ -200,10 +203,16 @@ void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t
       const auto sign_at = [&](std::size_t j) HWY_ATTR {
         return hn::Lt(hn::BitCast(di, hn::LoadU(df, from + j)), hn::Zero(di));
       };
-      store_masks(di, sign_at, reinterpret_cast<std::uint8_t*>(signs) + i / 8);
+      store_masks(di, sign_at, signs + i / 8);
     }
-    interleave(nonzero, signs, codes);
-    std::memcpy(to + begin / 4, codes, n / 4);
+    auto* const codes = reinterpret_cast<std::uint8_t*>(to + begin / 4);
+    if (n == kBlock) {
+      interleave(nonzero, signs, codes);
+    } else {
+      std::uint8_t last[kBlock / 4];
+      interleave(nonzero, signs, last);
+      std::memcpy(codes, last, n / 4);
+    }
   }
 }
 
@@ -252,6 +261,7 @@ std::uint32_t add_all(const std::byte* HWY_RESTRICT from, std::size_t words, flo
   const auto none = hn::Set(df, zero);
   std::uint32_t invalid = 0;
   for (std::size_t w = 0; w < words; ++w) {
+    if (w % 4 == 0) prefetch_pages(sum + w * kCodesPerWord, 64);
     const std::uint32_t word = load<std::uint32_t>(from + 4 * w);
     invalid |= word & (word >> 1) & kLowBits;
     for (std::size_t j = 0; j < kCodesPerWord; j += lanes) {

@@ -57,6 +57,20 @@ void check_within_cells(const LevelCase& c, const std::vector<float>& values,
   }
 }
 
+// One call leaves the payload and the residual that addition, encode() and decode_add() leave.
+void check_feedback(const LevelCase& c, const std::vector<float>& gradient,
+                    std::vector<float> residual, const EncodeContext& context) {
+  auto expected = residual;
+  for (std::size_t i = 0; i < gradient.size(); ++i) expected[i] += gradient[i];
+  Workspace workspace;
+  std::vector<std::byte> payload(c.compressor->max_payload_bytes(gradient.size()));
+  payload.resize(
+      c.compressor->encode_with_feedback(gradient, context, workspace, residual, payload));
+  REQUIRE(payload == encode_to_vector(*c.compressor, expected, context));
+  c.compressor->decode_add(payload, -1.0f, workspace, expected);
+  REQUIRE(same_bits(residual, expected));
+}
+
 }  // namespace
 
 TEST_CASE("fixed payloads equal the oracle's on every target", "[level_laws]") {
@@ -337,15 +351,36 @@ TEST_CASE("encoding with feedback equals its three steps", "[level_codec]") {
       for (const auto& c : level_cases(coding, 512)) {
         INFO(c.name);
         const auto gradient = gaussian_values(1100, 22);
-        auto residual = gaussian_values(gradient.size(), 6), expected = residual;
-        Workspace workspace;
-        std::vector<std::byte> payload(c.compressor->max_payload_bytes(gradient.size()));
-        payload.resize(c.compressor->encode_with_feedback(gradient, context_of(1), workspace,
-                                                          residual, payload));
-        for (std::size_t i = 0; i < gradient.size(); ++i) expected[i] += gradient[i];
-        REQUIRE(payload == encode_to_vector(*c.compressor, expected, context_of(1)));
-        c.compressor->decode_add(payload, -1.0f, workspace, expected);
-        REQUIRE(residual == expected);
+        check_feedback(c, gradient, gaussian_values(gradient.size(), 6), context_of(1));
       }
+  });
+}
+
+TEST_CASE("buckets of every kind of norm, with feedback", "[level_codec]") {
+  constexpr std::size_t kSize = 512;
+  const auto fill = [](std::vector<float>& values, std::size_t bucket, float factor) {
+    for (std::size_t i = bucket * kSize; i < (bucket + 1) * kSize; ++i) values[i] *= factor;
+  };
+  auto gradient = gaussian_values(13 * kSize + 100, 22);
+  auto residual = gaussian_values(gradient.size(), 6);
+  // Norms above the largest float, out of range and zero: alone and side by side.
+  for (const std::size_t infinite : {0u, 6u}) fill(gradient, infinite, 4e37f);
+  for (const std::size_t large : {5u, 12u}) fill(gradient, large, 1e30f);
+  for (const std::size_t tiny : {1u, 8u}) {
+    fill(gradient, tiny, 1e-25f);
+    fill(residual, tiny, 1e-25f);
+  }
+  for (const std::size_t zero : {3u, 7u}) {
+    fill(gradient, zero, 0.0f);
+    fill(residual, zero, 0.0f);
+  }
+  constexpr std::uint64_t kBlock = std::uint64_t{1} << 32;
+  for_each_simd_target([&] {
+    for (const auto& c : level_cases(Coding::fixed, kSize)) {
+      for (const std::uint64_t first : {std::uint64_t{0}, kBlock - 3 * kSize, kBlock - 2000}) {
+        INFO(c.name << " from index " << first);
+        check_feedback(c, gradient, residual, context_of(1, first));
+      }
+    }
   });
 }
