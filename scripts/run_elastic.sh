@@ -9,6 +9,8 @@
 #   --tries N             starts at most, with the first one [5]
 #   --least N             hosts needed; fewer are an error with exit code 6 [1]
 #   --answer SECONDS      how long a host may take to answer before a start [5]
+#   --start-timeout SECONDS
+#                         how long mpirun may take to start the first rank [60]
 #   --patience SECONDS    how long mpirun may take to end after a rank has failed [15]
 #   --shell COMMAND       reaches a host: COMMAND HOST WORDS... [mpirun's agent, or ssh]
 #   --mca KEY VALUE       passed on to mpirun; may be repeated
@@ -19,8 +21,9 @@
 #   scripts/run_elastic.sh --hosts pi0,pi1,pi2,pi3 configs/quickstart.json --out runs/rack \
 #     --set checkpoint.every_steps=50 --set synchronization.timeout_seconds=30
 #
-# After exit code 2, 3, 4, 70, 74 or 75 there is no other start: another host would not help, or the
-# run was stopped. 205 is mpirun's code for a lost host. SIGTERM and Ctrl-C end the run after a
+# A start that takes too long is ended; if the same hosts answer after it, the exit code is 6. After
+# exit code 2, 3, 4, 70, 74 or 75 there is no other start: another host would not help, or the run
+# was stopped. 205 is mpirun's code for a lost host. SIGTERM and Ctrl-C end the run after a
 # step, with its state saved and exit code 75. Run this on a host that stays up; it need not train.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
@@ -32,13 +35,14 @@ list=""
 tries=5
 least=1
 answer=5
+start_timeout=60
 patience=15
 shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
 program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
 mca=()
 declare -A options=(
   [--hosts]="text list" [--tries]="natural tries" [--least]="natural least" [--answer]="natural answer"
-  [--patience]="natural patience" [--shell]="text shell" [--mca]="passed2 mca" [--program]="text program"
+  [--start-timeout]="natural start_timeout" [--patience]="natural patience" [--shell]="text shell" [--mca]="passed2 mca" [--program]="text program"
 )
 read_options "$@"
 set -- ${rest[@]+"${rest[@]}"}
@@ -70,41 +74,77 @@ answering() {
   done
 }
 
-# watch_words: copies the job's output and records the first failure of a rank.
+# The first rank says this when mpirun has started it: until every host has a daemon of Open MPI, it
+# starts none.
+readonly STARTED="run_elastic: mpirun has started the ranks"
+# shellcheck disable=SC2016  # for the shell of each rank
+readonly SAY_STARTED='[ "${OMPI_COMM_WORLD_RANK:-0}" != 0 ] || echo "$0" >&2; exec "$@"'
+
+# watch_words: copies the job's output and records that ranks have started, and the first failure of
+# one.
 watch_words() {
   local line
   while IFS= read -r line; do
+    if [[ $line == "$STARTED" ]]; then
+      touch "$state/started"
+      continue
+    fi
     printf '%s\n' "$line" >&2
     [[ ! $line =~ ^equant-train:\ (timeout|mpi|wire): ]] || touch "$state/failed"
   done
 }
 
-# limit_end JOB: ends mpirun if it does not end after a failure, because it may wait for a lost
-# host.
-limit_end() {
-  local tick=0
-  until [[ -e $state/failed ]]; do sleep 0.5; done
-  for (( ; tick < 2 * patience; tick++)); do sleep 0.5; done
+end_job() {
   kill -TERM "$1" 2>/dev/null || return 0
   sleep 5
   kill -KILL "$1" 2>/dev/null || true
+}
+
+# end_shells JOB: ends what mpirun has started, which reaches other hosts for it.
+end_shells() {
+  local process words
+  for process in /proc/[0-9]*/stat; do
+    # Number, (name), state, parent.
+    { read -r words <"$process"; } 2>/dev/null || continue
+    [[ ! ${words##*) } =~ ^[A-Z]\ $1\  ]] || kill -TERM "${words%% *}" 2>/dev/null || true
+  done
+}
+
+# limit JOB: ends mpirun if it does not start a rank, because it waits for a host whose daemon does
+# not start, or if it does not end after a failure, because it may wait for a lost host.
+limit() {
+  local tick=0
+  for (( ; tick < 2 * start_timeout; tick++)); do
+    [[ ! -e $state/started && ! -e $state/failed ]] || break
+    sleep 0.5
+  done
+  if [[ ! -e $state/started && ! -e $state/failed ]]; then
+    touch "$state/stuck"
+    end_shells "$1"
+    end_job "$1"
+    return
+  fi
+  until [[ -e $state/failed ]]; do sleep 0.5; done
+  for ((tick = 0; tick < 2 * patience; tick++)); do sleep 0.5; done
+  end_job "$1"
 }
 
 # start HOSTS RANKS ARGUMENTS: one start; its exit code.
 start() {
   local with=$1 ranks=$2 code=0
   shift 2
-  rm -f "$state/failed"
+  rm -f "$state/failed" "$state/started" "$state/stuck"
   exec {words}> >(watch_words)
-  after_start=limit_end
+  after_start=limit
   run_gracefully mpirun -np "$ranks" --host "$with" --quiet --bind-to none ${mca[@]+"${mca[@]}"} \
-    "$program" --config "$config" "$@" 2>&"$words" {words}>&- || code=$?
+    sh -c "$SAY_STARTED" "$STARTED" "$program" --config "$config" "$@" 2>&"$words" {words}>&- || code=$?
   exec {words}>&-
   return "$code"
 }
 
 arguments=("$@")
 asked_to_resume=0
+stuck_on=""
 end_on_signals
 for word in "$@"; do [[ $word != --resume ]] || asked_to_resume=1; done
 for ((try = 1; try <= tries; try++)); do
@@ -114,6 +154,8 @@ for ((try = 1; try <= tries; try++)); do
   ranks=0
   for host in "${present[@]}"; do ranks=$((ranks + $(slots_of "$host"))); done
   with=$(IFS=,; printf '%s' "${present[*]}")
+  [[ $with != "$stuck_on" ]] ||
+    fail 6 "mpirun started no rank on $with within $start_timeout seconds: orted, Open MPI's daemon, must start on each and write to its folder for temporary files, /tmp; see --start-timeout."
   say "Start $try of at most $tries: $ranks ranks on $with"
   code=0
   start "$with" "$ranks" ${arguments[@]+"${arguments[@]}"} || code=$?
@@ -123,8 +165,14 @@ for ((try = 1; try <= tries; try++)); do
     2 | 3 | 4 | 70 | 74 | 75) exit "$code" ;;
   esac
   [[ $signals_seen -eq 0 ]] || exit "$code"
+  if [[ -e $state/stuck ]]; then
+    say "mpirun started no rank within $start_timeout seconds"
+    stuck_on=$with code=6
+    continue
+  fi
   say "The run ended with exit code $code"
   [[ $asked_to_resume -eq 1 ]] || arguments+=(--resume)
   asked_to_resume=1
 done
+[[ $code -ne 6 || -z $stuck_on ]] || fail 6 "mpirun started no rank within $start_timeout seconds; see --start-timeout."
 fail "$code" "the run failed $tries times; see --tries."

@@ -19,8 +19,10 @@ std::optional<CollectiveCost> collective_cost(const CollectiveRow& collective,
 
 Volume volume_of(const codec::Compressor& compressor, std::span<const FusionBucket> plan, int ranks,
                  int hosts) {
-  Volume volume{
-      .ranks = ranks, .hosts = hosts, .message_bytes = expected_message_bytes(compressor, plan)};
+  Volume volume{.ranks = ranks,
+                .hosts = hosts,
+                .message_bytes = expected_message_bytes(compressor, plan),
+                .shares_memory = hosts == 1 && ranks > 1};
   const auto codes = compressor.integer_codec();
   if (codes != nullptr) {
     const auto largest = static_cast<unsigned>(codes->largest_code());

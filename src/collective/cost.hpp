@@ -30,10 +30,12 @@ struct Volume {
   int code_bits = 0, sum_bits = 0;
   double raw_values = 0;
   bool host_sums_scatter =
-      false;  // hierarchical: between hosts as scatter-reduce, not as allgather
+      false;                   // hierarchical: between hosts as scatter-reduce, not as allgather
+  bool shares_memory = false;  // all ranks are on one host and `dense` sends nothing
 };
 
 /// The volume of this plan, with the `message_bytes` that are expected for Gaussian-like values.
+/// Ranks of one host share memory.
 Volume volume_of(const codec::Compressor& compressor, std::span<const pipeline::FusionBucket> plan,
                  int ranks, int hosts);
 
@@ -48,7 +50,8 @@ std::vector<Volume> bucket_volumes(const codec::Compressor& compressor,
 /// message of a mean may be longer or shorter than that of a gradient, which m is.
 struct CollectiveCost {
   int rounds = 0;             // of messages, each of which depends on the one before
-  double sent_bytes = 0;      // payload and frame headers, without those of TCP and MPI
+  double sent_bytes = 0;      // payload and frame headers, without those of TCP and MPI; in shared
+                              // memory, of the messages that it replaces
   double encoded_values = 0;  // by the compressor
   double decoded_values = 0;
   double added_values = 0;  // float32 additions outside the compressor

@@ -31,6 +31,7 @@ double link_slowdown(const std::function<double(double slowdown)>& seconds, doub
                      double present) {
   if (!(measured > 0)) return present;
   const double least = seconds(kLeast);
+  if (seconds(kMost) <= least) return present;  // links have no part in it
   double low = kLeast, high = kLeast;
   if (least < measured * (1 - kPrecision)) low = greatest(seconds, measured * (1 - kPrecision));
   if (least <= measured * (1 + kPrecision)) high = greatest(seconds, measured * (1 + kPrecision));

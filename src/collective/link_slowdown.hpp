@@ -9,6 +9,7 @@ namespace eqt::collective {
 
 /// The slowdown nearest to `present` with which a step would take as long as measured, within the
 /// precision of the prediction: links that computing hides tell only that they are not slower.
+/// A step that links have no part in tells nothing of them.
 /// From 1 (what was measured alone is the best that a link can do) to 4096.
 /// @param seconds of a step, never less with a greater slowdown
 /// @param present what was found before

@@ -106,6 +106,11 @@ std::vector<Round> rounds_of(const CollectiveRow& row, const CollectiveCost& cos
     return doubling_rounds(cost, volume.message_bytes, work, machine, seconds_after);
   if (row.name == kHierarchical.name && volume.hosts > 1 && volume.hosts < volume.ranks)
     return hierarchical_rounds(cost, volume, work, machine, seconds_after);
+  if (row.name == kDense.name && volume.shares_memory) {
+    // Ranks wait for each other's values, and for their means.
+    seconds_after = 0;
+    return {{.seconds_before = 0}, {.seconds_before = work.decode}};
+  }
   const double each = cost.sent_bytes / (cost.rounds * (n - 1));
   const double handling = (n - 1) * (machine.message + each * machine.byte);
   return rounds_to_all(cost.rounds, n, each, handling, work, seconds_after);

@@ -30,7 +30,8 @@ inline constexpr CommunicationCosts kMemoryCosts{.add = 2e-10, .message = 1e-6, 
 ///  * recursive doubling among other numbers of ranks than powers of two: a message in each round,
 ///    as the busiest ranks send
 ///  * `hierarchical` on several hosts: copies within a host come on top, at kMemoryCosts, and its
-///    rounds there are without bytes.
+///    rounds there are without bytes
+///  * `dense` in shared memory, whose rounds are without bytes.
 /// @param cost of this volume
 /// @param seconds_after the work after the last round
 std::vector<forecast::Round> rounds_of(const CollectiveRow& row, const CollectiveCost& cost,

@@ -13,6 +13,7 @@
 
 #include "codec/frame.hpp"
 #include "collective/collective.hpp"
+#include "collective/exact_grades.hpp"
 #include "collective/grade_trial.hpp"
 #include "core/checksum.hpp"
 #include "core/error.hpp"
@@ -134,6 +135,15 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
   }
   model.communication = model.hosts > 1 ? collective::kTcpCosts : collective::kMemoryCosts;
   model.buckets = buckets_of(base, model.ranks, model.hosts);
+  if (collective::takes_exact_grades(*model.collective)) {
+    const codec::MixedGrades& codec = *messages.compressor->mixed_grades();
+    for (std::size_t k = 0; k < codec.grades(); ++k)
+      model.lossless.push_back(
+          codec.grade(static_cast<codec::GradeIndex>(k)).properties().lossless);
+  }
+  // Not with a fixed rate, which stands for links that are not there.
+  model.shares_memory = rate == nullptr && base.comm.host_memory() != nullptr;
+  for (StepModel::Bucket& bucket : model.buckets) bucket.volume.shares_memory = model.shares_memory;
   const bool has_formula = std::ranges::all_of(model.buckets, [&](const auto& bucket) {
     return collective::collective_cost(*model.collective, bucket.volume).has_value();
   });

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "collective/exact_grades.hpp"
 #include "core/error.hpp"
 #include "setup/build_grades.hpp"
 #include "setup/build_messages.hpp"
@@ -80,11 +81,14 @@ void build_workers(model::Replica& replica, Simulation& simulation) {
 }
 
 std::unique_ptr<train::Synchronizer> build_simulated_averaging(
-    const config::RunConfig& config, const codec::Compressor& compressor,
+    const config::RunConfig& config, codec::Compressor& compressor,
     std::vector<pipeline::FusionBucket> plan, model::Replica& replica,
     const train::GradientAveragingOptions& options, Simulation& simulation) {
   simulation.mean =
       config.synchronization.collective->make_for_workers(compressor, plan, simulation.count());
+  if (const codec::MixedGrades* const grades = compressor.mixed_grades(); grades != nullptr)
+    simulation.mean =
+        collective::dense_if_exact(*grades, std::move(simulation.mean), plan, simulation.count());
   std::vector<collective::GradientMemory*> memories;
   for (int w = 0; w < simulation.count(); ++w) {
     simulation.memories.push_back(

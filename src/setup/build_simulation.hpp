@@ -49,7 +49,7 @@ void build_workers(model::Replica& replica, Simulation& simulation);
 
 /// Keeps references to all but the config.
 std::unique_ptr<train::Synchronizer> build_simulated_averaging(
-    const config::RunConfig& config, const codec::Compressor& compressor,
+    const config::RunConfig& config, codec::Compressor& compressor,
     std::vector<pipeline::FusionBucket> plan, model::Replica& replica,
     const train::GradientAveragingOptions& options, Simulation& simulation);
 

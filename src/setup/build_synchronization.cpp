@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codec/levels/adaptive_codec.hpp"
+#include "collective/exact_grades.hpp"
 #include "core/error.hpp"
 #include "setup/build_grades.hpp"
 #include "setup/make_collective.hpp"
@@ -131,6 +132,14 @@ train::OuterStep outer_step(const config::RunConfig& config) {
 void share_memory(const SyncBase& base, const collective::Collective& collective,
                   FlatBuffer* averaged) {
   if (&collective.row() == &collective::kDense) base.comm.share_memory(averaged);
+}
+
+/// Grades that lose nothing are averaged by `dense`, and so in shared memory, too.
+void average_exact_grades(const SyncBase& base, SyncParts& parts) {
+  codec::MixedGrades* const grades = base.messages.compressor->mixed_grades();
+  if (grades == nullptr || !collective::takes_exact_grades(parts.collective->row())) return;
+  parts.collective = collective::dense_if_exact(base.comm, *grades, std::move(parts.collective));
+  base.comm.share_memory(base.replica.gradient_memory());
 }
 
 /// Steps of the mean are averages: they count as steps for what adapts and for faults.
@@ -300,6 +309,13 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
     return parts;
   }
   MessageParts& messages = base.messages;
+  const bool by_collective = base.simulation == nullptr && config.synchronization.quorum == 0;
+  if (by_collective) {
+    parts.collective = make_collective(config, base.comm, *messages.compressor,
+                                       messages.memory != nullptr, messages.buckets);
+    average_exact_grades(base, parts);
+  }
+  // Whether memory is shared tells what grades cost.
   parts.adaptation = messages.compressor->mixed_grades() != nullptr
                          ? build_grade_adaptation(config, base)
                          : make_adaptation(config, base.comm, *messages.compressor);
@@ -313,8 +329,6 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
     build_quorum_rounds(config, base, parts);
     return parts;
   }
-  parts.collective = make_collective(config, base.comm, *messages.compressor,
-                                     messages.memory != nullptr, messages.buckets);
   if (config.synchronization.algorithm->averages_models) {
     build_local_sgd(config, base, parts);
     return parts;

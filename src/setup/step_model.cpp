@@ -38,8 +38,16 @@ void send_anywhere(std::vector<forecast::Round>& rounds, int ranks) {
   }
 }
 
-forecast::BucketWork work_of(const StepModel& model, const StepModel::Bucket& bucket,
-                             std::span<const SliceLoad> slices, const StepSpeeds& speeds) {
+bool is_exact(const StepModel& model, std::span<const SliceLoad> slices) {
+  return !model.lossless.empty() && std::ranges::all_of(slices, [&](const SliceLoad& load) {
+    return model.lossless.at(load.grade);
+  });
+}
+
+/// @param row the model's collective, or `dense`
+forecast::BucketWork work_of(const StepModel& model, const collective::CollectiveRow& row,
+                             const StepModel::Bucket& bucket, std::span<const SliceLoad> slices,
+                             const StepSpeeds& speeds) {
   collective::Volume volume = bucket.volume;
   volume.message_bytes = bucket.raw_bytes;
   double encode = 0, decode = 0;
@@ -52,15 +60,15 @@ forecast::BucketWork work_of(const StepModel& model, const StepModel::Bucket& bu
     decode +=
         values * (model.fixed ? model.fixed->codec_seconds : speeds.decode_seconds).at(load.grade);
   }
-  const auto cost = collective::collective_cost(*model.collective, volume);
-  EQT_CHECK(cost.has_value(), "no cost of {}", model.collective->name);
+  const auto cost = collective::collective_cost(row, volume);
+  EQT_CHECK(cost.has_value(), "no cost of {}", row.name);
   const collective::CodecCosts codec = {
       .encode = volume.values > 0 ? encode / volume.values : 0,
       .decode = volume.values > 0 ? decode / volume.values : 0,
   };
   forecast::BucketWork work;
-  work.rounds = collective::rounds_of(*model.collective, *cost, volume, codec, model.communication,
-                                      work.seconds_after);
+  work.rounds =
+      collective::rounds_of(row, *cost, volume, codec, model.communication, work.seconds_after);
   send_anywhere(work.rounds, model.ranks);
   return work;
 }
@@ -101,12 +109,14 @@ forecast::Link fixed_link(double megabits) {
 
 double predict_step(const StepModel& model, std::span<const SliceLoad> slices,
                     const StepSpeeds& speeds) {
+  const bool exact = is_exact(model, slices);
+  const collective::CollectiveRow& row = exact ? collective::kDense : *model.collective;
   forecast::StepWork work;
   work.overlap = model.overlap;
-  work.slots = model.slots;
+  work.slots = exact && model.shares_memory ? 1 : model.slots;
   double last = 0;
   for (std::size_t b = 0; b < model.buckets.size(); ++b) {
-    work.buckets.push_back(work_of(model, model.buckets[b], slices, speeds));
+    work.buckets.push_back(work_of(model, row, model.buckets[b], slices, speeds));
     last = std::clamp(ready_part(model, speeds, b), last, 1.0);
     work.buckets.back().ready = last;
   }

@@ -36,6 +36,10 @@ struct StepModel {
     double ready = 1;  // at this part of forward and backward pass, if that is not measured
   };
   std::vector<Bucket> buckets = {};
+  /// By grade. With such grades alone the mean is that of `dense` (collective/exact_grades.hpp);
+  /// empty: never.
+  std::vector<bool> lossless = {};
+  bool shares_memory = false;                             // of `dense`
   std::size_t slots = collective::Collective::kMaxSlots;  // buckets under way at the same time
   bool overlap = true;
   /// In place of measured times; null: they are measured.

@@ -97,11 +97,15 @@ void run(int argc, char** argv) {
   model::set_threads(1);
   const data::DatasetPair sets =
       data::open_dataset({.set = data::DatasetRow::all().at(argv[3]), .path = argv[4]});
-  const model::ModelOptions network{.model = model::ModelRow::all().at(argv[1]),
+  const auto row = model::ModelRow::all().at(argv[1]);
+  const auto normalization = model::NormalizationRow::all().at(argv[2]);
+  const auto target = sets.train->target();
+  const int classes = sets.train->classes();
+  const model::ModelOptions network{.model = row,
                                     .inputs = sets.train->inputs(),
-                                    .target = sets.train->target(),
-                                    .outputs = sets.train->classes(),
-                                    .normalization = model::NormalizationRow::all().at(argv[2])};
+                                    .target = target,
+                                    .outputs = classes,
+                                    .normalization = normalization};
   const auto exact = model::make_replica(network), coarse = model::make_replica(network);
   if (weights != "-") {
     exact->load_weights(weights);

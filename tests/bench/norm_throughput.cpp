@@ -10,11 +10,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <ctime>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -28,6 +30,9 @@ using eqt::Entry;
 using eqt::model::NormalizationRow;
 
 const auto& kinds() { return NormalizationRow::all(); }
+std::string_view name_of(std::size_t kind) {
+  return kinds().begin()[static_cast<std::ptrdiff_t>(kind)]->name;
+}
 
 int argument(int argc, char** argv, int index, int otherwise) {
   return argc > index ? std::max(1, std::atoi(argv[index])) : otherwise;
@@ -70,7 +75,7 @@ void print_layer(std::int64_t batch, std::int64_t channels, std::int64_t side, i
   });
   for (std::size_t k = 0; k < kinds().size(); ++k) {
     fmt::print("layer {:>3} x {:>2} x {:>2}  {:16} {:8.3f} ms   x {:.2f}\n", channels, side, side,
-               kinds().begin()[k]->name, 1e3 * seconds[k], seconds[k] / seconds[0]);
+               name_of(k), 1e3 * seconds[k], seconds[k] / seconds[0]);
   }
 }
 
@@ -85,9 +90,8 @@ void print_network(const std::string& model, std::size_t batch_size, int rounds)
   const auto seconds =
       seconds_of(rounds, [&](std::size_t k) { replicas[k]->forward_backward(batch, {}); });
   for (std::size_t k = 0; k < kinds().size(); ++k) {
-    fmt::print("{} batch {}  {:16} {:8.1f} images/s   x {:.2f}\n", model, batch_size,
-               kinds().begin()[k]->name, static_cast<double>(batch_size) / seconds[k],
-               seconds[k] / seconds[0]);
+    fmt::print("{} batch {}  {:16} {:8.1f} images/s   x {:.2f}\n", model, batch_size, name_of(k),
+               static_cast<double>(batch_size) / seconds[k], seconds[k] / seconds[0]);
   }
 }
 

@@ -93,6 +93,20 @@ hash=$(summary parameter_hash)
 train 1 none --set train.steps=10
 expect_equal "$hash" "$(summary parameter_hash)" "one rank: the parameters without a compressor"
 
+# Where no grade loses anything, the mean is that of dense, bit for bit: in shared memory, by
+# messages, and among workers. A menu's middle is what it starts with, and nothing is decided.
+exact=(--set compressor.name=auto --set 'compressor.menu=["bf16", "none"]' --set compressor.decide_every=100
+  --set train.steps=6 --set compressor.link=100)
+train 3 dense --set train.steps=6
+hash=$(summary parameter_hash)
+train 3 exact "${exact[@]}"
+expect_code 0 "grades that lose nothing"
+expect_equal "$hash" "$(summary parameter_hash)" "grades that lose nothing: the parameters"
+EQT_LINK=latency_ms=0.01 train 3 messages "${exact[@]}"
+expect_equal "$hash" "$(summary parameter_hash)" "grades that lose nothing, by messages: the parameters"
+train 1 workers "${exact[@]}" --simulate 3
+expect_equal "$hash" "$(summary parameter_hash)" "grades that lose nothing, simulated: the parameters"
+
 # Noise that is not what it seems.
 train 2 boards "${auto[@]}" --set train.emulate_compute=0.01 --set compressor.link=100
 expect_code 0 "emulated boards"

@@ -18,6 +18,28 @@ run "$EQT_ROOT/scripts/run_elastic.sh" --hosts localhost --shell "sh -c true" ti
 expect_code 2 "a mistake in the config"
 expect_equal 1 "$(grep -c '^== Start' "$OUT")" "starts with a mistake in the config"
 
+# A host that answers, and on which mpirun's daemon never starts.
+cat >"$WORK/agent" <<'AGENT'
+#!/bin/sh
+case "$*" in *orted*) echo $$ >>"$0.pids" && exec sleep 600 ;; esac
+AGENT
+chmod +x "$WORK/agent"
+started=$SECONDS
+run "$EQT_ROOT/scripts/run_elastic.sh" --hosts elsewhere --shell "$WORK/agent" --mca plm_rsh_agent "$WORK/agent" \
+  --start-timeout 2 tiny.json --out "$WORK/elsewhere"
+expect_code 6 "a host without mpirun's daemon"
+expect_text 'mpirun started no rank on elsewhere within 2 seconds' "a host without mpirun's daemon"
+expect_equal 1 "$(grep -c '^== Start' "$OUT")" "starts on a host without mpirun's daemon"
+expect_number $((SECONDS - started)) "<" 40 "seconds until a start is given up"
+[[ -s $WORK/agent.pids ]] || wrong "mpirun did not try to start its daemon"
+while read -r pid; do
+  for ((i = 0; i < 50; i++)); do
+    [[ -e /proc/$pid ]] || break
+    sleep 0.1
+  done
+  [[ $i -lt 50 ]] || wrong "what mpirun started for another host goes on: $(tr '\0' ' ' <"/proc/$pid/cmdline") $(grep State "/proc/$pid/status")"
+done <"$WORK/agent.pids"
+
 # Steps of a second, so that the host is cut off within the run.
 export EQT_FAULT=slow:rank=0,step=0
 cat >"$WORK/slow.json" <<'JSON'

@@ -61,10 +61,10 @@ int main(int argc, char** argv) try {
   if (argc != 5) eqt::fail(eqt::Kind::usage, "expected 4 arguments, found {}", argc - 1);
   eqt::model::set_threads(1);
   const std::string verb = argv[1];
-  const auto replica =
-      eqt::model::make_replica({.model = eqt::model::ModelRow::all().at(argv[2]),
-                                .inputs = eqt::test::pictures({3, 32, 32}),
-                                .seed = verb == "save" ? std::stoull(argv[3]) : 1});
+  const auto model = eqt::model::ModelRow::all().at(argv[2]);
+  const std::uint64_t seed = verb == "save" ? std::stoull(argv[3]) : 1;
+  const auto replica = eqt::model::make_replica(
+      {.model = model, .inputs = eqt::test::pictures({3, 32, 32}), .seed = seed});
   if (verb == "save") {
     replica->forward_backward(fixed_batch(), {});
     replica->save_weights(argv[4]);

@@ -9,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "codec/mixed/mixed_grades.hpp"
 #include "collective/collective.hpp"
+#include "collective/exact_grades.hpp"
 #include "collective/host_mean.hpp"
 #include "collective/rank_order_mean.hpp"
 #include "support/catch.hpp"
@@ -138,6 +140,37 @@ TEST_CASE("dense has the same bits in shared memory and by messages", "[host_mem
   CHECK_FALSE(collective::in_host_memory(sharing, elsewhere));
   average(sharing, elsewhere);
   CHECK(same_bits(elsewhere, expected));
+}
+
+TEST_CASE("grades that lose nothing have the mean of dense, others their own", "[host_memory]") {
+  Communicator comm(test::session(), 30);
+  codec::MixedGrades grades(codec::CompressorOptions{.menu = {"none", "bf16"}});
+  const Layout layout = {{"first", {4, kPage}, 0, 4 * kPage},
+                         {"second", {kPage}, 4 * kPage, kPage}};
+  const auto plan = pipeline::plan_buckets(layout, grades, {.bucket_bytes = 4 * kPage});
+  REQUIRE(plan.size() > 1);
+  FlatBuffer array(5 * kPage);
+  comm.share_memory(&array);
+  const auto values = values_of(comm.rank(), array.span().size());
+  const auto average = [&](collective::Collective& collective) {
+    std::ranges::copy(values, array.span().begin());
+    for (const auto& bucket : plan) collective::mean_of(collective, comm, bucket, {}, array.span());
+    return std::vector<float>(array.span().begin(), array.span().end());
+  };
+  const auto dense = collective::make_dense(comm),
+             plain = collective::make_allgather(comm, grades, plan),
+             both = collective::dense_if_exact(comm, grades,
+                                               collective::make_allgather(comm, grades, plan));
+  const std::vector<std::uint32_t> slices = {0, 1};
+  const std::vector<codec::GradeIndex> exact = {0, 0}, one_cast = {0, 1};
+  grades.set_table(slices, exact);
+  const auto sent = comm.byte_count().sent_bytes;
+  CHECK(same_bits(average(*both), average(*dense)));
+  CHECK(both->slots() == dense->slots());
+  CHECK((comm.byte_count().sent_bytes > sent) == (comm.size() > 1));
+  grades.set_table(slices, one_cast);
+  CHECK(same_bits(average(*both), average(*plain)));
+  CHECK(both->slots() == plain->slots());
 }
 
 TEST_CASE("memory is shared by all ranks or by none", "[host_memory]") {

@@ -65,6 +65,13 @@ GradeIndex MixedGrades::grade_in(const Table& table, std::uint32_t slice) const 
 
 GradeIndex MixedGrades::grade_of(std::uint32_t slice) const { return grade_in(*current(), slice); }
 
+bool MixedGrades::all_lossless() const {
+  const std::uint32_t used = current()->used;
+  for (std::size_t k = 0; k < menu_.size(); ++k)
+    if ((used >> k & 1u) != 0 && !menu_[k].compressor->properties().lossless) return false;
+  return true;
+}
+
 void MixedGrades::set_table(std::span<const std::uint32_t> slices,
                             std::span<const GradeIndex> grades) {
   EQT_CHECK(slices.size() == grades.size(), "{} grades for {} slices", grades.size(),

@@ -89,6 +89,29 @@ TEST_CASE("hosts of several ranks exchange the bytes of hierarchical between hos
   }
 }
 
+TEST_CASE("ranks that share memory wait for each other twice and send nothing", "[collective]") {
+  for (const int ranks : {2, 3, 8}) {
+    Volume v = volume(ranks);
+    v.hosts = 1;
+    v.shares_memory = true;
+    const auto cost = collective_cost(kDense, v);
+    REQUIRE(cost);
+    // Counted as the messages that it replaces.
+    CHECK(cost->sent_bytes == Approx(8 * kValues * (ranks - 1) / ranks));
+    double after = 0;
+    const auto rounds = rounds_of(kDense, *cost, v, {}, kTcpCosts, after);
+    CHECK(std::ssize(rounds) == cost->rounds);
+    double seconds = after;
+    for (const forecast::Round& round : rounds) {
+      CHECK(round.message_bytes == 0);
+      seconds += round.seconds_before;
+    }
+    INFO(ranks << " ranks");
+    // An n-th of the values of n arrays.
+    CHECK(seconds == Approx(kValues * kTcpCosts.add));
+  }
+}
+
 TEST_CASE("one rank has no rounds", "[collective]") {
   double after = 0;
   CHECK(rounds_of(kAllgather, {.rounds = 1}, {.ranks = 1}, {}, {}, after).empty());

@@ -61,7 +61,10 @@ static int decode_add(const void* self, const uint8_t* payload, size_t payload_b
   return 0;
 }
 
-#if BAD != NO_SYMBOL
+#if BAD == NO_SYMBOL
+#define equant_compressor_plugin equant_other_function
+#endif
+
 const struct equant_compressor* equant_compressor_plugin(void) {
   static const struct equant_compressor plugin = {
       .version = BAD == OTHER_VERSION ? EQUANT_PLUGIN_VERSION + 1 : EQUANT_PLUGIN_VERSION,
@@ -77,6 +80,3 @@ const struct equant_compressor* equant_compressor_plugin(void) {
       .decode_add = decode_add};
   return &plugin;
 }
-#else
-int equant_other_function(void) { return 0; }
-#endif

@@ -43,6 +43,16 @@ TEST_CASE("cost formulas give the bytes of COSTS.md", "[cost]") {
   CHECK(collective_cost(kAllgather, {.ranks = 3, .scales = 3})->sent_bytes == 24);
 }
 
+TEST_CASE("ranks of one host share memory, others do not", "[cost]") {
+  const auto codec = codec::make_compressor("none");
+  const Layout layout = {{"matrix", {128, 512}, 0, 65536}};
+  const auto plan = pipeline::plan_buckets(layout, *codec, {});
+  CHECK(volume_of(*codec, plan, 4, 1).shares_memory);
+  CHECK_FALSE(volume_of(*codec, plan, 4, 2).shares_memory);
+  CHECK_FALSE(volume_of(*codec, plan, 4, 0).shares_memory);
+  CHECK_FALSE(volume_of(*codec, plan, 1, 1).shares_memory);
+}
+
 TEST_CASE("the cost of integer counts bits of codes and of sums", "[cost]") {
   // qsgd-v of 4 bits: codes -7 ... 7 need 4 bits, sums of 4 ranks -28 ... 28 need 6.
   const auto codec = codec::make_compressor("qsgd-v", {.bits = 4, .bucket_size = 512});

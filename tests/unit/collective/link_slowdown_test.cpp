@@ -36,3 +36,8 @@ TEST_CASE("a link is never faster than it was alone, nor slower than a limit", "
   CHECK(link_slowdown(step, 1e9, 1) == Approx(4096));
   CHECK(link_slowdown(step, 0, 7) == 7);  // nothing was measured
 }
+
+TEST_CASE("a step that sends nothing tells nothing of links", "[grades]") {
+  const auto alone = [](double) { return 2.0; };
+  for (const double measured : {0.1, 2.0, 50.0}) CHECK(link_slowdown(alone, measured, 3) == 3);
+}

@@ -94,6 +94,29 @@ TEST_CASE("threads that share cores delay each other", "[grades]") {
   CHECK(predict_step(model, loads(1, 1), {.contention = 1}) == Approx(4.5).margin(0.005));
 }
 
+TEST_CASE("grades that lose nothing are averaged by dense, in memory without the link",
+          "[grades]") {
+  StepModel model = model_of(1, 2);
+  model.ranks = 3;
+  model.hosts = 1;
+  for (StepModel::Bucket& bucket : model.buckets) bucket.volume = {.ranks = 3, .values = 100};
+  model.communication.add = 0.001;
+  model.lossless = {true, false};
+  std::vector<collective::SliceLoad> slices = loads(400, 400);
+  // One slice has a grade that loses something: both send 400 bytes to two others, from 2 s to
+  // 2.8 s and from 3 s on.
+  CHECK(predict_step(model, slices, {}) == Approx(3.8));
+  slices[1].grade = 0;
+  // By messages each third goes to two others, twice: 2 * 2 * 400/3 bytes, and an owner adds two
+  // values to each of 100/3.
+  CHECK(predict_step(model, slices, {}) == Approx(3 + 1600.0 / 3 / kRate + 200.0 / 3 * 0.001));
+  // In memory 100 values are added after 3 s.
+  model.shares_memory = true;
+  for (StepModel::Bucket& bucket : model.buckets) bucket.volume.shares_memory = true;
+  CHECK(predict_step(model, slices, {}) == Approx(3.1));
+  CHECK(predict_step(model, slices, {.slowdown = 100}) == Approx(3.1));
+}
+
 TEST_CASE("more bytes never make a step shorter", "[grades]") {
   const StepModel model = model_of(0.3, 0.6);
   double before = 0;

@@ -16,17 +16,16 @@ CodecSpeeds speeds() {
   return {{{.compressor = "none", .encode_gb_s = 4, .decode_add_gb_s = 4}}, "test"};
 }
 
-/// Two ranks: dense sends its v values once, with a frame of 8 bytes, and adds v; allgather sends
-/// them with 44 bytes of frame and segment, encodes v and decodes 2 v. Up to 16384 values are one
-/// message.
+/// Two ranks of one host: dense adds v values in shared memory, which counts as a message of v with
+/// a frame of 8 bytes; allgather sends them with 44 bytes of frame and segment, encodes v and
+/// decodes 2 v. Up to 16384 values are one message.
 CollectiveLine line(bool dense, double values, const collective::CommunicationCosts& costs) {
   const double bytes = 4 * values + (dense ? 8 : 44);
-  const double codec = dense ? 0 : 3e-9 * values;
-  const double adding = dense ? costs.add * values : 0;
+  const double sending = 3e-9 * values + 2 * costs.message + 2 * bytes * costs.byte;
   return {.collective = dense ? "dense" : "allgather",
           .compressor = "none",
           .values = static_cast<std::uint64_t>(values),
-          .seconds = codec + adding + 2 * costs.message + 2 * bytes * costs.byte,
+          .seconds = dense ? costs.add * values : sending,
           .wire_bytes = bytes,
           .on_host_bytes = bytes};
 }
@@ -99,7 +98,7 @@ TEST_CASE("lines that say nothing of these costs are left out", "[planner]") {
   CHECK_THAT(text, Contains("other hosts") && Contains("speeds are not in") &&
                        Contains("other settings") && Contains("rounds of their own") &&
                        Contains("does not have"));
-  // One collective does not tell bytes and additions apart.
+  // In shared memory nothing is sent.
   notes.clear();
   std::erase_if(all, [](const CollectiveLine& l) { return l.collective != "dense"; });
   CHECK_FALSE(fit_communication(all, speeds(), notes));
