@@ -4,13 +4,13 @@
 # bits of plain ones, also from checkpoints; what a device cannot encode, the host does, and a note says why.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-readonly DEVICE="gradients are encoded on the device" HOST="gradients are encoded on the host: "
+readonly HOST="gradients are encoded on the host: "
 encoded() { grep '"type":"note"' "$RUN/metrics.jsonl" | grep -qF -- "$1" || wrong "$RUN: expected a note with \"$1\""; }
 
-# same NOTE RANKS NAME [ARGUMENTS]: a run and the same with the device's codec, which has this note.
+# same RANKS NAME [ARGUMENTS]: a run and the same with the device's codec.
 same() {
-  local note=$1 ranks=$2 name=$3 key
-  shift 3
+  local ranks=$1 name=$2 key
+  shift 2
   train "$ranks" "$name" "$@"
   expect_code 0 "$name"
   ! grep -q "gradients are encoded" "$RUN/metrics.jsonl" || wrong "$name: a note on devices without one"
@@ -21,7 +21,7 @@ same() {
   unset EQT_MIRROR
   expect_code 0 "$name with the device's codec"
   [[ $CODE -eq 0 ]] || return 0
-  encoded "$note"
+  encoded "gradients are encoded on the device"
   for key in "${!found[@]}"; do
     expect_equal "${found[$key]}" "$(summary "$key")" "$name with the device's codec: $key"
   done
@@ -29,28 +29,39 @@ same() {
 
 # Ten steps: measured in steps 0 and 8, and observed at the end of the epoch.
 long=(--set data.limit_train=320 --set train.steps=10)
-same "$DEVICE" 2 feedback "${long[@]}" --set compressor.name=elastiquant --set optimizer.clip_norm=0.5
-same "$DEVICE" 3 scattered "${long[@]}" --set compressor.name=int8 --set synchronization.collective=scatter-reduce \
+same 2 feedback "${long[@]}" --set compressor.name=elastiquant --set optimizer.clip_norm=0.5
+same 3 scattered "${long[@]}" --set compressor.name=int8 --set synchronization.collective=scatter-reduce \
   --set synchronization.error_feedback=ef14 --set data.limit_train=480
-same "$DEVICE" 2 qsgd --set compressor.name=qsgd --set synchronization.overlap=false
-same "$DEVICE" 2 halves --set compressor.name=bf16 --set compressor.granularity=model --set threads_per_rank=2
-same "$DEVICE" 2 signs --set compressor.name=signsgd --set optimizer.momentum=0 --set output.dump_gradients=2
+same 2 qsgd --set compressor.name=qsgd --set synchronization.overlap=false
+same 2 halves --set compressor.name=bf16 --set compressor.granularity=model --set threads_per_rank=2
+same 2 signs --set compressor.name=signsgd --set optimizer.momentum=0 --set output.dump_gradients=2
 for file in "$WORK"/signs/gradients/*; do
   cmp -s "$file" "${file/signs/signs-codec}" || wrong "a gradient that was written differs: $file"
 done
 
-same "${HOST}compressor topk has no kernels" 2 topk --set compressor.name=topk
-same "${HOST}collective ring takes no messages" 2 ring --set compressor.name=int8 --set synchronization.collective=ring
-same "${HOST}what ranks remember" 2 momentum --set compressor.name=signsgd
-same "${HOST}train.accumulate" 2 accumulated --set compressor.name=int8 --set train.accumulate=2
-same "${HOST}synchronization.algorithm choco-sgd" 2 gossip --set synchronization.algorithm=choco-sgd \
-  --set compressor.name=int8
-same "${HOST}train.on_divergence" 2 rollback --set compressor.name=int8 --set train.on_divergence=rollback
-same "${HOST}this process plays all ranks" 1 simulated --set compressor.name=int8 --simulate 2
+# by_host REASON RANKS NAME [ARGUMENTS]: what a device cannot encode.
+by_host() {
+  local reason=$1 ranks=$2 name=$3
+  shift 3
+  EQT_MIRROR=codec train "$ranks" "$name" --set train.steps=2 "$@"
+  expect_code 0 "$name"
+  [[ $CODE -ne 0 ]] || encoded "$HOST$reason"
+}
+int8=(--set compressor.name=int8)
+by_host "compressor topk has no kernels" 2 topk --set compressor.name=topk
+by_host "collective ring takes no messages" 2 ring "${int8[@]}" --set synchronization.collective=ring
+by_host "what ranks remember" 2 momentum --set compressor.name=signsgd
+by_host "train.accumulate" 2 accumulated "${int8[@]}" --set train.accumulate=2
+by_host "the gradients of ranks have weights" 2 weighted "${int8[@]}" --set "train.batch_sizes=[8,24]"
+by_host "synchronization.algorithm choco-sgd" 2 gossip "${int8[@]}" --set synchronization.algorithm=choco-sgd
+by_host "synchronization.algorithm local-sgd" 2 local "${int8[@]}" --set synchronization.algorithm=local-sgd \
+  --set synchronization.local_steps=2
+by_host "train.on_divergence" 2 rollback "${int8[@]}" --set train.on_divergence=rollback
+by_host "this process plays all ranks" 1 simulated "${int8[@]}" --simulate 2
 
 # A run goes on from a checkpoint, without a device and back: the residual is part of it.
 saves=(--set compressor.name=elastiquant --set train.steps=6 --set checkpoint.every_steps=2 --set checkpoint.keep=9)
-same "$DEVICE" 2 saved "${saves[@]}"
+same 2 saved "${saves[@]}"
 hash=$(summary parameter_hash)
 for begun in saved saved-codec; do
   rm -rf "$WORK/again"
