@@ -87,10 +87,10 @@ compile() {  # SOURCE: into an object of its name
     "${CXX:-g++}" "${flags[@]}" "${native[@]}" -Iinclude -c "$1" -o "$object"
   fi
 }
-sources=(src/device/cuda_queue.cu tests/device/device_check.cpp src/optim/sgd.cpp src/device/*.cpp
+sources=(src/device/cuda_queue.cu tests/device/device_check.cpp src/optim/sgd.cpp
   src/core/error.cpp src/core/random.cpp src/codec/*/*.cpp)
-for source in src/codec/*.cpp; do  # plugins need a library more
-  [[ $source == */plugin.cpp ]] || sources+=("$source")
+for source in src/codec/*.cpp src/device/*.cpp; do  # plugins need a library more
+  [[ $source == */plugin.cpp || $source == */no_cuda_queue.cpp ]] || sources+=("$source")
 done
 started=$SECONDS
 say "Compiling ${#sources[@]} sources with $jobs jobs, kernels for sm_${arch// /, sm_}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 eqt_test(device_unit LABEL unit LINK eqt_device eqt_optim eqt_hwy nlohmann_json::nlohmann_json SOURCES
-  unit/device/kernels_test.cpp)
+  unit/device/gradient_encoder_test.cpp unit/device/kernels_test.cpp)
 if(EQT_CUDA)
   find_package(CUDAToolkit REQUIRED)
   add_executable(device_check device/device_check.cpp)

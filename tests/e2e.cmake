@@ -5,7 +5,7 @@
 # place is in without_torch.sh, which runs where both are built.
 set(need_torch after_training arrays ddp_hook debian_packages divergence doctor emulated export_model fine_tuning
     gossip_failures int8 local_data memory mixed_processors mixed_torch own_network progress signals simulate tasks text
-    weights chaos batches mirror)
+    weights chaos batches mirror device_codec)
 
 function(eqt_e2e_test script timeout)  # further arguments are the script's
   if(NOT EQT_TORCH AND script IN_LIST need_torch)
@@ -72,6 +72,7 @@ eqt_e2e_test(int8_mixed 120)
 eqt_e2e_test(mixed_processors 180)
 eqt_e2e_test(mixed_torch 180)
 eqt_e2e_test(mirror 240)
+eqt_e2e_test(device_codec 400)
 eqt_e2e_test(weights 120)
 eqt_e2e_test(own_network 180)
 eqt_e2e_test(tasks 120)

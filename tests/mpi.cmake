@@ -9,6 +9,7 @@ eqt_mpi_test(same_topology RANKS 1 2 3 4
   SOURCES mpi/same_topology_test.cpp mpi/gossip_graphs_test.cpp)
 eqt_mpi_test(collective RANKS 1 2 3 4 LINK eqt_collective SOURCES mpi/collective_test.cpp)
 eqt_mpi_test(engine RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/engine_test.cpp)
+eqt_mpi_test(device_gradient RANKS 1 2 3 LINK eqt_train SOURCES mpi/device_gradient_test.cpp)
 eqt_mpi_test(ef21 RANKS 1 2 3 4 5 LINK eqt_train SOURCES mpi/ef21_test.cpp)
 eqt_mpi_test(timeline RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/timeline_test.cpp)
 eqt_mpi_test(trainer RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/trainer_test.cpp)

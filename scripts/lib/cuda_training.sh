@@ -41,6 +41,16 @@ holds() {
 trained() { [[ $CODE -eq 0 ]]; }
 near() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && (a - b) ^ 2 < (0.01 * a) ^ 2) }'; }
 
+# encodes_alike ARGUMENTS: does a run on 2 ranks end with the same parameters where the host encodes gradients?
+encodes_alike() {
+  local hash
+  on_device 2 codec-device "$@"
+  trained && grep -q "gradients are encoded on the device" "$RUN/metrics.jsonl" || return 1
+  hash=$(summary_of "$RUN" parameter_hash)
+  EQT_MIRROR=values on_device 2 codec-host "$@"
+  trained && [[ $hash = "$(summary_of "$RUN" parameter_hash)" ]]
+}
+
 # check_training: laws of a run on a device. WRONG is how many do not hold.
 check_training() {
   local hash loss
@@ -50,6 +60,7 @@ check_training() {
   trained || return 0
   holds "they share the device and say so" grep -q "2 ranks share one" "$RUN/metrics.jsonl"
   holds "their replicas are identical" [ "$(summary_of "$RUN" replicas_identical)" = True ]
+  holds "gradients are encoded on the device" grep -q "gradients are encoded on the device" "$RUN/metrics.jsonl"
   hash=$(summary_of "$RUN" parameter_hash)
   on_device 2 again --set compressor.name=elastiquant
   holds "the same run ends with the same parameters" [ "$hash" = "$(summary_of "$RUN" parameter_hash)" ]
@@ -58,6 +69,13 @@ check_training() {
   scripts/run_local.sh --ranks 2 --timeout 120 --program "$TRAINING_PROGRAM" configs/device.json --out "$RUN" --resume \
     --set compressor.name=elastiquant --set checkpoint.every_steps=20 --set train.steps=40 >"$RUN.log" 2>&1 || CODE=$?
   holds "a run that is continued from a checkpoint, too" [ "$hash" = "$(summary_of "$RUN" parameter_hash)" ]
+  holds "elastiquant encodes as on the host" encodes_alike --set=compressor.name=elastiquant
+  holds "qsgd, scatter-reduce, encodes as on the host" encodes_alike --set=compressor.name=qsgd \
+    --set=synchronization.collective=scatter-reduce
+  holds "int8, scatter-reduce, with feedback, encodes as on the host" encodes_alike --set=compressor.name=int8 \
+    --set=synchronization.collective=scatter-reduce --set=synchronization.error_feedback=ef14
+  holds "bf16 without overlap encodes as on the host" encodes_alike --set=compressor.name=bf16 \
+    --set=synchronization.overlap=false
   on_device 2 gossip --set synchronization.algorithm=choco-sgd --set compressor.name=topk
   holds "2 ranks train by gossip" trained
   on_device 1 short --set train.steps=5
@@ -84,5 +102,15 @@ measure_training() {
     trained && processor=$(summary_of "$RUN" images_per_second)
     printf '| %s, %s | %.0f | %.0f |\n' "$model" "$batch" "$device" "$processor" 2>/dev/null ||
       printf '| %s, %s | %s | %s |\n' "$model" "$batch" "$device" "$processor"
+  done
+  printf '\n| network, batch 128, elastiquant, 2 ranks | encoded on the device images/s | on the host images/s |\n|---|---|---|\n'
+  for model in resnet20 resnet18; do
+    local rates=() where
+    for where in codec values; do
+      EQT_MIRROR=$where on_device 2 "$model-$where" --set "model.name=$model" --set train.batch_size=128 \
+        --set compressor.name=elastiquant --set train.steps=60 --set data.limit_train=16384
+      trained && rates+=("$(summary_of "$RUN" images_per_second)") || rates+=(failed)
+    done
+    printf '| %s | %s | %s |\n' "$model" "${rates[@]}"
   done
 }

@@ -143,6 +143,7 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
     notes.emplace_back(kNoThreads);
   if (!model::sees_processor()) notes.emplace_back(kHiddenProcessor);
   if (!job.device.note.empty()) notes.push_back(job.device.note);
+  if (!run.sync.encoding.note.empty()) notes.push_back(run.sync.encoding.note);
   if (!job.note_on_mixed_ranks.empty()) notes.push_back(job.note_on_mixed_ranks);
   if (job.config.model.precision == model::Precision::bf16 &&
       model::bf16_arithmetic() == model::Bf16Arithmetic::storage)

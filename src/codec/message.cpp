@@ -114,6 +114,10 @@ std::size_t encode_message(const Compressor& compressor, std::span<const Segment
       writer.raw(own);
       continue;
     }
+    if (context.payloads != nullptr) {
+      writer.encoded(context.payloads->of(segment));
+      continue;
+    }
     EncodeContext encode_context{
         .key = {context.run_seed, context.step, context.rank, segment.slice},
         .first_index = segment.first_index,
@@ -153,6 +157,12 @@ std::span<std::byte> MessageWriter::space() const { return frame_.subspan(at_ + 
 void MessageWriter::wrote(std::size_t bytes) {
   store(&frame_[at_], static_cast<std::uint32_t>(bytes));
   at_ += kLengthBytes + bytes;
+}
+
+void MessageWriter::encoded(std::span<const std::byte> payload) {
+  EQT_CHECK(payload.size() <= space().size(), "a payload of {} bytes", payload.size());
+  std::ranges::copy(payload, space().begin());
+  wrote(payload.size());
 }
 
 void MessageWriter::raw(std::span<const float> values) {

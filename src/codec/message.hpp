@@ -28,6 +28,15 @@ struct Segment {
   std::size_t rows = 0;           // see EncodeContext
 };
 
+/// Payloads of segments that were encoded before, where their values are.
+class Payloads {
+ public:
+  virtual ~Payloads() = default;
+  /// What the compressor would write of this compressed segment, with error feedback if there is
+  /// any. Valid until the values are encoded again.
+  virtual std::span<const std::byte> of(const Segment& segment) const = 0;
+};
+
 /// Who encodes the message, and parameters of encoding.
 struct MessageContext {
   std::uint64_t run_seed = 0;
@@ -42,6 +51,8 @@ struct MessageContext {
   // Error feedback while encoding: compressed segments send values + residual, and the residual, a
   // flat buffer, keeps the error. Empty: no error feedback.
   std::span<float> residual = {};
+  // Of the compressed segments, whose values are then not read. Null: they are encoded.
+  const Payloads* payloads = nullptr;
   // By segment: 0 = it is left out. Empty: no segment is, and the message has no list of them.
   std::span<const std::uint8_t> present = {};
 };
@@ -74,6 +85,8 @@ class MessageWriter {
   /// Where to write the next compressed segment's payload; its length is passed afterwards.
   std::span<std::byte> space() const;
   void wrote(std::size_t bytes);
+  /// Writes the next compressed segment.
+  void encoded(std::span<const std::byte> payload);
   /// Writes the next raw segment. @throws Error{diverged} if a value is NaN or infinite
   void raw(std::span<const float> values);
   /// Writes the header. @return bytes of the message

@@ -41,6 +41,14 @@ class Allgather final : public Collective {
   // A shared scale is agreed on before the residual is added.
   bool takes_residual() const noexcept override { return !compressor_.properties().shared_scale; }
 
+  std::optional<OwnParts> own_parts(const FusionBucket& bucket) const override {
+    if (compressor_.properties().shared_scale || group_.senders != nullptr) return {};
+    OwnParts parts;
+    for (const codec::Segment& segment : bucket.segments)
+      (segment.compressed ? parts.encoded : parts.plain).push_back(segment);
+    return parts;
+  }
+
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {
     Slot& slot = slot_of(context);

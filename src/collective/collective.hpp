@@ -84,6 +84,8 @@ struct MeanContext {
   std::optional<double> density;   // of sparse compressors in this step
   std::span<float> residual = {};  // see Collective::takes_residual(); empty otherwise
   std::size_t slot = 0;            // scratch memory to use, below Collective::slots()
+  // Of the segments that Collective::own_parts() says are encoded; null: mean() encodes them.
+  const codec::Payloads* payloads = nullptr;
 
   /// The context with which a message of this mean is encoded, with its residual.
   /// @param rank names the random stream
@@ -94,7 +96,8 @@ struct MeanContext {
             .index = index,
             .density = density,
             .scales = {},
-            .residual = residual};
+            .residual = residual,
+            .payloads = payloads};
   }
 };
 
@@ -138,6 +141,12 @@ struct Group {
 /// All ranks.
 Group everyone(const comm::Communicator& comm);
 
+/// A rank's own values of a bucket in its mean.
+struct OwnParts {
+  std::vector<codec::Segment> encoded;  // become payloads: MeanContext::payloads may have them
+  std::vector<codec::Segment> plain;    // the others
+};
+
 class Collective {
  public:
   static constexpr std::size_t kMaxSlots = pipeline::kMaxSlots;
@@ -160,6 +169,10 @@ class Collective {
   /// True if mean() can do error feedback while it encodes: it then averages values +
   /// MeanContext::residual and writes the part that was not sent to the residual.
   virtual bool takes_residual() const noexcept { return false; }
+
+  /// What mean() does with a bucket's values, if it takes payloads that were encoded before: then
+  /// it reads the plain values alone. Empty: it encodes by itself.
+  virtual std::optional<OwnParts> own_parts(const FusionBucket&) const { return {}; }
 
   /// State such as the reducer's residual or PowerSGD's Q.
   virtual void visit_state(StateVisitor&) {}

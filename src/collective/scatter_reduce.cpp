@@ -62,6 +62,16 @@ class ScatterReduce final : public Collective {
     visitor.placed("reducer residual", residual_, [this] { return places(); });
   }
 
+  /// The chunk of which this rank is the owner is added as it is.
+  std::optional<OwnParts> own_parts(const FusionBucket& bucket) const override {
+    OwnParts parts;
+    const DealtSegments& of_rank = chunks_[bucket.index].of_rank;
+    for (std::size_t owner = 0; owner < ranks_; ++owner)
+      for (const codec::Segment& segment : of_rank[owner])
+        (segment.compressed && owner != me_ ? parts.encoded : parts.plain).push_back(segment);
+    return parts;
+  }
+
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {
     const Chunks& chunks = chunks_[bucket.index];
@@ -140,7 +150,8 @@ class ScatterReduce final : public Collective {
                                                        .rank = static_cast<std::uint32_t>(me_),
                                                        .index = bucket.index,
                                                        .density = context.density,
-                                                       .scales = {}},
+                                                       .scales = {},
+                                                       .payloads = context.payloads},
                                                       workspace_, slot.contributed[owner]);
       slot.frames.push_back({std::span(slot.contributed[owner]).first(bytes), segments});
       count_encoded(segments, bytes, traffic);

@@ -12,6 +12,13 @@ void fail_out_of_memory(const char* device, std::size_t bytes, std::size_t free_
        bytes, device, free_bytes);
 }
 
+void fail_no_pinned_memory(std::size_t bytes) {
+  fail(Kind::usage,
+       "expected {} bytes of host memory that can be pinned for a device, found less; try fewer "
+       "ranks on this host, or EQT_MIRROR=values",
+       bytes);
+}
+
 void fail_no_device(int device, int count, const char* reason) {
   fail(Kind::usage, "expected CUDA device {}, found {} devices ({}); try device=cpu", device, count,
        reason);

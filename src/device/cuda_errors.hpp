@@ -9,6 +9,8 @@ namespace eqt::device {
 
 /// @throws Error{usage}: "expected ... bytes of device memory"
 [[noreturn]] void fail_out_of_memory(const char* device, std::size_t bytes, std::size_t free_bytes);
+/// @throws Error{usage}: "expected ... bytes of memory that stays in place"
+[[noreturn]] void fail_no_pinned_memory(std::size_t bytes);
 /// @throws Error{usage} for a device that cannot be used
 [[noreturn]] void fail_no_device(int device, int count, const char* reason);
 /// @throws Error{bug} for every other error

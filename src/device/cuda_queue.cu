@@ -60,11 +60,36 @@ struct CudaLaunch {
   cudaStream_t stream;
 };
 
+class CudaEvent final : public Event {
+ public:
+  CudaEvent(int device, cudaStream_t stream) : device_(device), stream_(stream) {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
+  }
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+
+  void record() override {
+    check(cudaSetDevice(device_), "cudaSetDevice");
+    check(cudaEventRecord(event_, stream_), "cudaEventRecord");
+  }
+  bool passed() const override {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) return false;
+    check(state, "cudaEventQuery");
+    return true;
+  }
+
+ private:
+  const int device_;
+  const cudaStream_t stream_;
+  cudaEvent_t event_ = nullptr;
+};
+
+/// A thread's current device may be another one, so every call sets it.
 class CudaQueue final : public Queue {
  public:
-  CudaQueue(int device, cudaStream_t stream) : stream_(stream) {
+  CudaQueue(int device, cudaStream_t stream) : device_(device), stream_(stream) {
     cudaDeviceProp properties;
-    check(cudaSetDevice(device), "cudaSetDevice");
+    use_device();
     check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
     name_ = properties.name;
     if (stream_ != nullptr) return;
@@ -78,6 +103,7 @@ class CudaQueue final : public Queue {
   std::string device_name() const override { return name_; }
 
   void* allocate(std::size_t bytes) override {
+    use_device();
     void* memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
@@ -90,23 +116,43 @@ class CudaQueue final : public Queue {
     return memory;
   }
   void release(void* memory) noexcept override { cudaFree(memory); }
+  void* allocate_pinned(std::size_t bytes) override {
+    use_device();
+    void* memory = nullptr;
+    const cudaError_t error = cudaMallocHost(&memory, bytes > 0 ? bytes : 1);
+    if (error == cudaErrorMemoryAllocation) fail_no_pinned_memory(bytes);
+    check(error, "cudaMallocHost");
+    return memory;
+  }
+  void release_pinned(void* memory) noexcept override { cudaFreeHost(memory); }
 
   void upload(void* to, const void* from, std::size_t bytes) override {
+    use_device();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
   }
   void download(void* to, const void* from, std::size_t bytes) override {
+    use_device();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
   }
   void clear(void* memory, std::size_t bytes) override {
+    use_device();
     check(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync");
   }
   void run(const Job& job) override {
+    use_device();
     CudaLaunch launch{stream_};
     std::visit(Launching<CudaLaunch>(launch), job);
   }
   void wait() override { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+  std::unique_ptr<Event> make_event() override {
+    use_device();
+    return std::make_unique<CudaEvent>(device_, stream_);
+  }
 
  private:
+  void use_device() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
+
+  const int device_;
   std::string name_;
   cudaStream_t stream_;
   bool owns_stream_ = false;

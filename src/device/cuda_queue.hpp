@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue of a CUDA device; only in builds with EQT_CUDA.
+// The queue of a CUDA device. In builds without EQT_CUDA there is none.
 
 #pragma once
 

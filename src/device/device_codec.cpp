@@ -8,10 +8,9 @@
 #include <limits>
 
 #include "codec/bytes.hpp"
-#include "codec/levels/bucket_scale.hpp"
-#include "codec/levels/fixed_coding.hpp"
 #include "codec/levels/level_codec.hpp"
 #include "core/error.hpp"
+#include "device/device_levels.hpp"
 
 namespace eqt::device {
 namespace {
@@ -20,7 +19,7 @@ using codec::CodecId;
 using codec::load;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr std::size_t kNormBytes = sizeof(float);
+constexpr std::size_t kNormBytes = DeviceLevels::kNormBytes;
 
 /// The level codec behind `compressor` if it has a kernel, else null.
 const codec::LevelCodec* level_codec(const codec::Compressor& compressor) {
@@ -37,70 +36,6 @@ std::size_t plane_at(CodecId id) { return id == CodecId::ef_signsgd ? sizeof(flo
 
 }  // namespace
 
-/// The level table in device memory.
-struct DeviceCodec::Levels {
-  Levels(const codec::LevelCodec& codec, Queue& queue)
-      : options(codec.options()),
-        level(queue, std::span<const float>(codec.table().level)),
-        offset(queue, lines_of(codec.table(), codec.table().offset)),
-        slope(queue, lines_of(codec.table(), codec.table().slope)),
-        threshold(queue, thresholds_of(codec.table())) {
-    const codec::LevelTable& table = codec.table();
-    grid.kind = table.uniform  ? LevelGrid::Kind::uniform
-                : table.powers ? LevelGrid::Kind::powers
-                : threshold.size() <= 16 && table.bits <= kMostFewKeysBits
-                    ? LevelGrid::Kind::few_keys
-                    : LevelGrid::Kind::many_keys;
-    grid.bits = table.bits;
-    grid.count = table.count;
-    grid.level = level.data();
-    grid.offset = offset.data();
-    grid.slope = slope.data();
-    grid.threshold = threshold.data();
-    grid.shift = table.shift;
-    grid.first_key = table.first_key;
-    grid.keys = static_cast<std::uint32_t>(threshold.size());
-    slot_bytes = kNormBytes + codec::fixed_bytes(options.bucket_size, options.bits);
-    queue.wait();  // for the vectors above
-  }
-
-  std::size_t coded(std::size_t count) const { return codec::fixed_bytes(count, options.bits); }
-  std::size_t in_bucket(std::size_t bucket, std::size_t count) const {
-    return std::min(options.bucket_size, count - bucket * options.bucket_size);
-  }
-  std::size_t buckets(std::size_t count) const {
-    return count / options.bucket_size + (count % options.bucket_size != 0);
-  }
-
-  codec::LevelCodecOptions options;
-  Array<float> level;
-  Array<float> offset, slope;
-  Array<float> threshold;
-  LevelGrid grid = {};
-  std::size_t slot_bytes = 0;
-
- private:
-  /// `of_cell` for the cells below and above each key's level; the last key twice, because |v| /
-  /// norm may be rounded to just above 1.
-  static std::vector<float> lines_of(const codec::LevelTable& table,
-                                     std::span<const float> of_cell) {
-    const float scale = std::ldexp(1.0f, 32 - table.bits);
-    std::vector<float> lines;
-    for (std::size_t k = 0; k <= table.base.size(); ++k) {
-      const auto below =
-          static_cast<std::size_t>(k < table.base.size() ? table.base[k] : table.base.back());
-      lines.push_back(of_cell[below] * scale);
-      lines.push_back(of_cell[below + 1] * scale);
-    }
-    return lines;
-  }
-  static std::vector<float> thresholds_of(const codec::LevelTable& table) {
-    std::vector<float> thresholds = table.threshold;
-    thresholds.push_back(thresholds.back());
-    return thresholds;
-  }
-};
-
 bool has_kernels(const codec::Compressor& compressor) {
   const CodecId id = compressor.id();
   return is_cast(id) || has_signs(id) || id == CodecId::int8 || level_codec(compressor) != nullptr;
@@ -114,7 +49,7 @@ DeviceCodec::DeviceCodec(const codec::Compressor& compressor, std::size_t max_co
   EQT_CHECK(has_kernels(compressor), "no kernels for compressor {}",
             codec::codec_name(compressor.id()));
   if (const auto* const levels = level_codec(compressor)) {
-    levels_ = std::make_unique<Levels>(*levels, queue);
+    levels_ = std::make_unique<DeviceLevels>(*levels, queue);
   }
 }
 
@@ -130,13 +65,20 @@ std::size_t DeviceCodec::device_bytes() const noexcept {
   return bytes;
 }
 
-void DeviceCodec::start_encode(const float* values, float* residual, std::size_t count,
-                               const codec::EncodeContext& context, std::span<std::byte> payload) {
+std::size_t DeviceCodec::queued_bytes(std::size_t count) const {
+  if (levels_ == nullptr || count == 0) return compressor_.max_payload_bytes(count);
+  const std::size_t buckets = levels_->buckets(count);
+  return (buckets - 1) * levels_->slot_bytes + kNormBytes +
+         levels_->coded(levels_->in_bucket(buckets - 1, count));
+}
+
+DeviceCodec::Encoding DeviceCodec::queue(const float* values, float* residual, std::size_t count,
+                                         const codec::EncodeContext& context,
+                                         std::span<std::byte> slots, std::uint32_t* flags) {
   const CodecId id = compressor_.id();
-  EQT_CHECK(payload.size() >= compressor_.max_payload_bytes(count),
-            "a payload buffer of {} bytes for {} values", payload.size(), count);
-  encoding_ = {values, residual, count, context, payload, compressor_.max_payload_bytes(count)};
-  if (count == 0) return;
+  const std::size_t bytes = queued_bytes(count);
+  EQT_CHECK(count > 0 && slots.size() >= bytes, "{} bytes for {} values", slots.size(), count);
+  const Encoding encoding = {values, residual, count, context, slots.first(bytes), flags};
   queue_.clear(flags_.data(), sizeof(std::uint32_t));
   if (is_cast(id)) {
     queue_.run(EncodeCast{cast_kind(id), values, residual, count, payload_.data(), flags_.data()});
@@ -144,24 +86,22 @@ void DeviceCodec::start_encode(const float* values, float* residual, std::size_t
     queue_.run(EncodeInt8{values, residual, count, compressor_.properties().granule,
                           payload_.data(), flags_.data()});
   } else if (has_signs(id)) {
-    start_signs();
+    start_signs(encoding);
   } else {
-    start_levels(context);
+    start_levels(encoding);
   }
-  queue_.download(payload.data(), payload_.data(), encoding_.bytes);
-  queue_.download(&found_, flags_.data(), sizeof found_);
+  queue_.download(slots.data(), payload_.data(), bytes);
+  queue_.download(flags, flags_.data(), sizeof(std::uint32_t));
+  return encoding;
 }
 
-void DeviceCodec::start_levels(const codec::EncodeContext& context) {
-  const Encoding& e = encoding_;
-  const std::size_t buckets = levels_->buckets(e.count);
-  const std::size_t last = levels_->in_bucket(buckets - 1, e.count);
-  encoding_.bytes = (buckets - 1) * levels_->slot_bytes + kNormBytes + levels_->coded(last);
+void DeviceCodec::start_levels(const Encoding& encoding) {
+  const codec::EncodeContext& context = encoding.context;
   EncodeLevels job = {.grid = levels_->grid,
                       .max_norm = levels_->options.norm == codec::Norm::max,
-                      .values = e.values,
-                      .residual = e.residual,
-                      .count = e.count,
+                      .values = encoding.values,
+                      .residual = encoding.residual,
+                      .count = encoding.count,
                       .bucket_size = levels_->options.bucket_size,
                       .slot_bytes = levels_->slot_bytes,
                       .first_index = context.first_index,
@@ -177,53 +117,59 @@ void DeviceCodec::start_levels(const codec::EncodeContext& context) {
   queue_.run(job);
 }
 
-void DeviceCodec::start_signs() {
-  const Encoding& e = encoding_;
-  const float* values = e.values;
-  if (e.residual != nullptr) {
-    queue_.run(AddValues{e.values, 1.0f, e.residual, e.count, nullptr});
-    values = e.residual;
+void DeviceCodec::start_signs(const Encoding& encoding) {
+  const float* values = encoding.values;
+  if (encoding.residual != nullptr) {
+    queue_.run(AddValues{encoding.values, 1.0f, encoding.residual, encoding.count, nullptr});
+    values = encoding.residual;
   }
   const std::size_t plane = plane_at(compressor_.id());
-  queue_.run(EncodeSigns{values, e.count, payload_.data() + plane, flags_.data()});
+  queue_.run(EncodeSigns{values, encoding.count, payload_.data() + plane, flags_.data()});
   if (plane > 0) {
-    queue_.run(MeanMagnitude{values, e.count, reinterpret_cast<float*>(payload_.data())});
+    queue_.run(MeanMagnitude{values, encoding.count, reinterpret_cast<float*>(payload_.data())});
   }
 }
 
-std::size_t DeviceCodec::finish_encode() {
-  const Encoding& e = encoding_;
-  if (e.count == 0) return 0;
-  queue_.wait();
-  if ((found_ & kNotFinite) != 0) fail_encoding();
+bool DeviceCodec::is_finite(const Encoding& encoding) {
+  return (*encoding.flags & kNotFinite) == 0;
+}
+
+std::span<const std::byte> DeviceCodec::finish(const Encoding& encoding,
+                                               std::vector<std::byte>& spare) {
+  if (!is_finite(encoding)) fail_encoding(encoding);
   const CodecId id = compressor_.id();
-  if (has_signs(id) && e.residual != nullptr) {
+  if (has_signs(id) && encoding.residual != nullptr) {
     const std::size_t plane = plane_at(id);
     const auto* const magnitude =
         plane > 0 ? reinterpret_cast<const float*>(payload_.data()) : nullptr;
-    queue_.run(AddSigns{payload_.data() + plane, magnitude, -1.0f, e.residual, e.count});
+    queue_.run(
+        AddSigns{payload_.data() + plane, magnitude, -1.0f, encoding.residual, encoding.count});
   }
-  return (found_ & kIrregular) != 0 ? compacted_levels() : e.bytes;
+  if ((*encoding.flags & kIrregular) != 0) return compacted_levels(encoding, spare);
+  return encoding.slots;
 }
 
 // Takes out the codes of buckets of zeros, and puts in the values of those with an infinite norm.
-std::size_t DeviceCodec::compacted_levels() {
-  const Encoding& e = encoding_;
-  const auto slots_end = e.payload.begin() + static_cast<std::ptrdiff_t>(e.bytes);
-  const std::vector<std::byte> slots(e.payload.begin(), slots_end);
+std::span<const std::byte> DeviceCodec::compacted_levels(const Encoding& encoding,
+                                                         std::vector<std::byte>& spare) {
+  spare.resize(compressor_.max_payload_bytes(encoding.count));
   std::size_t used = 0;
-  for (std::size_t bucket = 0; bucket < levels_->buckets(e.count); ++bucket) {
-    const std::byte* const slot = slots.data() + bucket * levels_->slot_bytes;
-    const std::size_t count = levels_->in_bucket(bucket, e.count);
+  bool downloads = false;
+  for (std::size_t bucket = 0; bucket < levels_->buckets(encoding.count); ++bucket) {
+    const std::byte* const slot = encoding.slots.data() + bucket * levels_->slot_bytes;
+    const std::size_t count = levels_->in_bucket(bucket, encoding.count);
     const auto norm = load<float>(slot);
-    std::byte* const to = e.payload.data() + used;
+    std::byte* const to = spare.data() + used;
     used += kNormBytes;
     if (norm == kInfinity) {
       const std::size_t start = bucket * levels_->options.bucket_size;
       std::memcpy(to, slot, kNormBytes);
-      const float* const from = (e.residual != nullptr ? e.residual : e.values) + start;
+      const float* const from =
+          (encoding.residual != nullptr ? encoding.residual : encoding.values) + start;
+      downloads = true;
       queue_.download(to + kNormBytes, from, count * sizeof(float));
-      if (e.residual != nullptr) queue_.clear(e.residual + start, count * sizeof(float));
+      if (encoding.residual != nullptr)
+        queue_.clear(encoding.residual + start, count * sizeof(float));
       used += count * sizeof(float);
     } else {
       const std::size_t coded = norm == 0 ? 0 : levels_->coded(count);
@@ -231,19 +177,37 @@ std::size_t DeviceCodec::compacted_levels() {
       used += coded;
     }
   }
+  if (downloads) queue_.wait();
+  return std::span<const std::byte>(spare).first(used);
+}
+
+void DeviceCodec::start_encode(const float* values, float* residual, std::size_t count,
+                               const codec::EncodeContext& context, std::span<std::byte> payload) {
+  EQT_CHECK(payload.size() >= compressor_.max_payload_bytes(count),
+            "a payload buffer of {} bytes for {} values", payload.size(), count);
+  encoding_ = {};
+  if (count > 0) encoding_ = queue(values, residual, count, context, payload, &found_);
+}
+
+std::size_t DeviceCodec::finish_encode() {
+  if (encoding_.count == 0) return 0;
   queue_.wait();
-  return used;
+  const std::span<const std::byte> payload = finish(encoding_, spare_);
+  // The caller's buffer has room for any payload.
+  if (payload.data() != encoding_.slots.data())
+    std::memcpy(encoding_.slots.data(), payload.data(), payload.size());
+  return payload.size();
 }
 
 // The compressor on the host says what is wrong with these values.
-void DeviceCodec::fail_encoding() {
-  const Encoding& e = encoding_;
-  std::vector<float> values(e.count);
-  queue_.download(values.data(), e.residual != nullptr ? e.residual : e.values,
-                  e.count * sizeof(float));
+void DeviceCodec::fail_encoding(const Encoding& encoding) {
+  std::vector<float> values(encoding.count);
+  queue_.download(values.data(), encoding.residual != nullptr ? encoding.residual : encoding.values,
+                  encoding.count * sizeof(float));
   queue_.wait();
   Workspace workspace;
-  const std::size_t bytes = compressor_.encode(values, e.context, workspace, e.payload);
+  std::vector<std::byte> payload(compressor_.max_payload_bytes(encoding.count));
+  const std::size_t bytes = compressor_.encode(values, encoding.context, workspace, payload);
   fail(Kind::bug, "compressor {}: the device refused values that the host encodes in {} bytes",
        codec::codec_name(compressor_.id()), bytes);
 }

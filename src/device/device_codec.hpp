@@ -20,16 +20,46 @@ namespace eqt::device {
 /// nuqsgd and elastiquant with fixed coding and levels that stay the same.
 bool has_kernels(const codec::Compressor& compressor);
 
-/// Encodes and decodes one segment at a time. Not thread-safe: one per queue.
+struct DeviceLevels;
+
+/// Decodes one segment at a time, and encodes several. One per queue.
 class DeviceCodec {
  public:
+  /// A segment whose encoding is queued.
+  struct Encoding {
+    const float* values = nullptr;
+    float* residual = nullptr;
+    std::size_t count = 0;
+    codec::EncodeContext context = {};
+    std::span<std::byte> slots = {};       // of all buckets, on the host
+    const std::uint32_t* flags = nullptr;  // likewise
+  };
+
   /// @pre has_kernels(compressor); both outlive the codec; no segment has more values than
   /// max_count
   DeviceCodec(const codec::Compressor& compressor, std::size_t max_count, Queue& queue);
   ~DeviceCodec();
 
-  /// Queues the encoding of `count` values and the payload's way to the host. With a residual,
-  /// values + residual are encoded, and what was not sent replaces the residual.
+  /// Bytes that queue() writes at most for `count` values.
+  std::size_t queued_bytes(std::size_t count) const;
+  /// Queues the encoding of `count` values and their way to the host. With a residual, values +
+  /// residual are encoded, and what was not sent replaces the residual; those of signs are then
+  /// finished before the next is queued. Not thread-safe, but others may be finished meanwhile.
+  /// @param slots, flags on the host, pinned if the call shall not wait: what finish() reads
+  /// @pre slots.size() >= queued_bytes(count) > 0
+  Encoding queue(const float* values, float* residual, std::size_t count,
+                 const codec::EncodeContext& context, std::span<std::byte> slots,
+                 std::uint32_t* flags);
+  /// Are all values finite, before and after rounding?
+  /// @pre the queue is done with it, as for finish() and refuse()
+  static bool is_finite(const Encoding& encoding);
+  /// @param spare for payloads with buckets of zeros or with infinite norms
+  /// @return the payload, in encoding.slots or in `spare`
+  /// @throws Error{diverged} as the compressor's encode()
+  [[nodiscard]] std::span<const std::byte> finish(const Encoding& encoding,
+                                                  std::vector<std::byte>& spare);
+
+  /// queue() for finish_encode().
   /// @param payload of at least max_payload_bytes(count); valid when finish_encode() has returned
   void start_encode(const float* values, float* residual, std::size_t count,
                     const codec::EncodeContext& context, std::span<std::byte> payload);
@@ -50,34 +80,24 @@ class DeviceCodec {
   std::size_t device_bytes() const noexcept;
 
  private:
-  struct Levels;  // the level table in device memory
-
-  void start_levels(const codec::EncodeContext& context);
-  void start_signs();
-  std::size_t compacted_levels();
-  [[noreturn]] void fail_encoding();
+  void start_levels(const Encoding& encoding);
+  void start_signs(const Encoding& encoding);
+  std::span<const std::byte> compacted_levels(const Encoding& encoding,
+                                              std::vector<std::byte>& spare);
+  [[noreturn]] void fail_encoding(const Encoding& encoding);
   [[noreturn]] void fail_decoding();
   bool find_buckets(std::span<const std::byte> payload, std::size_t count);
 
-  /// What start_encode() was given.
-  struct Encoding {
-    const float* values = nullptr;
-    float* residual = nullptr;
-    std::size_t count = 0;
-    codec::EncodeContext context;
-    std::span<std::byte> payload;
-    std::size_t bytes = 0;  // of all slots
-  };
-
   const codec::Compressor& compressor_;
   Queue& queue_;
-  std::unique_ptr<Levels> levels_;
+  std::unique_ptr<DeviceLevels> levels_;  // of codecs with levels
   Array<std::byte> payload_;
   Array<std::uint32_t> flags_;
   std::uint32_t found_ = 0;  // the flags, on the host
   std::vector<std::uint64_t> offsets_;
   std::optional<Array<std::uint64_t>> device_offsets_;
   Encoding encoding_;
+  std::vector<std::byte> spare_;
   std::span<const std::byte> decoding_;
   std::size_t decoded_count_ = 0;
 };

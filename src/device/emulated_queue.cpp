@@ -26,11 +26,18 @@ struct EmulatedLaunch {
   }
 };
 
+struct PassedEvent final : Event {
+  void record() override {}
+  bool passed() const override { return true; }
+};
+
 class EmulatedQueue final : public Queue {
  public:
   std::string device_name() const override { return "host emulation"; }
   void* allocate(std::size_t bytes) override { return ::operator new(bytes, kAlignment); }
   void release(void* memory) noexcept override { ::operator delete(memory, kAlignment); }
+  void* allocate_pinned(std::size_t bytes) override { return allocate(bytes); }
+  void release_pinned(void* memory) noexcept override { release(memory); }
   void upload(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
   void download(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
   void clear(void* memory, std::size_t bytes) override { std::memset(memory, 0, bytes); }
@@ -39,6 +46,7 @@ class EmulatedQueue final : public Queue {
     std::visit(Launching<EmulatedLaunch>(launch), job);
   }
   void wait() override {}
+  std::unique_ptr<Event> make_event() override { return std::make_unique<PassedEvent>(); }
 
  private:
   static constexpr std::align_val_t kAlignment{256};

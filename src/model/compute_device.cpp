@@ -10,16 +10,29 @@
 
 namespace eqt::model {
 
-Placement on_cuda(int device) { return {.cuda = device, .mirrored = true, .torch_layers = true}; }
+namespace {
+
+/// EQT_MIRROR; empty if it is not set.
+std::string_view mirror_word() {
+  const char* const text = std::getenv("EQT_MIRROR");
+  const std::string_view word = text == nullptr ? std::string_view() : text;
+  if (text == nullptr || word == "values" || word == "codec" || word == "layers") return word;
+  fail(
+      Kind::usage,
+      "EQT_MIRROR: expected \"values\", \"codec\" or \"layers\", found \"{}\"; correct or unset it",
+      word);
+}
+
+}  // namespace
+
+Placement on_cuda(int device) {
+  return {
+      .cuda = device, .mirrored = true, .torch_layers = true, .encodes = mirror_word() != "values"};
+}
 
 Placement on_processor() {
-  const char* const text = std::getenv("EQT_MIRROR");
-  if (text == nullptr) return {};
-  const std::string_view word = text;
-  if (word == "values") return {.mirrored = true};
-  if (word == "layers") return {.mirrored = true, .torch_layers = true};
-  fail(Kind::usage,
-       "EQT_MIRROR: expected \"values\" or \"layers\", found \"{}\"; correct or unset it", word);
+  const std::string_view word = mirror_word();
+  return {.mirrored = !word.empty(), .torch_layers = word == "layers", .encodes = word == "codec"};
 }
 
 std::string obstacle_of(const std::string& message) {

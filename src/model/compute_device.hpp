@@ -13,16 +13,19 @@ struct Placement {
   std::optional<int> cuda = {};  // the number of an NVIDIA device; none: the processor
   bool mirrored = false;         // the network computes on copies of them, as it does for a device
   bool torch_layers = false;     // and by LibTorch's operations alone, likewise
+  bool encodes = false;          // gradients become messages there, where that is possible
 
   bool operator==(const Placement&) const = default;
 };
 
-/// On an NVIDIA device. @param device its number
+/// On an NVIDIA device. With "values" in the environment's EQT_MIRROR the host encodes.
+/// @param device its number
+/// @throws Error{usage} for another word
 Placement on_cuda(int device);
 
 /// On the processor. For tests the environment's EQT_MIRROR has it done as for a device: "values"
-/// on copies of the parameters, which changes no bit of a result, "layers" by LibTorch's operations
-/// as well.
+/// on copies of the parameters, which changes no bit of a result, "codec" with messages encoded by
+/// the device's kernels, likewise, "layers" by LibTorch's operations in place of ours.
 /// @throws Error{usage} for another word
 Placement on_processor();
 

@@ -47,6 +47,13 @@ class Replica {
   virtual std::span<float> gradient() = 0;    // (d), overwritten by forward_backward
   /// The memory of gradient(), if it may be shared with other processes; null: it may not.
   virtual FlatBuffer* gradient_memory() { return nullptr; }
+  /// The gradient in the memory that the network computes with, on its placement's device; null:
+  /// that is gradient().
+  virtual const float* device_gradient() { return nullptr; }
+  /// From the next pass on: gradients are complete in device_gradient() when their slices are
+  /// announced, and gradient() stays as it is. False, as at first: they come to gradient() as well.
+  /// @pre device_gradient() is not null
+  virtual void leave_gradient_on_device(bool /*leave*/) {}
   virtual std::span<float> buffers() = 0;  // (b), running statistics; some networks have none
   /// Parameters that are not trained, and not in layout(); most networks have none. They may be
   /// written until the next batch.

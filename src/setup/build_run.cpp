@@ -234,14 +234,17 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
                          .simulation = run->data.simulation.get(),
                          .communication_thread = communication_thread,
                          .timeline = run->timeline.get(),
-                         .balancer = run->balancer.get()};
+                         .balancer = run->balancer.get(),
+                         .placement = placement};
   if (config.synchronization.algorithm->mixes) {
     run->sync = build_gossip_averaging(config, base);
+    run->sync.encoding = choose_encoder(config, base, nullptr);
     comm.agree_after([&] { run->update.optimizer = build_optimizer(config, *run); });
     return run;
   }
   comm.agree_after([&] {
     run->sync = build_averaging(settled_config(config, *run), base);
+    if (run->sync.encoding.note.empty()) run->sync.encoding = choose_encoder(config, base, nullptr);
     run->update.optimizer = build_optimizer(config, *run);
   });
   return run;

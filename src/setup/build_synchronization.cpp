@@ -337,6 +337,11 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
   train::GradientAveragingOptions options =
       averaging_options(config, base, parts, base.communication_thread);
   options.profiles = true;
+  parts.encoding = choose_encoder(config, base, parts.collective.get());
+  options.encoder = parts.encoding.encoder.get();
+  options.leave_on_device = [&replica = base.replica](bool leave) {
+    replica.leave_gradient_on_device(leave);
+  };
   parts.synchronizer = train::make_gradient_averaging(
       base.comm, *parts.collective, messages.memory.get(), std::move(messages.buckets),
       base.replica.layout(), base.replica.gradient(), options);

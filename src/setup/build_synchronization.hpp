@@ -14,6 +14,7 @@
 #include "gossip/direction.hpp"
 #include "model/replica.hpp"
 #include "optim/schedule.hpp"
+#include "setup/build_encoder.hpp"
 #include "setup/build_gossip.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_simulation.hpp"
@@ -38,6 +39,7 @@ struct SyncParts {
   std::unique_ptr<gossip::Direction> direction;        // of local-sgd; may be null
   FlatBuffer difference;                               // of local-sgd with a delay: under way
   std::unique_ptr<QuorumParts> quorum;                 // of local-sgd with a quorum
+  EncoderChoice encoding;
   std::unique_ptr<train::Synchronizer> synchronizer;
 };
 
@@ -53,6 +55,7 @@ struct SyncBase {
   bool communication_thread = false;  // whether MPI admits one
   train::Timeline* timeline = nullptr;
   const train::BatchBalancer* balancer = nullptr;  // null: all ranks have the same batch
+  model::Placement placement = {};                 // of this rank's network
 };
 
 /// Before anything is built.

@@ -8,10 +8,12 @@
 #include "train/gradient_averaging.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "collective/mean_work.hpp"
 #include "core/clock.hpp"
@@ -50,7 +52,8 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
               .lossy = options.lossy,
               .memory = memory,
               .adaptation = options.adaptation,
-              .divergence = options.divergence}),
+              .divergence = options.divergence,
+              .encoder = options.encoder}),
         clock_(layout.size(), plan_.size(), options.adaptation != nullptr),
         parts_(pipeline::fragments_of(plan_, fragments)),
         spans_(options.timeline) {
@@ -71,6 +74,8 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
     return values_.at(fragment);
   }
 
+  void read_gradient() override { read_on_host_ = true; }
+
   void begin(StepId step, std::uint64_t epoch) override {
     context_ = {.run_seed = options_.run_seed, .step = step, .density = {}, .residual = {}};
     if (options_.density) context_.density = options_.density(epoch);
@@ -78,7 +83,8 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
       const std::lock_guard lock(mutex_);
       std::copy(slices_of_bucket_.begin(), slices_of_bucket_.end(), pending_.begin());
     }
-    own_.begin(step);
+    own_.begin(step, std::exchange(read_on_host_, false));
+    if (options_.encoder != nullptr) options_.leave_on_device(own_.on_device());
     clock_.begin();
     traffic_ = {};
     bytes_before_ = comm_.byte_count();
@@ -87,6 +93,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
 
   void slice_ready(std::size_t slice) override {
     clock_.slice_ready(slice);
+    if (own_.on_device()) encode_after(slice);
     bool bucket_full = false;
     {
       const std::lock_guard lock(mutex_);
@@ -119,6 +126,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
   }
 
   void visit_state(StateVisitor& visitor) override {
+    if (options_.encoder != nullptr) options_.encoder->return_residual();
     visit_in(visitor, "collective", collective_);
     if (memory_ != nullptr) visit_in(visitor, "memory", *memory_);
     if (options_.adaptation != nullptr) visit_in(visitor, "adaptation", *options_.adaptation);
@@ -137,6 +145,14 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
         ++slices_of_bucket_[bucket.index];
       }
     }
+  }
+
+  /// Starts encoding the buckets of which this slice is the last, before the engine sees that they
+  /// are ready.
+  void encode_after(std::size_t slice) {
+    // Only this thread changes them until the step ends.
+    for (const std::uint32_t bucket : buckets_of_slice_[slice])
+      if (pending_[bucket] == 1) own_.encode(plan_[bucket]);
   }
 
   void run_engine() {
@@ -158,14 +174,20 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
 
   bool is_ready(const FusionBucket& bucket) override {
     if (!background_) return true;
-    const std::lock_guard lock(mutex_);
-    return pending_[bucket.index] == 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (pending_[bucket.index] > 0) return false;
+    }
+    return own_.is_encoded(bucket);
   }
 
   void wait_ready(const FusionBucket& bucket) override {
     const double begin = spans_.now();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stop_ || pending_[bucket.index] == 0; });
+    // A device calls nobody.
+    constexpr std::chrono::microseconds kPoll{20};
+    while (!stop_ && !own_.is_encoded(bucket)) changed_.wait_for(lock, kPoll);
     spans_.idled(begin);
     if (stop_) fail(Kind::bug, "the synchronization was given up because of another error");
   }
@@ -225,6 +247,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
   std::vector<std::vector<pipeline::Range>> values_;    // likewise
   std::deque<pipeline::Engine> engines_;                // likewise
   std::size_t fragment_ = 0;
+  bool read_on_host_ = false;  // in the next step
   MessageSpans spans_;
   Traffic traffic_;
   comm::ByteCount bytes_before_;

@@ -14,6 +14,7 @@
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
 #include "comm/communicator.hpp"
+#include "device/gradient_encoder.hpp"
 #include "pipeline/plan.hpp"
 #include "train/divergence.hpp"
 #include "train/fault.hpp"
@@ -35,7 +36,12 @@ struct GradientAveragingOptions {
   std::optional<Fault> fault = {};   // happens when its bucket's mean begins
   Divergence* divergence = nullptr;  // gets gradients that are not finite; null: they are errors
   Timeline* timeline = nullptr;      // null: nothing is noted
-  bool profiles = false;             // slices are announced while backward runs: rank 0 notes when
+  /// Encodes gradients on a device in steps in which the host need not read them; null: the host
+  /// encodes.
+  device::GradientEncoder* encoder = nullptr;
+  /// Whether the next pass leaves its gradient on the device; for an encoder.
+  std::function<void(bool)> leave_on_device = {};
+  bool profiles = false;  // slices are announced while backward runs: rank 0 notes when
 };
 
 /// Averages a part of the buckets in each of its steps (pipeline::fragments_of).

@@ -60,15 +60,22 @@ bool OwnGradient::fused() const {
          !options_.memory->residual().empty() && !probe_.measuring();
 }
 
-void OwnGradient::begin(StepId step) {
+void OwnGradient::begin(StepId step, bool read_on_host) {
   step_ = step;
   probe_.begin(options_.lossy && step % kVarianceEvery == 0);
   sketch_.exact.fill(0);
   adapting_ = options_.adaptation != nullptr && options_.adaptation->observes(step);
   if (options_.memory != nullptr) options_.memory->begin();
+  if (options_.encoder == nullptr) return;
+  on_device_ = !read_on_host && !adapting_ && !probe_.measuring();
+  if (on_device_)
+    options_.encoder->begin(options_.run_seed, step);
+  else
+    options_.encoder->return_residual();
 }
 
 void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& context) {
+  if (on_device_) return take_payloads(bucket, context);
   require_finite(bucket, "the gradient");
   // One pass over memory, unless the compensated gradient itself is needed.
   if (fused()) {
@@ -81,7 +88,16 @@ void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& co
   if (adapting_) options_.adaptation->observe(bucket, gradient_);
 }
 
+void OwnGradient::take_payloads(const FusionBucket& bucket, collective::MeanContext& context) {
+  if (!options_.encoder->finish(bucket.index)) {
+    require_finite(bucket, "the gradient");
+    options_.encoder->refuse(bucket.index);
+  }
+  context.payloads = options_.encoder;
+}
+
 void OwnGradient::after(const FusionBucket& bucket, const Contribution& contribution) {
+  if (on_device_) return;
   if (options_.memory != nullptr && !fused()) options_.memory->remember(bucket, contribution);
   probe_.after(bucket, contribution);
 }

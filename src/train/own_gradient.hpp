@@ -12,6 +12,7 @@
 #include "collective/memory.hpp"
 #include "core/layout.hpp"
 #include "core/workspace.hpp"
+#include "device/gradient_encoder.hpp"
 #include "pipeline/plan.hpp"
 #include "train/divergence.hpp"
 #include "train/mean_sketch.hpp"
@@ -53,6 +54,7 @@ struct OwnGradientOptions {
   collective::Adaptation* adaptation = nullptr;  // likewise
   Divergence* divergence = nullptr;              // may be null: values that are not finite are an
                                                  // error
+  device::GradientEncoder* encoder = nullptr;    // of a gradient on a device; null: the host's
 };
 
 /// Checks that values are finite, adds the residual, passes the result to the adaptation and the
@@ -63,7 +65,17 @@ class OwnGradient {
   OwnGradient(const Layout& layout, std::span<float> gradient, std::size_t buckets,
               const OwnGradientOptions& options);
 
-  void begin(StepId step);
+  /// @param read_on_host others read the gradient before it is sent
+  void begin(StepId step, bool read_on_host = false);
+  /// Does the encoder encode this step's gradient? The host's has its plain values alone then. Not
+  /// in steps that measure or adapt something, for which the host needs all.
+  bool on_device() const noexcept { return on_device_; }
+  /// The bucket's gradient is complete on the device. @pre on_device()
+  void encode(const pipeline::FusionBucket& bucket) { options_.encoder->start(bucket.index); }
+  /// Has what encode() began arrived?
+  bool is_encoded(const pipeline::FusionBucket& bucket) const {
+    return !on_device_ || options_.encoder->is_done(bucket.index);
+  }
   /// Before the bucket's mean: prepares the gradient, or the context, for sending.
   void before(const pipeline::FusionBucket& bucket, collective::MeanContext& context);
   /// After the bucket's mean.
@@ -86,6 +98,8 @@ class OwnGradient {
  private:
   /// True if the collective updates the memory while it encodes.
   bool fused() const;
+  /// before() of values that the device has encoded, residual included.
+  void take_payloads(const pipeline::FusionBucket& bucket, collective::MeanContext& context);
   /// Adds what the applied mean should be without compression, by this rank's values.
   void add_exact_to_sketch(const pipeline::FusionBucket& bucket);
 
@@ -96,6 +110,7 @@ class OwnGradient {
   MeanSketch sketch_;
   StepId step_ = 0;
   bool adapting_ = false;  // this step's gradients change the compressor
+  bool on_device_ = false;
 };
 
 }  // namespace eqt::train

@@ -62,6 +62,8 @@ class Synchronizer {
   virtual ~Synchronizer() = default;
   /// Before the first step: the parameters are those that all ranks start with.
   virtual void start() {}
+  /// Before begin(): others read the gradient of this step, too, when slice_ready() is called.
+  virtual void read_gradient() {}
   virtual void begin(StepId step, std::uint64_t epoch) = 0;
   virtual void slice_ready(std::size_t slice) = 0;
   /// For simulated workers, instead of slice_ready(): the gradient is the next worker's, and may be

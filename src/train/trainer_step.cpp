@@ -98,6 +98,7 @@ bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
   computing.reset();
   {
     const NotedSpan waiting(p_.timeline, metrics::Activity::wait);
+    if (observed) p_.synchronizer.read_gradient();
     p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
   }
   comm.heartbeat("forward and backward pass");

@@ -37,6 +37,8 @@ class JobKeeper final : public Queue {
   std::string device_name() const override { return inner_.device_name(); }
   void* allocate(std::size_t bytes) override { return inner_.allocate(bytes); }
   void release(void* memory) noexcept override { inner_.release(memory); }
+  void* allocate_pinned(std::size_t bytes) override { return inner_.allocate_pinned(bytes); }
+  void release_pinned(void* memory) noexcept override { inner_.release_pinned(memory); }
   void upload(void* to, const void* from, std::size_t n) override { inner_.upload(to, from, n); }
   void download(void* to, const void* from, std::size_t n) override {
     inner_.download(to, from, n);
@@ -47,6 +49,7 @@ class JobKeeper final : public Queue {
     inner_.run(job);
   }
   void wait() override { inner_.wait(); }
+  std::unique_ptr<device::Event> make_event() override { return inner_.make_event(); }
 
   std::vector<Job> taken() { return std::exchange(jobs_, {}); }
 

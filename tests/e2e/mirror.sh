@@ -53,7 +53,7 @@ expect_equal true "$(summary replicas_identical)" "LibTorch's layers: replicas"
 export EQT_MIRROR=device
 train 2 word
 expect_code 2 "another word in EQT_MIRROR"
-expect_text "expected \"values\" or \"layers\", found \"device\"" "another word in EQT_MIRROR"
+expect_text "expected \"values\", \"codec\" or \"layers\", found \"device\"" "another word in EQT_MIRROR"
 unset EQT_MIRROR
 
 train 2 int8 --set device=cuda --set model.precision=int8

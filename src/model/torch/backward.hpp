@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs backward passes and says when each slice of the gradient is on the host. Private to this
+// Runs backward passes and says when each slice of the gradient is on the host,
+// or complete on the device. Private to this
 // room.
 
 #pragma once
@@ -42,6 +43,8 @@ class Backward {
   Backward(const NamedTensors& parameters, const MirroredValues& gradient, const Layout& layout,
            const Placement& placement);
 
+  /// Whether gradients stay where they are computed. @pre the placement has a mirror
+  void leave_on_device(bool leave) { download_->leave_on_device(leave); }
   /// Before the forward pass: makes the gradient 0.
   void start();
   /// Adds the loss's gradient. The listener is called on this thread.

@@ -63,6 +63,10 @@ MirroredValues::MirroredValues(std::size_t count, const Placement& placement)
   on_device_ = at::zeros({n}, at::TensorOptions().dtype(at::kFloat).device(device_));
 }
 
+const float* MirroredValues::on_device() const {
+  return on_device_.defined() ? on_device_.data_ptr<float>() : nullptr;
+}
+
 at::Tensor MirroredValues::view(const TensorSlice& slice, const at::Tensor& like) const {
   if (!on_device_.defined()) return host_view(slice, like);
   return shaped(on_device_.data_ptr<float>() + slice.offset, like, device_);
@@ -126,12 +130,21 @@ GradientDownload::Copy GradientDownload::start_copy(std::size_t slice) {
   return copy;
 }
 
+/// An event of what this thread has queued so far.
+GradientDownload::Copy GradientDownload::mark_complete(std::size_t slice) {
+  if (!stream_) return {.slice = slice};
+  const c10::DeviceGuard on_device(device_);
+  Copy complete{.slice = slice, .done = c10::Event(device_.type())};
+  complete.done->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  return complete;
+}
+
 void GradientDownload::add(std::size_t slice) {
   {
     const std::lock_guard lock(mutex_);
     if (added_[slice]) return;
     added_[slice] = true;
-    copies_.push_back(start_copy(slice));
+    copies_.push_back(leave_ ? mark_complete(slice) : start_copy(slice));
   }
   changed_.notify_one();
 }

@@ -40,6 +40,8 @@ class MirroredValues {
   std::span<float> host() const { return host_; }
   /// The memory of host(); null if it is pinned.
   FlatBuffer* pageable() { return pinned_.defined() ? nullptr : &pageable_; }
+  /// The memory that the network computes with; null without a mirror.
+  const float* on_device() const;
   /// A tensor of `like`'s shape on the memory that the network computes with; convolution kernels
   /// are channels-last, so that the convolutions need not reorder them.
   at::Tensor view(const TensorSlice& slice, const at::Tensor& like) const;
@@ -69,6 +71,8 @@ class GradientDownload {
   GradientDownload(const MirroredValues& gradient, const Layout& layout,
                    const Placement& placement);
 
+  /// Between passes: slices are complete where they are, and do not come to the host.
+  void leave_on_device(bool leave) { leave_ = leave; }
   /// Before a pass.
   void start();
   /// Once for each slice that is complete, on any thread that computes gradients; later calls for
@@ -78,8 +82,8 @@ class GradientDownload {
   void add_rest();
   /// No slice will follow.
   void close();
-  /// The next slice that is on the host, in the order in which they were added; none after the
-  /// last. Waits for it.
+  /// The next slice that is on the host, or complete on the device, in the order in which they were
+  /// added; none after the last. Waits for it.
   std::optional<std::size_t> next();
 
  private:
@@ -88,12 +92,14 @@ class GradientDownload {
     std::optional<c10::Event> done = {};  // none: it is done
   };
   Copy start_copy(std::size_t slice);
+  Copy mark_complete(std::size_t slice);
 
   const MirroredValues& gradient_;
   const Layout& layout_;
   const c10::Device device_;
   std::optional<c10::Stream> stream_;  // of copies from a device
-  std::mutex mutex_;                   // guards what follows
+  bool leave_ = false;
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<bool> added_;  // by slice
   std::deque<Copy> copies_;

@@ -125,6 +125,8 @@ class TorchReplica final : public Replica {
   std::span<float> parameters() override { return parameters_.host(); }
   std::span<float> gradient() override { return gradient_.host(); }
   FlatBuffer* gradient_memory() override { return gradient_.pageable(); }
+  const float* device_gradient() override { return gradient_.on_device(); }
+  void leave_gradient_on_device(bool leave) override { backward_->leave_on_device(leave); }
   std::span<float> buffers() override { return buffers_.host(); }
   std::span<float> frozen() override {
     frozen_changed_ = true;

@@ -88,6 +88,34 @@ TEST_CASE("steps on a mirror give the same bits", "[mirror]") {
   CHECK(std::ranges::equal(logits.get<float>(), expected_logits.get<float>()));
 }
 
+TEST_CASE("a gradient may stay on the device", "[mirror]") {
+  const Networks two = networks(models::resnet20, normalizations::batchnorm);
+  CHECK(two.plain->device_gradient() == nullptr);
+  const std::span<const float> on_device(two.mirrored->device_gradient(),
+                                         two.mirrored->gradient().size());
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    const bool stays = step % 3 != 0;
+    const data::Batch batch = random_batch(6, kShape, 10, step + 1);
+    std::ranges::fill(two.mirrored->gradient(), 7.0f);
+    two.mirrored->leave_gradient_on_device(stays);
+    std::size_t announced = 0;
+    (void)two.plain->forward_backward(batch, {});
+    (void)two.mirrored->forward_backward(batch, [&](std::size_t slice) {
+      ++announced;
+      const TensorSlice& place = two.plain->layout()[slice];
+      CHECK(std::ranges::equal(on_device.subspan(place.offset, place.count),
+                               two.plain->gradient().subspan(place.offset, place.count)));
+    });
+    CHECK(announced == two.plain->layout().size());
+    CHECK(std::ranges::equal(on_device, two.plain->gradient()));
+    const auto host = two.mirrored->gradient();
+    if (stays)
+      CHECK(std::ranges::all_of(host, [](float value) { return value == 7.0f; }));
+    else
+      CHECK(std::ranges::equal(host, two.plain->gradient()));
+  }
+}
+
 TEST_CASE("what others write on the host is what the mirror evaluates", "[mirror]") {
   const Networks two = networks(models::resnet20, normalizations::batchnorm);
   const data::Batch batch = random_batch(6, kShape);
