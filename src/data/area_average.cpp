@@ -32,6 +32,22 @@ std::vector<std::vector<Part>> parts_of(std::size_t length, std::size_t side) {
   return parts;
 }
 
+/// The mean of one channel over an area: half of it is added before the division, to round.
+std::uint8_t mean_over(const std::uint8_t* picture, const ImageShape& shape,
+                       const std::vector<Part>& rows, const std::vector<Part>& columns,
+                       std::size_t channel) {
+  const auto width = static_cast<std::size_t>(shape.width);
+  const auto channels = static_cast<std::size_t>(shape.channels);
+  const auto area = static_cast<std::uint64_t>(shape.height) * width;
+  std::uint64_t sum = area / 2;
+  for (const Part& y : rows) {
+    for (const Part& x : columns)
+      sum +=
+          std::uint64_t{y.weight} * x.weight * picture[(y.at * width + x.at) * channels + channel];
+  }
+  return static_cast<std::uint8_t>(sum / area);
+}
+
 }  // namespace
 
 LabelledBytes area_average(const LabelledBytes& pictures, int side) {
@@ -40,25 +56,17 @@ LabelledBytes area_average(const LabelledBytes& pictures, int side) {
             from.height, from.width);
   LabelledBytes smaller{{}, pictures.labels, {from.channels, side, side}, pictures.classes};
   smaller.pixels.resize(smaller.labels.size() * smaller.shape.values());
-  const auto channels = static_cast<std::size_t>(from.channels),
-             width = static_cast<std::size_t>(from.width);
+  const auto channels = static_cast<std::size_t>(from.channels);
   const auto rows = parts_of(static_cast<std::size_t>(from.height), static_cast<std::size_t>(side));
-  const auto columns = parts_of(width, static_cast<std::size_t>(side));
-  const auto area = static_cast<std::uint64_t>(from.height) * width;
+  const auto columns =
+      parts_of(static_cast<std::size_t>(from.width), static_cast<std::size_t>(side));
   std::uint8_t* out = smaller.pixels.data();
   for (std::size_t i = 0; i < smaller.labels.size(); ++i) {
     const std::uint8_t* const picture = pictures.pixels.data() + i * from.values();
     for (const auto& row : rows) {
       for (const auto& column : columns) {
-        for (std::size_t c = 0; c < channels; ++c) {
-          std::uint64_t sum = area / 2;
-          for (const Part& y : row) {
-            for (const Part& x : column)
-              sum += std::uint64_t{y.weight} * x.weight *
-                     picture[(y.at * width + x.at) * channels + c];
-          }
-          *out++ = static_cast<std::uint8_t>(sum / area);
-        }
+        for (std::size_t c = 0; c < channels; ++c)
+          *out++ = mean_over(picture, from, row, column, c);
       }
     }
   }

@@ -3,38 +3,25 @@
 # Gradients that are encoded in a device's memory, as EQT_MIRROR=codec rehearses it on the processor: runs end with the
 # bits of plain ones, also from checkpoints; what a device cannot encode, the host does, and a note says why.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$EQT_ROOT/tests/e2e/mirrored.sh" codec
 
 readonly HOST="gradients are encoded on the host: "
-encoded() { grep '"type":"note"' "$RUN/metrics.jsonl" | grep -qF -- "$1" || wrong "$RUN: expected a note with \"$1\""; }
 
-# same RANKS NAME [ARGUMENTS]: a run and the same with the device's codec.
-same() {
-  local ranks=$1 name=$2 key
-  shift 2
-  train "$ranks" "$name" "$@"
-  expect_code 0 "$name"
-  ! grep -q "gradients are encoded" "$RUN/metrics.jsonl" || wrong "$name: a note on devices without one"
-  declare -A found=()
-  for key in parameter_hash train_loss test_accuracy sent_bytes; do found[$key]=$(summary "$key"); done
-  export EQT_MIRROR=codec
-  train "$ranks" "$name-codec" "$@"
-  unset EQT_MIRROR
-  expect_code 0 "$name with the device's codec"
-  [[ $CODE -eq 0 ]] || return 0
-  encoded "gradients are encoded on the device"
-  for key in "${!found[@]}"; do
-    expect_equal "${found[$key]}" "$(summary "$key")" "$name with the device's codec: $key"
-  done
+# encoded_same RANKS NAME [ARGUMENTS]: a run and the same with the device's codec.
+encoded_same() {
+  same "$@"
+  ! grep -q "gradients are encoded" "$WORK/$2/metrics.jsonl" || wrong "$2: a note on devices without one"
+  [[ $CODE -ne 0 ]] || note_of "gradients are encoded on the device"
 }
 
 # Ten steps: measured in steps 0 and 8, and observed at the end of the epoch.
 long=(--set data.limit_train=320 --set train.steps=10)
-same 2 feedback "${long[@]}" --set compressor.name=elastiquant --set optimizer.clip_norm=0.5
-same 3 scattered "${long[@]}" --set compressor.name=int8 --set synchronization.collective=scatter-reduce \
+encoded_same 2 feedback "${long[@]}" --set compressor.name=elastiquant --set optimizer.clip_norm=0.5
+encoded_same 3 scattered "${long[@]}" --set compressor.name=int8 --set synchronization.collective=scatter-reduce \
   --set synchronization.error_feedback=ef14 --set data.limit_train=480
-same 2 qsgd --set compressor.name=qsgd --set synchronization.overlap=false
-same 2 halves --set compressor.name=bf16 --set compressor.granularity=model --set threads_per_rank=2
-same 2 signs --set compressor.name=signsgd --set optimizer.momentum=0 --set output.dump_gradients=2
+encoded_same 2 qsgd --set compressor.name=qsgd --set synchronization.overlap=false
+encoded_same 2 halves --set compressor.name=bf16 --set compressor.granularity=model --set threads_per_rank=2
+encoded_same 2 signs --set compressor.name=signsgd --set optimizer.momentum=0 --set output.dump_gradients=2
 for file in "$WORK"/signs/gradients/*; do
   cmp -s "$file" "${file/signs/signs-codec}" || wrong "a gradient that was written differs: $file"
 done
@@ -45,7 +32,7 @@ by_host() {
   shift 3
   EQT_MIRROR=codec train "$ranks" "$name" --set train.steps=2 "$@"
   expect_code 0 "$name"
-  [[ $CODE -ne 0 ]] || encoded "$HOST$reason"
+  [[ $CODE -ne 0 ]] || note_of "$HOST$reason"
 }
 int8=(--set compressor.name=int8)
 by_host "compressor topk has no kernels" 2 topk --set compressor.name=topk
@@ -61,18 +48,8 @@ by_host "this process plays all ranks" 1 simulated "${int8[@]}" --simulate 2
 
 # A run goes on from a checkpoint, without a device and back: the residual is part of it.
 saves=(--set compressor.name=elastiquant --set train.steps=6 --set checkpoint.every_steps=2 --set checkpoint.keep=9)
-same 2 saved "${saves[@]}"
-hash=$(summary parameter_hash)
-for begun in saved saved-codec; do
-  rm -rf "$WORK/again"
-  cp -r "$WORK/$begun" "$WORK/again"
-  rm -rf "$WORK"/again/checkpoints/step-*6 "$WORK"/again/summary.json "$WORK"/again/model.pt
-  [[ $begun == saved-codec ]] || export EQT_MIRROR=codec
-  train 2 again "${saves[@]}" --resume
-  unset EQT_MIRROR
-  expect_code 0 "$begun, resumed the other way"
-  expect_equal "$hash" "$(summary parameter_hash)" "$begun, resumed the other way"
-done
+encoded_same 2 saved "${saves[@]}"
+resume_both_ways saved "${saves[@]}"
 
 # Values that are not finite end the run with step, rank and tensor.
 export EQT_MIRROR=codec

@@ -3,25 +3,8 @@
 # device: what is refused or falls back without an NVIDIA device, and whole runs whose networks compute on copies of
 # their parameters, as on a device: they end with the same bits.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$EQT_ROOT/tests/e2e/mirrored.sh" values
 
-note_of() { grep '"type":"note"' "$RUN/metrics.jsonl" | grep -qF -- "$1" || wrong "$RUN: expected a note with \"$1\""; }
-
-# same RANKS NAME [ARGUMENTS]: a run and the same with a mirror.
-same() {
-  local ranks=$1 name=$2 key hash
-  shift 2
-  train "$ranks" "$name" "$@"
-  expect_code 0 "$name"
-  declare -A found=()
-  for key in parameter_hash train_loss test_accuracy sent_bytes; do found[$key]=$(summary "$key"); done
-  export EQT_MIRROR=values
-  train "$ranks" "$name-mirror" "$@"
-  expect_code 0 "$name with a mirror"
-  unset EQT_MIRROR
-  for key in "${!found[@]}"; do
-    expect_equal "${found[$key]}" "$(summary "$key")" "$name with a mirror: $key"
-  done
-}
 same 2 allreduce --set compressor.name=elastiquant
 same 2 accumulated --set train.accumulate=2 --set synchronization.overlap=false --set optimizer.clip_norm=0.5
 same 2 gossip --set synchronization.algorithm=choco-sgd --set compressor.name=topk --set compressor.density=0.1
@@ -31,17 +14,7 @@ same 1 simulated --simulate 2
 # A run with a mirror goes on from a checkpoint, without one and back.
 saves=(--set train.steps=6 --set checkpoint.every_steps=2 --set checkpoint.keep=9)
 same 2 saved "${saves[@]}"
-hash=$(summary parameter_hash)
-for begun in saved saved-mirror; do
-  rm -rf "$WORK/again"
-  cp -r "$WORK/$begun" "$WORK/again"
-  rm -rf "$WORK"/again/checkpoints/step-*6 "$WORK"/again/summary.json "$WORK"/again/model.pt
-  [[ $begun == saved-mirror ]] || export EQT_MIRROR=values
-  train 2 again "${saves[@]}" --resume
-  unset EQT_MIRROR
-  expect_code 0 "$begun, resumed the other way"
-  expect_equal "$hash" "$(summary parameter_hash)" "$begun, resumed the other way"
-done
+resume_both_ways saved "${saves[@]}"
 
 # LibTorch's layers round otherwise; replicas stay equal.
 export EQT_MIRROR=layers

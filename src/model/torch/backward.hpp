@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs backward passes and says when each slice of the gradient is on the host,
-// or complete on the device. Private to this
-// room.
+// Runs backward passes and says when each slice of the gradient is on the host, or complete on the
+// device. Private to this room.
 
 #pragma once
 
