@@ -12,6 +12,7 @@
 #                    [resnet18:8@100mbit,resnet18:16@100mbit,resnet18:16@1gbit,resnet20:4@100mbit,
 #                    resnet20:4@1gbit,resnet20:64@100mbit]
 #   --ranks N        [2]
+#   --pixels N       side of the pictures, at most 32 [32]
 #   --ways LIST      comma-separated columns [all of these]:
 #                      mpi            float32, one blocking MPI_Allreduce of the whole gradient, after backward
 #                      mpi-buckets    float32, a blocking MPI_Allreduce per fusion bucket, during backward
@@ -38,13 +39,15 @@ config=$EQT_ROOT/configs/cifar10_resnet20/e-elastiquant.json
 rows=resnet18:8@100mbit,resnet18:16@100mbit,resnet18:16@1gbit
 rows+=,resnet20:4@100mbit,resnet20:4@1gbit,resnet20:64@100mbit
 ranks=2
+pixels=32
 ways=mpi,mpi-buckets,ddp,none,bf16-blocking,bf16,best,alone
 steps=6
 rounds=1
 out=""
 add=0
 declare -A options=(
-  [--config]="text config" [--rows]="text rows" [--ranks]="natural ranks" [--ways]="text ways"
+  [--config]="text config" [--rows]="text rows" [--ranks]="natural ranks" [--pixels]="natural pixels"
+  [--ways]="text ways"
   [--steps]="natural steps" [--rounds]="natural rounds" [--out]="text out" [--add]="flag add"
 )
 read_options "$@"
@@ -98,7 +101,7 @@ ours() {
     "$program" --config "$work/config.json" --quiet --out "$work/run" --overwrite --set "model.name=$1" \
     --set "train.batch_size=$2" --set "data.limit_train=$images" --set data.limit_test=16 \
     --set train.steps=$((steps + 2)) --set train.evaluate_every=0 --set threads_per_rank=1 \
-    --set output.progress=off ${extra[0]+"${extra[@]}"} >"$work/log" 2>&1 || {
+    --set data.resize="$pixels" --set output.progress=off ${extra[0]+"${extra[@]}"} >"$work/log" 2>&1 || {
     tail -n 5 "$work/log" >&2
     fail 1 "training $1 with \"$4\" at $3 failed; its last words stand above."
   }
@@ -115,7 +118,7 @@ PYTHON
 theirs() {
   OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 "$EQT_ROOT/scripts/netlab.sh" --no-mpi --ranks "$ranks" --rate "$3" \
     --counters "$work/counters" -- "$python" "$EQT_ROOT/tests/bench/ddp_baseline.py" --model "$1" --batch "$2" \
-    --ranks "$ranks" --warmup 2 --steps "$steps" --channels-last --join >"$work/ddp" 2>"$work/log" || {
+    --ranks "$ranks" --pixels "$pixels" --warmup 2 --steps "$steps" --channels-last --join >"$work/ddp" 2>"$work/log" || {
     tail -n 5 "$work/log" >&2
     fail 1 "DDP with $1 at $3 failed; its last words stand above."
   }
@@ -145,7 +148,8 @@ for ((round = 1; round <= rounds; ++round)); do
   done
 done
 
-"$python" "$EQT_ROOT/scripts/lib/training_table.py" "$work/steps.csv" --compressor "$compressor" --ranks "$ranks" >"$work/table"
+"$python" "$EQT_ROOT/scripts/lib/training_table.py" "$work/steps.csv" --compressor "$compressor" --ranks "$ranks" \
+  --pixels "$pixels" >"$work/table"
 cat "$work/table"
 if [[ -n $out ]]; then
   cp "$work/table" "$out"

@@ -17,12 +17,12 @@ EPILOG = """\
   tar xf plateau.tar.xz && equant-train report plateau     # the same report
 
 The archive has config.json, metrics.jsonl and summary.json of every run, and what scripts/sweep.sh wrote beside
-it: recipe, planned seconds, tables. Records of steps are left out where a report does not read them: of runs
+it: recipe, planned seconds, how a run ended that did not finish, tables. Records of steps are left out where a report does not read them: of runs
 that have an epoch and do not choose their grades. Checkpoints, weights and logs are left out. The same runs
 give the same bytes.
 """
 RUN_FILES = ("config.json", "metrics.jsonl", "summary.json")
-BESIDE = (".recipe.json", ".plan.json")  # after the name of a run's folder
+BESIDE = (".recipe.json", ".plan.json", ".state.json")  # after the name of a run's folder
 TABLES = ("table.txt", "table.csv", "means.txt")
 DEEPEST = 3  # folders between the one that is given and a run, as for report
 STEP, EPOCH = b'{"type":"step"', b'{"type":"epoch"'

@@ -51,9 +51,9 @@ state saved. With --jobs runs share the machine: their accuracies do not change,
 
 --plan-links adds columns plan_RATE_s: what "equant-train plan" says that all steps of the run, without
 tests, take if each rank is a board with a link of so many Mb/s and 0.1 ms to a switch, with the
-collective that the run used. Boards compute as long as ranks did in the run, by its median step:
-ranks that shared cores with others or with their own communication are slower than boards. Where that
-matters, let one process play the ranks. Speeds of compressors are measured on this machine. "-" is for
+collective that the run used. Boards compute as long as the sweep's plan_step_seconds say, otherwise as
+long as ranks did in the run, by its median step: ranks that shared cores with others or with their own
+communication are slower than boards. Speeds of compressors are measured on this machine. "-" is for
 runs that plan refuses.
 Exit code: 0 when every run finished, 1 when one failed, 2 for a wrong command line, 75 when the hours of
 --hours were over before all had finished, 130 when a signal stopped it.
@@ -187,8 +187,8 @@ def runs_of_file(options, sweep):
             sweep.combinations(), itertools.product(*grid_of(options.sets)),
             options.seed or sweep.seeds or [None]):
         played = row.simulate or sweep.simulate
-        runs.append(Run(options, Row(row.name, ranks, row.config, row.sets, played, row.stage),
-                        (*sets, *more), seed, link, told))
+        chosen = Row(row.name, ranks, row.config, row.sets, played, row.stage, row.step_seconds)
+        runs.append(Run(options, chosen, (*sets, *more), seed, link, told))
     return sorted(runs, key=lambda run: run.stage)
 
 

@@ -15,12 +15,13 @@ import re
 # configs/sweeps/sweep.jsonschema is the same, for editors.
 FLOW = {"name": str, "about": str, "configs": list, "rows": str, "only": list, "set": dict,
         "seeds": list, "ranks": list, "link": list, "simulate": bool, "threads": int,
-        "timeout": int, "table": str, "plan_links": list, "short": dict, "$schema": str}
+        "timeout": int, "table": str, "plan_links": list, "plan_step_seconds": float, "short": dict, "$schema": str}
 LISTS = ("seeds", "ranks", "link", "only", "plan_links")  # a single value is a list of one
-ITEM = {"name": str, "config": str, "set": dict, "ranks": list, "simulate": bool, "stage": int}
+ITEM = {"name": str, "config": str, "set": dict, "ranks": list, "simulate": bool, "stage": int,
+        "plan_step_seconds": float}
 NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false",
-         int: "a whole number of at least 1"}
-MOST_MEGABITS = 1e6
+         int: "a whole number of at least 1", float: "seconds above 0"}
+MOST_MEGABITS, MOST_SECONDS = 1e6, 1e6
 RATE = r"unlimited|[0-9]*[1-9][0-9]*(\.[0-9]+)?[kmg]?bit"
 
 
@@ -35,9 +36,9 @@ class SweepError(Exception):
 class Row:
     """A config, keys that are set on it, and its number of ranks (None: not given)."""
 
-    def __init__(self, name, ranks, config, sets, simulate=False, stage=1):
+    def __init__(self, name, ranks, config, sets, simulate=False, stage=1, step_seconds=None):
         self.name, self.ranks, self.config, self.sets = name, ranks, config, sets
-        self.simulate, self.stage = simulate, stage
+        self.simulate, self.stage, self.step_seconds = simulate, stage, step_seconds
 
 
 def read_rows(path):
@@ -84,8 +85,9 @@ def check_members(members, kinds, where):
             hint = f'did you mean "{near[0]}"?' if near else f"keys are {', '.join(kinds)}."
             raise SweepError(f'{where}: unknown key "{key}"; {hint}')
         kind = kinds[key]
-        good = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
-        if not good or (kind is int and value < 1):
+        good = isinstance(value, (int, float) if kind is float else kind)
+        good = good and not (kind in (int, float) and isinstance(value, bool))
+        if not good or (kind is int and value < 1) or (kind is float and not 0 < value < MOST_SECONDS):
             raise SweepError(f'{where}: expected {NAMES[kind]} for "{key}", found {shown(value)}.')
 
 
@@ -170,7 +172,7 @@ def row_of(item, folder, where):
     return Row(item["name"], [str(n) for n in item["ranks"]] if "ranks" in item else None,
                config_at(folder, item["config"], where),
                [as_set(key, value) for key, value in item.get("set", {}).items()],
-               item.get("simulate", False), item.get("stage", 1))
+               item.get("simulate", False), item.get("stage", 1), item.get("plan_step_seconds"))
 
 
 class SweepFile:
@@ -229,6 +231,8 @@ class SweepFile:
         self.timeout = str(flow["timeout"]) if "timeout" in flow else None
         self.table = flow.get("table")
         self.plan_links = as_rates(flow.get("plan_links", []))
+        for row in self.rows:
+            row.step_seconds = row.step_seconds or flow.get("plan_step_seconds")
         if self.simulate and self.links != [None]:
             raise SweepError(f'{self.path}: expected no "link" with "simulate", whose ranks send '
                              "nothing, found both.")

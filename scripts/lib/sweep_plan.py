@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the steps of finished runs would take if each rank was a board on a link, by equant-train plan.
 
-Boards compute as long as ranks did in the run: its median step, from its own records.
+Boards compute as long as the sweep says, or else as long as ranks did in the run: its median step, from
+its own records.
 """
 
 import hashlib
@@ -34,9 +35,12 @@ def told_by(arguments):
     raise NoPlan(lines[-1] if lines else f"equant-train plan ended with exit code {made.returncode}")
 
 
-def boards_of(config, ranks):
-    """A board for each rank. Emulated boards compute as long as the config says, others are measured."""
+def boards_of(config, ranks, step_seconds):
+    """A board for each rank. Emulated boards compute as long as the config says, others as the sweep says
+    (None: they are measured)."""
     emulated = config["train"].get("emulate_compute")
+    if emulated is None and step_seconds is not None:
+        return [{"name": "rank", "count": ranks, "step_seconds": step_seconds, "link": "link"}]
     if emulated is None:
         return [{"name": "rank", "count": ranks, "link": "link"}]
     seconds = emulated if isinstance(emulated, list) else [emulated] * ranks
@@ -58,12 +62,14 @@ class Plans:
         """Sets the run's planned seconds, from its file of plans if they are there."""
         if not self.links or run.state != "ok":
             return
-        digest = hashlib.sha256((run.folder / "summary.json").read_bytes()).hexdigest()
+        # A plan is of that run on such boards.
+        digest = hashlib.sha256((run.folder / "summary.json").read_bytes()
+                                + repr(run.step_seconds).encode()).hexdigest()
         known = self._known(run, digest)
         missing = [megabits for megabits in self.links if megabits not in known]
         if missing:
             known.update(self._planned(run, missing))
-            run.plan_file.write_text(json.dumps({"summary_sha256": digest, "seconds": known}, indent=1)
+            run.plan_file.write_text(json.dumps({"sha256": digest, "seconds": known}, indent=1)
                                      + "\n", encoding="utf-8")
         run.planned = {column_of(megabits): known[megabits] for megabits in self.links}
 
@@ -71,7 +77,7 @@ class Plans:
     def _known(run, digest):
         try:
             told = json.loads(run.plan_file.read_text(encoding="utf-8"))
-            return told["seconds"] if told["summary_sha256"] == digest else {}
+            return told["seconds"] if told["sha256"] == digest else {}
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return {}
 
@@ -91,7 +97,7 @@ class Plans:
     def _in(place, run, config, links):
         cluster, calibration = place / "cluster.json", place / "calibration.json"
         summary = run.summary()
-        boards = boards_of(config, summary["ranks"])
+        boards = boards_of(config, summary["ranks"], run.step_seconds)
         # The scheme of the run alone, with the collective that it used.
         words = ["--config", str(run.folder / "config.json"), "--cluster", str(cluster), "--json",
                  "--ranks", str(summary["ranks"]), "--vary", f"seed={config['seed']}"]

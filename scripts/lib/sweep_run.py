@@ -12,7 +12,8 @@ import subprocess
 from sweep_file import SweepError
 from sweep_tables import FIGURES, ROOMS
 
-STOPPED = 75  # exit code of a run that a signal ended, with its state saved
+# Exit codes of a run that a signal ended, with its state saved; that diverged; that `timeout` ended.
+STOPPED, DIVERGED, OUT_OF_TIME = 75, 4, 124
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # In a checkout the program of the build tree; for installed scripts the one in PREFIX/bin.
 INSTALLED = not (ROOT / "CMakeLists.txt").exists()
@@ -28,6 +29,7 @@ class Run:
         self.config, self.sets, self.seed = row.name or row.config, sets, seed
         self.file, self.ranks = row.config, row.ranks or "2"
         self.link, self.simulate, self.stage = link, row.simulate, row.stage
+        self.step_seconds = row.step_seconds  # of a board, for plans; None: as in the run
         self.state = "not run"
         self.process, self.was_stopped = None, False
         seeds = [f"seed={seed}"] if seed is not None else []
@@ -37,6 +39,7 @@ class Run:
         self.log = options.out / f"{name}.log"
         self.recipe_file = options.out / f"{name}.recipe.json"
         self.plan_file = options.out / f"{name}.plan.json"
+        self.state_file = options.out / f"{name}.state.json"
         self.planned = {}  # seconds by column
         # An earlier result is used only if its recipe is equal.
         self.recipe = {
@@ -129,6 +132,8 @@ class Run:
     def start(self, options):
         how = "--resume" if self._goes_on() else "--overwrite"
         self.recipe_file.write_text(json.dumps(self.recipe, indent=1) + "\n", encoding="utf-8")
+        for of_earlier in (self.plan_file, self.state_file):
+            of_earlier.unlink(missing_ok=True)
         with self.log.open("a" if how == "--resume" else "w", encoding="utf-8") as log:
             # In a session of its own: Ctrl-C must not reach it beside the signal of the sweep, for a
             # second one ends a run at once.
@@ -138,7 +143,7 @@ class Run:
                                             start_new_session=True)
 
     def has_ended(self):
-        """True if it has; then its state is known."""
+        """True if it has; then its state is known, to a report too if it has no summary."""
         code = self.process.poll()
         if code is None:
             return False
@@ -146,8 +151,15 @@ class Run:
             self.state = "no summary.json"
         elif code == STOPPED or (code != 0 and self.was_stopped):  # a signal before its first step
             self.state = "stopped"
+        elif code == DIVERGED:
+            self.state = "diverged"
+        elif code == OUT_OF_TIME:
+            self.state = "out of time"
         else:
             self.state = "ok" if code == 0 else f"exit {code}"
+        if self.state != "ok":
+            told = {"state": self.state, "exit": code, "words": self.last_words()}
+            self.state_file.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
         return True
 
     def signal(self, number):

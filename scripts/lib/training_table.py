@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a Markdown table, and sentences that may be quoted, from the steps of bench_training.sh.
 
-usage: training_table.py STEPS.csv --compressor NAME --ranks N [--machine TEXT]
+usage: training_table.py STEPS.csv --compressor NAME --ranks N [--pixels 32] [--machine TEXT]
 
 Every speed-up is against the fastest float32 column of its row, which is named.
 """
@@ -133,6 +133,7 @@ def main():
     parser.add_argument("steps")
     parser.add_argument("--compressor", required=True)
     parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--pixels", type=int, default=32)
     parser.add_argument("--machine", default=None)
     options = parser.parse_args()
     medians, counts = read(options.steps)
@@ -140,8 +141,8 @@ def main():
         raise SystemExit(f"training_table.py: expected steps in {options.steps}, found none")
     names = {**FLOAT32, **{way: name.format(options.compressor) for way, name in OTHERS.items()}}
     steps = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    print(f"Seconds per step, medians of {steps} steps; {options.ranks} ranks with one thread each on "
-          f"{options.machine or machine()}.")
+    print(f"Seconds per step, medians of {steps} steps; pictures of {options.pixels} x {options.pixels} pixels; "
+          f"{options.ranks} ranks with one thread each on {options.machine or machine()}.")
     print("The burst is what an idle link lets pass at once. In italics: the fastest float32 of the row; "
           "DDP runs with channels_last.\n")
     headings = ((HEADINGS.get(way, options.compressor), name) for way, name in names.items()

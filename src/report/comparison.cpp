@@ -19,6 +19,14 @@ std::string epochs_text(const Run& run) {
   return fmt::format("{} of {}", epochs, run.planned_epochs);
 }
 
+/// "2 of 3" where a run of the group did not come to its end.
+Cell seeds_cell(const Group& group, const std::vector<Group>& groups) {
+  const std::size_t count = group.runs.size(), lost = lost_runs(group, groups).size();
+  Cell cell = number_cell(static_cast<double>(count), {0});
+  if (lost > 0) cell.text = fmt::format("{} of {}", count, count + lost);
+  return cell;
+}
+
 constexpr const char* kErrorSuffix = "_error";
 
 /// The cells of a column: the spreads of a quantity, and for the main figure its standard error.
@@ -42,7 +50,7 @@ Table table_of(const std::vector<Group>& groups, bool main) {
     table.columns.insert(table.columns.end(),
                          {{"seeds", "seeds", Type::number}, {"epochs", "epochs"}});
     for (std::size_t i = 0; i < groups.size(); ++i) {
-      table.rows[i].push_back(number_cell(static_cast<double>(groups[i].runs.size()), {0}));
+      table.rows[i].push_back(seeds_cell(groups[i], groups));
       table.rows[i].push_back(text_cell(epochs_text(groups[i].first())));
     }
   };

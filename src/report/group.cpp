@@ -26,10 +26,11 @@ bool is_irrelevant(std::string_view key) {
   return std::ranges::find(kKeys, key) != kKeys.end() || std::ranges::any_of(kSections, begins);
 }
 
-/// "finished", or the last epoch.
+/// "finished", or how it ended and its last epoch.
 std::string state_of(const Run& run) {
   if (run.finished) return "finished";
-  std::string text = fmt::format("unfinished, epoch {}", run.outcome.epochs);
+  std::string text =
+      fmt::format("{}, epoch {}", run.end.empty() ? "unfinished" : run.end, run.outcome.epochs);
   if (run.planned_epochs > 0) text += fmt::format(" of {}", run.planned_epochs);
   return text;
 }
@@ -153,6 +154,16 @@ std::vector<Group> groups_of(const std::vector<Run>& runs) {
   label(groups, keys);
   std::ranges::stable_sort(groups, {}, &Group::label);
   return groups;
+}
+
+std::vector<const Run*> lost_runs(const Group& group, const std::vector<Group>& groups) {
+  std::vector<const Run*> lost;
+  if (!group.finished()) return lost;
+  const auto alike = [](const auto& a, const auto& b) { return a.first == kState || a == b; };
+  for (const Group& other : groups)
+    if (!other.finished() && std::ranges::equal(group.differences, other.differences, alike))
+      lost.insert(lost.end(), other.runs.begin(), other.runs.end());
+  return lost;
 }
 
 void check_one_data_set(const std::vector<Run>& runs) {

@@ -33,6 +33,10 @@ struct Group {
 /// an older program have fewer), if all that have it agree. `runs` must outlive the groups.
 std::vector<Group> groups_of(const std::vector<Run>& runs);
 
+/// Runs that differ from those of a finished group only in that they did not come to their end; of
+/// an unfinished group none.
+std::vector<const Run*> lost_runs(const Group& group, const std::vector<Group>& groups);
+
 /// @throws Error{usage} for runs of different data sets, whose accuracies cannot be compared
 void check_one_data_set(const std::vector<Run>& runs);
 

@@ -7,13 +7,14 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
 
 #include "core/error.hpp"
+#include "report/document.hpp"
 #include "report/members.hpp"
 #include "report/outcome.hpp"
 #include "report/quantities.hpp"
+#include "report/sweep_files.hpp"
 #include "report/text.hpp"
 
 namespace eqt::report {
@@ -24,24 +25,6 @@ namespace fs = std::filesystem;
 
 // The schema of metrics.jsonl that this program writes and reads (metrics/folder_sink.cpp).
 constexpr std::uint64_t kSchema = 1;
-
-constexpr std::size_t kMaxDocumentBytes = std::size_t{16} << 20;
-
-/// The text of a document; empty if there is no such file.
-std::string read_document(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) return "";
-  if (fs::file_size(path, error) > kMaxDocumentBytes)
-    fail(Kind::data, "{}: expected at most {} MiB, found more; leave the run out",
-         visible(path.string()), kMaxDocumentBytes >> 20);
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file)
-    fail(Kind::data, "{}: expected a readable file, but reading failed; check its permissions",
-         visible(path.string()));
-  return text.str();
-}
 
 Json parse_document(const std::string& text, const std::string& place) {
   Json json = parse_lenient(text).first;
@@ -311,18 +294,6 @@ class RecordReader {
   bool has_run_ = false;
 };
 
-/// Reads the settings of a sweep that are not in the config, from the recipe next to the run
-/// folder.
-void read_recipe(const fs::path& folder, Run& run) {
-  fs::path name = folder;
-  if (name.filename().empty()) name = name.parent_path();
-  const std::string text = read_document(name.string() + ".recipe.json");
-  if (text.empty()) return;
-  const Json recipe = parse_lenient(text).first;
-  if (recipe.is_object() && recipe.contains("link") && recipe["link"].is_string())
-    run.settings["link.rate"] = visible(recipe["link"].get<std::string>());
-}
-
 /// Runs on different links are not compared as if they were seeds.
 void note_link(Run& run) {
   if (!run.emulated_link.empty()) {
@@ -359,7 +330,7 @@ Run read_run(const std::string& folder) {
   if (run.name.empty()) run.name = run.setting("name", "run");
   const std::string epochs = run.setting("train.epochs", "0");
   run.planned_epochs = std::strtoull(epochs.c_str(), nullptr, 10);
-  read_recipe(path, run);
+  read_beside(path, run);
   note_link(run);
   run.settings["ranks"] = fmt::format("{}", run.ranks);
   run.settings["simulated"] = run.simulated ? "simulated" : "by MPI";

@@ -78,6 +78,8 @@ Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
   page.results = {comparison_table(groups)};
   const Table significance = significance_table(groups);
   if (!significance.rows.empty()) page.results.push_back(significance);
+  for (Table table : {planned_table(groups), targets_table(groups)})
+    if (!table.rows.empty()) page.results.push_back(std::move(table));
   if (Table waiting = waiting_table(runs); !waiting.rows.empty())
     page.results.push_back(std::move(waiting));
   page.results.push_back(details_table(groups));

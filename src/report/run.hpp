@@ -58,7 +58,8 @@ struct Run {
   std::optional<metrics::Int8Record> int8;
   std::optional<metrics::GradesRecord> grades;  // none: nothing chose them
   bool finished = false;
-  bool emulated = false;      // ranks waited instead of computing
+  std::string end;        // how a sweep saw it end before that: "diverged", "stopped"; "" = unknown
+  bool emulated = false;  // ranks waited instead of computing
   bool simulated = false;     // one process computed for all ranks
   std::string emulated_link;  // how long messages were held; "" = they were not
   std::string laboratory;     // the shaped links that it ran on
@@ -67,6 +68,9 @@ struct Run {
   std::vector<std::vector<std::uint64_t>> class_histogram;  // (ranks, classes) [samples]
   std::vector<Epoch> epochs;
   Outcome outcome;
+  // What all its steps take if each rank is a board on such a link, as a sweep planned it, by the
+  // rate [Mb/s]: seconds, empty where there is no plan.
+  std::map<double, Figure> planned_seconds;
   std::vector<std::string> remarks;  // what a reader should know, one sentence each
 
   /// A setting as in the config, strings without quotes; `otherwise` if it is missing.

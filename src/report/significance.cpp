@@ -26,8 +26,12 @@ std::vector<Cell> cells_of(const Group& group, const Group& baseline, const Main
   const auto of_run = [&](const Run& run) { return main.of(run); };
   const Spread ours = group.spread(of_run), theirs = baseline.spread(of_run);
   const Digits digits = main.digits();
+  const double difference = ours.mean - theirs.mean;
+  const double reach = student_quantile(kLevel, test.degrees) * test.error;
   return {text_cell(group.label),
-          difference_cell(ours.mean - theirs.mean, test.error, main.scale()),
+          difference_cell(difference, test.error, main.scale()),
+          number_cell(difference - reach, digits, main.scale()),
+          number_cell(difference + reach, digits, main.scale()),
           number_cell(test.t, {2}),
           number_cell(test.degrees, {1}),
           number_cell(test.p, {-1, 2}),
@@ -48,6 +52,8 @@ Table significance_table(const std::vector<Group>& groups) {
       capitalised(main.title()) + " against float32: Welch's t-test",
       {{"run", "runs"},
        {"difference", main.metric.fraction ? "difference [points]" : "difference", Type::number},
+       {"interval_low", "95 % interval from", Type::number},
+       {"interval_high", "to", Type::number},
        {"t", "t", Type::number},
        {"degrees_of_freedom", "degrees of freedom", Type::number},
        {"p", "p", Type::number},
@@ -67,9 +73,8 @@ Table significance_table(const std::vector<Group>& groups) {
   }
   if (table.rows.empty()) return table;
   table.notes = {
-      "Difference ± its standard error. p: how often equal means would give so large a t, of "
-      "either "
-      "sign."};
+      "Difference ± its standard error, and Welch's 95 % confidence interval of it. p: how often "
+      "equal means would give so large a t, of either sign."};
   if (table.rows.size() > 1)
     table.notes.push_back(
         fmt::format("Of {} tests at {} some fail by chance: hold p against {:.2g} (Bonferroni).",

@@ -28,11 +28,37 @@ void warn_of_repeats(const Group& group, std::vector<std::string>& warnings) {
                     group.label, group.runs.size(), seeds.size()));
 }
 
+/// A mean over the runs that were left is not a mean over the seeds.
+void warn_of_lost(const Group& group, const std::vector<Group>& groups,
+                  std::vector<std::string>& warnings) {
+  const std::vector<const Run*> lost = lost_runs(group, groups);
+  if (lost.empty()) return;
+  warnings.push_back(fmt::format(
+      "{}: {} of {} runs came to the end, and its figures are theirs alone; {}.", group.label,
+      group.runs.size(), group.runs.size() + lost.size(), values_of(lost, [](const Run& run) {
+        return fmt::format("seed {} is {} in epoch {}", run.seed,
+                           run.end.empty() ? "unfinished" : run.end, run.outcome.epochs + 1);
+      })));
+}
+
+/// Finished groups with fewer seeds than another have.
+void warn_of_few_seeds(const std::vector<Group>& groups, std::vector<std::string>& warnings) {
+  std::size_t most = 0;
+  for (const Group& group : groups)
+    if (group.finished()) most = std::max(most, group.runs.size());
+  std::string fewer;
+  for (const Group& group : groups)
+    if (group.finished() && group.runs.size() < most)
+      fewer += fmt::format("{}{} ({})", fewer.empty() ? "" : "; ", group.label, group.runs.size());
+  if (!fewer.empty())
+    warnings.push_back(fmt::format("Rows of fewer seeds than the {} of others: {}.", most, fewer));
+}
+
 void warn_of_run(const Run& run, std::vector<std::string>& warnings) {
   if (!run.finished)
-    warnings.push_back(
-        fmt::format("{} is unfinished (no summary.json): its last epoch, {}, is used.", run.folder,
-                    run.outcome.epochs));
+    warnings.push_back(fmt::format("{} is {} (no summary.json): its last epoch, {}, is used.",
+                                   run.folder, run.end.empty() ? "unfinished" : run.end,
+                                   run.outcome.epochs));
   for (const std::string& remark : run.remarks)
     warnings.push_back(fmt::format("{}: {}.", run.folder, remark));
 }
@@ -85,7 +111,9 @@ std::vector<std::string> warnings_of(const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     for (const Run* run : group.runs) warn_of_run(*run, warnings);
     warn_of_repeats(group, warnings);
+    warn_of_lost(group, groups, warnings);
   }
+  warn_of_few_seeds(groups, warnings);
   if (groups.front().first().emulated)
     warnings.push_back(
         "Emulated: computing is a wait and gradients are drawn; nothing was learned.");

@@ -42,6 +42,21 @@ double student_two_sided(double t, double degrees) {
   return incomplete_beta(degrees / (degrees + t * t), degrees / 2, 0.5);
 }
 
+double student_quantile(double p, double degrees) {
+  // The probability falls with t: double the upper end until it is passed, then bisect.
+  double low = 0, high = 1;
+  while (student_two_sided(high, degrees) > p) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1e-13 * high) {
+    const double middle = low + (high - low) / 2;
+    if (middle == low || middle == high) break;
+    (student_two_sided(middle, degrees) > p ? low : high) = middle;
+  }
+  return high;
+}
+
 std::optional<Welch> welch_test(const Spread& a, const Spread& b) {
   if (!a.deviation || !b.deviation) return {};
   const auto count = [](const Spread& s) { return static_cast<double>(s.known); };

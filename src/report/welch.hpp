@@ -30,6 +30,11 @@ std::optional<Welch> welch_test(const Spread& a, const Spread& b);
 /// @pre degrees > 0
 double student_two_sided(double t, double degrees);
 
+/// The t >= 0 with student_two_sided(t, degrees) = p, within 1e-12 of its value: mean difference
+/// ± t(1 - level) * error is the confidence interval of the level.
+/// @pre 0 < p < 1, degrees > 0
+double student_quantile(double p, double degrees);
+
 /// I_x(a, b), the regularised incomplete beta function, within 1e-12: the continued fraction
 /// of Abramowitz and Stegun, 26.5.8, by Lentz's method (Applied Optics 15, 1976).
 /// @pre 0 <= x <= 1, a > 0, b > 0

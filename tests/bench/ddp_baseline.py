@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images per second of PyTorch's DistributedDataParallel on Gloo: the trainer to compare with.
 
-Plain torch.nn modules, SGD with momentum 0.9, random 32x32 images in memory, one thread per rank.
+Plain torch.nn modules, SGD with momentum 0.9, random images in memory, one thread per rank.
 Prints one JSON line. compare_ddp.sh runs it alternating with equant-train.
 
 usage: ddp_baseline.py [--model resnet20|resnet18] [--ranks 2] [--batch 64] [--steps 30]
-                       [--warmup 5] [--classes 10] [--channels-last] [--hook NAME] [--join]
+                       [--pixels 32] [--warmup 5] [--classes 10] [--channels-last] [--hook NAME]
+                       [--join]
 
 --hook fp16 is PyTorch's own communication hook; another name is a compressor for that of
 docs/examples/ddp_hook.py.
@@ -111,7 +112,7 @@ def train(rank, options, port, report):
         gradient_as_bucket_view=True)
     register_hook(model, options.hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
-    images = torch.randn(options.batch, 3, 32, 32).contiguous(memory_format=layout)
+    images = torch.randn(options.batch, 3, options.pixels, options.pixels).contiguous(memory_format=layout)
     labels = torch.randint(0, options.classes, (options.batch,))
     ends = []
     for step in range(options.warmup + options.steps):
@@ -162,6 +163,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--batch", type=int, default=64, help="per rank")
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--pixels", type=int, default=32, help="side of the images")
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--channels-last", action="store_true")

@@ -31,6 +31,9 @@ refuses 'rates.*"link", found "fast"' '{"configs": ["tiny.json"], "link": ["fast
 refuses 'rates above 0 in Mb/s in "plan_links", found 0' '{"configs": ["tiny.json"], "plan_links": [10, 0]}'
 refuses 'rates above 0 in Mb/s in "plan_links", found true' '{"configs": ["tiny.json"], "plan_links": true}'
 refuses 'rates above 0 in Mb/s such as 10,100, found "10,fast"' '{"configs": ["tiny.json"]}' --plan-links 10,fast
+refuses 'seconds above 0 for "plan_step_seconds", found 0' '{"configs": ["tiny.json"], "plan_step_seconds": 0}'
+refuses 'seconds above 0 for "plan_step_seconds", found true' \
+  '{"configs": [{"name": "a", "config": "tiny.json", "plan_step_seconds": true}]}'
 refuses 'true or false for "simulate", found 2' '{"configs": ["tiny.json"], "simulate": 2}'
 refuses 'no "link" with "simulate"' '{"configs": ["tiny.json"], "simulate": true, "link": ["1gbit"]}'
 refuses 'at least 1 for "stage", found 0' '{"configs": [{"name": "a", "config": "tiny.json", "stage": 0}]}'
@@ -119,12 +122,13 @@ cat >"$WORK/planned.json" <<'JSON'
 {"configs": [{"name": "none", "config": "tiny.json"},
              {"name": "topk", "config": "tiny.json", "set": {"compressor.name": "topk"}},
              {"name": "played", "config": "tiny.json", "simulate": true},
+             {"name": "board", "config": "tiny.json", "plan_step_seconds": 0.25},
              {"name": "emulated", "config": "tiny.json", "set": {"train.emulate_compute": [0.001, 0.125]}},
              {"name": "ad-psgd", "config": "tiny.json", "set": {"synchronization.algorithm": "ad-psgd"}}],
  "set": {"train.batch_size": 4, "data.limit_test": 10, "train.steps": 6},
  "threads": 1, "seeds": [1, 2], "timeout": 60, "plan_links": 10}
 JSON
-run "$sweep" "$WORK/planned.json" --out "$WORK/planned"
+RUN_LIMIT=300 run "$sweep" "$WORK/planned.json" --out "$WORK/planned"  # twelve runs, also on a busy machine
 expect_code 0 "a sweep with plans"
 grep -q 'no plan of ad-psgd .*: .*found ad-psgd' "$OUT" || wrong "the sweep does not say why ad-psgd has no plan"
 grep -q 'plan 10 s' "$WORK/planned/means.txt" || wrong "means.txt has no planned seconds"
@@ -137,11 +141,11 @@ rows = {row["config"]: row for row in csv.DictReader(open(out / "table.csv", new
 def seconds(name): return [float(rows[name][f"plan_{rate}_s"]) for rate in (1, 10, 1000)]
 def run(name): return next(out.glob(f"{name},*seed=1"))
 assert [rows["ad-psgd"][f"plan_{rate}_s"] for rate in (1, 10, 1000)] == ["", "", ""], rows["ad-psgd"]
-for name in ("none", "topk", "played", "emulated"):
+for name in ("none", "topk", "played", "board", "emulated"):
     summary = json.load(open(run(name) / "summary.json"))
     steps = [json.loads(line) for line in open(run(name) / "metrics.jsonl") if '"type":"step"' in line]
     computing = statistics.median(s["seconds"]["compute"] for s in steps if s["step"] >= 3)
-    computing = {"played": computing / 2, "emulated": 0.125}.get(name, computing)
+    computing = {"played": computing / 2, "board": 0.25, "emulated": 0.125}.get(name, computing)
     slow, middle, fast = seconds(name)
     # Two ranks send each other all values once; of 1514 bytes on the wire 1448 are data. The first
     # tensors of the backward pass may be sent during it, the last ones not.
@@ -153,7 +157,7 @@ for name in ("none", "topk", "played", "emulated"):
     assert abs(slow - middle - 6 * 0.9 * wire) < 6 * computing + 0.1 * slow, (name, slow, middle, wire)
     assert 6 * computing < fast < middle < slow, (name, fast, middle)
 PY
-[[ $(wc -l <"$WORK/planned/table.txt") == 11 ]] || wrong "the table does not have ten runs"
+[[ $(wc -l <"$WORK/planned/table.txt") == 13 ]] || wrong "the table does not have twelve runs"
 
 # An estimate does not run the sweep. Here six steps of one process are tried instead of MPI.
 run "$sweep" "$WORK/two.json" --out "$WORK/estimated" --estimate --only played
@@ -191,6 +195,19 @@ for name in early,seed=1 early,seed=2 late,seed=1 late,seed=2; do
   expect_equal "$(value "$WORK/whole/$name/summary.json" parameter_hash)" \
     "$(value "$WORK/parts/$name/summary.json" parameter_hash)" "parameters of $name"
 done
+
+# A run that diverges is marked, in the sweep's table and in the report, and no mean has it.
+cat >"$WORK/diverging.json" <<'JSON'
+{"configs": ["tiny.json"], "set": {"train.batch_size": 4, "data.limit_test": 10, "train.steps": 6,
+ "optimizer.learning_rate": [0.01, 1e30]}, "seeds": [1, 2], "threads": 1, "simulate": true, "timeout": 60}
+JSON
+run "$sweep" "$WORK/diverging.json" --out "$WORK/diverging"
+expect_code 1 "a sweep with runs that diverge"
+expect_equal 2 "$(grep -c ' diverged$' "$WORK/diverging/table.txt")" "diverged runs in the table"
+expect_equal 1 "$(grep -c '^ *[^ ]*tiny.*learning_rate' "$WORK/diverging/means.txt")" "means of runs that ended"
+run "$EQT_PROGRAM" report "$WORK/diverging"
+grep -q 'learning_rate=1e+30,seed=1.* is diverged (no summary.json)' "$OUT" || wrong "the report does not say what diverged"
+rm -r "$WORK/diverging/"*1e+30*
 
 # From the archive alone others make the same report; the same runs give the same archive.
 run "$EQT_ROOT/scripts/archive_runs.sh" "$WORK/whole" --out "$WORK/whole.tar.xz"

@@ -82,6 +82,33 @@ TEST_CASE("unfinished runs are not in the mean of a finished group", "[report]")
   CHECK(warnings_of(groups).at(0).find("unfinished") != std::string::npos);
 }
 
+TEST_CASE("rows say which of their seeds were lost", "[report]") {
+  std::vector<Run> runs = {run_with("1", {{"compressor.name", "qsgd"}}),
+                           run_with("2", {{"compressor.name", "qsgd"}}),
+                           run_with("3", {{"compressor.name", "qsgd"}}, false),
+                           run_with("1", {{"compressor.name", "topk"}})};
+  runs[2].planned_epochs = 5;
+  runs[2].outcome.epochs = 3;
+  runs[2].end = "diverged";
+  for (Run& run : runs) run.outcome.test_accuracy = 0.5;
+  const std::vector<Group> groups = groups_of(runs);
+  CHECK(labels_of(groups) == Labels{"qsgd, diverged, epoch 3 of 5", "qsgd, finished", "topk"});
+  CHECK(lost_runs(groups[1], groups) == std::vector<const Run*>{&runs[2]});
+  CHECK(lost_runs(groups[0], groups).empty());
+  CHECK(lost_runs(groups[2], groups).empty());
+  const Table table = comparison_table(groups);
+  CHECK(table.columns.at(3).key == "seeds");
+  CHECK(table.rows.at(1).at(3).text == "2 of 3");
+  CHECK(table.rows.at(1).at(3).value == 2);
+  std::string all;
+  for (const std::string& warning : warnings_of(groups)) all += warning + "\n";
+  CHECK(all.find("runs/3 is diverged (no summary.json): its last epoch, 3, is used.") !=
+        std::string::npos);
+  CHECK(all.find("qsgd, finished: 2 of 3 runs came to the end, and its figures are theirs alone; "
+                 "seed 3 is diverged in epoch 4.") != std::string::npos);
+  CHECK(all.find("Rows of fewer seeds than the 2 of others: topk (1).") != std::string::npos);
+}
+
 TEST_CASE("a repeated seed gives a warning", "[report]") {
   const std::vector<Run> runs = {run_with("1", {}), run_with("1", {})};
   const std::vector<std::string> warnings = warnings_of(groups_of(runs));
@@ -181,10 +208,80 @@ TEST_CASE("accuracies are tested against the nearest float32", "[report]") {
   CHECK(table.rows[1].back().text == "float32, kind star");
   CHECK(*table.rows[0][1].value == Approx(0.1));
   // Equal deviations of three runs each: four degrees of freedom.
-  CHECK(*table.rows[0][3].value == Approx(4.0));
+  CHECK(*table.rows[0][5].value == Approx(4.0));
   CHECK(as_text(table).find("against 0.025 (Bonferroni)") != std::string::npos);
   for (Run& run : runs) run.settings["compressor.name"] = run.compressor = "qsgd";
   CHECK(significance_table(groups_of(runs)).rows.empty());
+}
+
+TEST_CASE("the difference to float32 has Welch's interval", "[report]") {
+  std::vector<Run> runs;
+  for (const auto& [compressor, accuracies] :
+       {std::pair{"none", std::vector{0.848, 0.844, 0.852}},
+        std::pair{"qsgd", std::vector{0.853, 0.842, 0.865}}}) {
+    for (std::size_t i = 0; i < accuracies.size(); ++i) {
+      Run run = run_with(std::to_string(i + 1), {{"compressor.name", compressor}});
+      run.algorithm = "allreduce";
+      run.outcome.test_accuracy = accuracies[i];
+      runs.push_back(run);
+    }
+  }
+  const Table table = significance_table(groups_of(runs));
+  REQUIRE(table.rows.size() == 1);
+  const auto value = [&](const char* key) {
+    const auto column = std::ranges::find(table.columns, key, &Column::key);
+    return *table.rows[0][static_cast<std::size_t>(column - table.columns.begin())].value;
+  };
+  // Expected: SciPy 1.17.1, ttest_ind(equal_var=False).confidence_interval(0.95).
+  CHECK(value("interval_low") == Approx(-0.01997277282270723).epsilon(1e-9));
+  CHECK(value("interval_high") == Approx(0.03063943948937361).epsilon(1e-9));
+}
+
+TEST_CASE("plans and targets: bytes and seconds until a share of the plateau", "[report]") {
+  // Float32 ends at 0.80 and 0.90, mean 0.85: targets are 0.7225 and 0.765.
+  const auto made = [&](const char* seed, const char* compressor, std::vector<double> tests,
+                        std::uint64_t bytes, double seconds) {
+    Run run = run_with(seed, {{"compressor.name", compressor}});
+    run.algorithm = "allreduce";
+    run.ranks = 2;
+    for (std::size_t i = 0; i < tests.size(); ++i) {
+      Epoch epoch;
+      epoch.epoch = i + 1;
+      epoch.step = 10 * (i + 1);
+      if (tests[i] > 0) epoch.test_accuracy = tests[i];  // else not tested
+      epoch.sent_bytes = bytes;
+      run.epochs.push_back(epoch);
+    }
+    run.outcome.steps = run.epochs.back().step;
+    run.outcome.sent_bytes = bytes * tests.size();
+    run.outcome.test_accuracy = tests.back();
+    run.planned_seconds = {{10, 10 * seconds}, {100, seconds}, {1000, Figure()}};
+    return run;
+  };
+  const std::vector<Run> runs = {made("1", "none", {0.5, 0.75, 0.80}, 2000000, 30),
+                                 made("2", "none", {0.6, 0.80, 0.90}, 2000000, 30),
+                                 made("1", "qsgd", {0.5, 0, 0.74}, 200000, 6),
+                                 made("2", "qsgd", {0.5, 0.6, 0.70}, 200000, 6)};
+  const std::vector<Group> groups = groups_of(runs);
+  CHECK(plateau_of(groups) == Approx(0.85));
+  CHECK(planned_rates(groups) == std::set<double>{10, 100});
+  const Table plans = planned_table(groups);
+  REQUIRE(plans.rows.size() == 2);
+  CHECK(plans.columns.back().head == "at 100 Mb/s [s]");
+  CHECK(plans.rows[1].back().value == 6);
+  CHECK(plans.rows[1][3].text == "0.3 ± 0");
+
+  const Table table = targets_table(groups);
+  REQUIRE(table.rows.size() == 4);
+  const auto row = [&](std::size_t i) { return table.rows[i]; };
+  CHECK(row(0)[2].value == Approx(0.7225));
+  CHECK(row(0)[3].value == 2);              // epochs 2 and 2
+  CHECK(row(0)[4].value == 2);              // of each of two ranks, MB
+  CHECK(row(0).back().value == 20);         // two of three epochs
+  CHECK(row(1)[3].text == "3.0 (1 of 2)");  // the second seed never comes there
+  CHECK(row(1).back().value == 6);
+  CHECK(row(2)[3].value == 2.5);  // 90 %: epochs 3 and 2
+  CHECK(row(3)[3].text == "-");
 }
 
 TEST_CASE("the comparison has mean and deviation of each figure, in both units", "[report]") {

@@ -301,6 +301,24 @@ TEST_CASE("reading does not block on anything but regular files", "[report]") {
   CHECK_FALSE(read_run(folder.path()).finished);
 }
 
+TEST_CASE("a sweep's plan and how a run ended come from beside the run", "[report]") {
+  const test::TemporaryFolder folder;
+  test::make_run(folder.path() + "/run", {.finished = false});
+  std::ofstream(folder.path() + "/run.plan.json")
+      << R"({"sha256": "x", "seconds": {"10": 12.5, "100": null, "fast": 1, "-1": 2, "1e3": "3"}})";
+  std::ofstream(folder.path() + "/run.state.json") << R"({"state": "diverged", "exit": 4})";
+  const Run run = read_run(folder.path() + "/run");
+  CHECK(run.planned_seconds ==
+        std::map<double, Figure>{{10, 12.5}, {100, Figure()}, {1000, Figure()}});
+  CHECK(run.end == "diverged");
+  for (const char* text : {"", "{", "[1]", R"({"seconds": 3, "state": 4})"}) {
+    std::ofstream(folder.path() + "/run.plan.json") << text;
+    std::ofstream(folder.path() + "/run.state.json") << text;
+    CHECK(read_run(folder.path() + "/run").planned_seconds.empty());
+    CHECK(read_run(folder.path() + "/run").end.empty());
+  }
+}
+
 TEST_CASE("a sweep's link rate comes from its scheme", "[report]") {
   const test::TemporaryFolder folder;
   test::make_run(folder.path() + "/run", {});

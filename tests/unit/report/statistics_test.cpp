@@ -99,6 +99,16 @@ TEST_CASE("Student's distribution has the quantiles of its tables", "[report]") 
   CHECK(student_two_sided(-2, 3) == student_two_sided(2, 3));
 }
 
+TEST_CASE("quantiles are those of the tables, and invert the probability", "[report]") {
+  // As above; Cauchy's quantile at one degree is tan(pi / 2 (1 - p)).
+  CHECK(student_quantile(0.05, 4) == Approx(2.776).epsilon(2e-4));
+  CHECK(student_quantile(0.01, 5) == Approx(4.032).epsilon(2e-4));
+  CHECK(student_quantile(0.05, 1) == Approx(12.706204736174698).epsilon(1e-10));
+  for (const double p : {1e-6, 0.05, 0.5, 0.999})
+    for (const double degrees : {1.0, 2.47, 30.0})
+      CHECK(student_two_sided(student_quantile(p, degrees), degrees) == Approx(p).epsilon(1e-9));
+}
+
 TEST_CASE("the incomplete beta function agrees with another program", "[report]") {
   // Expected: mpmath 1.3, betainc(regularized=True) with 30 digits.
   CHECK(incomplete_beta(0.3, 2, 5) == Approx(0.579825).epsilon(1e-13));
