@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <iterator>
 
 #include "core/error.hpp"
 
@@ -47,51 +46,47 @@ int tree_depths(std::span<const Leaf> leaves, std::span<int> depths) {
   return largest;
 }
 
-struct Package {
-  std::uint64_t count;
-  std::array<std::uint8_t, kMaxSymbols> uses;  // of each leaf
-};
-
-/// On the stack, because encoding must not allocate. A denomination has n coins and at most n
-/// packages of the next smaller one.
-struct Packages {
-  using value_type = Package;
-  std::array<Package, 2 * kMaxSymbols> items;
+/// The coins of one denomination, 2^-12 ... 2^-1, in order of count: leaves, and pairs of the next
+/// smaller one. There are n leaves and fewer than n pairs. On the stack, because encoding must not
+/// allocate.
+struct Coins {
+  std::array<std::uint64_t, 2 * kMaxSymbols> counts;
+  std::array<bool, 2 * kMaxSymbols> is_pair;
   std::size_t size = 0;
 
-  void push_back(const Package& package) { items[size++] = package; }
-  const Package* begin() const { return items.data(); }
-  const Package* end() const { return items.data() + size; }
+  void add(std::uint64_t count, bool pair) {
+    counts[size] = count;
+    is_pair[size++] = pair;
+  }
 };
 
-// Package-merge: the n - 1 cheapest coins of each denomination 2^-12 ... 2^-1 are packed in pairs.
+// Package-merge (L. Larmore, D. Hirschberg, J. ACM 37, 1990): the 2n - 2 cheapest coins of 2^-1.
+// The pairs among the first coins of a row are its first pairs, whose parts are the first coins of
+// the row below, and its leaves are those of the least count: so numbers alone tell which leaves a
+// row adds a level to.
 void limited_depths(std::span<const Leaf> leaves, std::span<int> depths) {
   const std::size_t n = leaves.size();
-  Packages singles, row, packed, merged;
-  for (std::size_t i = 0; i < n; ++i) {
-    Package coin{.count = leaves[i].count, .uses = {}};
-    coin.uses[i] = 1;
-    singles.push_back(coin);
-  }
-  for (int level = 0; level < kMaxHuffmanBits; ++level) {
-    packed.size = 0;
-    for (std::size_t i = 0; i + 1 < row.size; i += 2) {
-      Package pair = row.items[i];
-      pair.count += row.items[i + 1].count;
-      for (std::size_t k = 0; k < n; ++k) {
-        pair.uses[k] = static_cast<std::uint8_t>(pair.uses[k] + row.items[i + 1].uses[k]);
-      }
-      packed.push_back(pair);
+  std::array<Coins, kMaxHuffmanBits> rows;
+  for (std::size_t level = 0; level < rows.size(); ++level) {
+    Coins& row = rows[level];
+    const Coins* below = level == 0 ? nullptr : &rows[level - 1];
+    const std::size_t pairs = below == nullptr ? 0 : below->size / 2;
+    for (std::size_t leaf = 0, pair = 0; leaf < n || pair < pairs;) {
+      const std::uint64_t of_pair =
+          pair < pairs ? below->counts[2 * pair] + below->counts[2 * pair + 1] : 0;
+      const bool takes_leaf = pair == pairs || (leaf < n && leaves[leaf].count <= of_pair);
+      row.add(takes_leaf ? leaves[leaf++].count : of_pair, !takes_leaf);
+      pair += takes_leaf ? 0 : 1;
     }
-    merged.size = 0;
-    std::merge(singles.begin(), singles.end(), packed.begin(), packed.end(),
-               std::back_inserter(merged),
-               [](const Package& a, const Package& b) { return a.count < b.count; });
-    row = merged;
   }
   std::fill(depths.begin(), depths.end(), 0);
-  for (std::size_t i = 0; i < 2 * n - 2; ++i) {
-    for (std::size_t k = 0; k < n; ++k) depths[k] += row.items[i].uses[k];
+  std::size_t taken = 2 * n - 2;
+  for (std::size_t level = rows.size(); level-- > 0;) {
+    const auto pairs = static_cast<std::size_t>(
+        std::count(rows[level].is_pair.begin(),
+                   rows[level].is_pair.begin() + static_cast<std::ptrdiff_t>(taken), true));
+    for (std::size_t leaf = 0; leaf < taken - pairs; ++leaf) ++depths[leaf];
+    taken = 2 * pairs;
   }
 }
 
