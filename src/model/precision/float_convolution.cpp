@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -59,6 +60,32 @@ struct Lanes {
   }
 };
 
+template <std::size_t kCount>
+using Tile = std::integral_constant<std::size_t, kCount>;
+
+/// act(Tile<count>()).
+template <typename Act>
+HWY_INLINE void in_one_tile(std::size_t count, Act act) {
+  const auto one_of = [&]<std::size_t... kSizes>(std::index_sequence<kSizes...>) HWY_ATTR {
+    const auto fits = [&](auto tile) HWY_ATTR {
+      if (tile == count) act(tile);
+    };
+    (fits(Tile<kSizes + 1>()), ...);
+  };
+  one_of(std::make_index_sequence<kMost>());
+}
+
+/// Calls act(Tile) for tiles that add up to `count`, as few and as equal as can be: the additions
+/// of few sums wait for each other. The sums do not depend on the tiles.
+template <typename Act>
+HWY_INLINE void in_tiles(std::size_t count, Act act) {
+  for (std::size_t tiles = (count + kMost - 1) / kMost; tiles > 0; --tiles) {
+    const std::size_t size = (count + tiles - 1) / tiles;
+    in_one_tile(size, act);
+    count -= size;
+  }
+}
+
 /// kCount outputs of a row from x on, for a panel of channels.
 template <std::size_t kCount>
 HWY_INLINE void correlate_some(const Windows& w, const float* HWY_RESTRICT panel,
@@ -89,17 +116,11 @@ void correlate(const Windows& w, const float* panels, std::size_t channels, floa
     for (std::size_t y = 0; y < w.out_height; ++y) {
       const float* from = w.frame + y * w.window_row;
       float* to = out + y * w.out_width * channels + c;
-      std::size_t left = w.out_width;
-      const auto some = [&](auto count) HWY_ATTR {
-        for (; left >= count; left -= count) {
-          correlate_some<count>(w, panels, from, channels, width, to);
-          from += count * w.window;
-          to += count * channels;
-        }
-      };
-      some(std::integral_constant<std::size_t, kMost>());
-      some(std::integral_constant<std::size_t, 4>());
-      some(std::integral_constant<std::size_t, 1>());
+      in_tiles(w.out_width, [&](auto count) HWY_ATTR {
+        correlate_some<count>(w, panels, from, channels, width, to);
+        from += count * w.window;
+        to += count * channels;
+      });
     }
   }
 }
@@ -133,14 +154,11 @@ void add_gradient(const Windows& w, const float* error, std::size_t channels, st
       const std::size_t width = std::min(kPanel, w.row_values - k);
       const float* const from = w.frame + i * w.frame_row + k;
       std::size_t o = first;
-      const auto some = [&](auto count) HWY_ATTR {
-        for (; o + count <= end; o += count)
-          gradient_some<count>(w, from, error + o, channels, width,
-                               dw + o * weights + i * w.row_values + k, weights);
-      };
-      some(std::integral_constant<std::size_t, kMost>());
-      some(std::integral_constant<std::size_t, 4>());
-      some(std::integral_constant<std::size_t, 1>());
+      in_tiles(end - first, [&](auto count) HWY_ATTR {
+        gradient_some<count>(w, from, error + o, channels, width,
+                             dw + o * weights + i * w.row_values + k, weights);
+        o += count;
+      });
     }
   }
 }
