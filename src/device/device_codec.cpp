@@ -41,6 +41,10 @@ bool has_kernels(const codec::Compressor& compressor) {
   return is_cast(id) || has_signs(id) || id == CodecId::int8 || level_codec(compressor) != nullptr;
 }
 
+bool encodes_sooner(const codec::Compressor& compressor) {
+  return compressor.id() != CodecId::ef_signsgd;
+}
+
 DeviceCodec::DeviceCodec(const codec::Compressor& compressor, std::size_t max_count, Queue& queue)
     : compressor_(compressor),
       queue_(queue),

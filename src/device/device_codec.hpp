@@ -19,6 +19,9 @@ namespace eqt::device {
 /// Does the compressor have kernels? fp16, bf16, int8, signsgd, ef-signsgd, and qsgd, qsgd-v,
 /// nuqsgd and elastiquant with fixed coding and levels that stay the same.
 bool has_kernels(const codec::Compressor& compressor);
+/// True if encoding on a device takes less time than copying the values to the host, as measured
+/// (README.md). Not so for ef-signsgd, which adds magnitudes in one order.
+bool encodes_sooner(const codec::Compressor& compressor);
 
 struct DeviceLevels;
 

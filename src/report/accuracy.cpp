@@ -11,6 +11,7 @@
 #include "report/paper_tables.hpp"
 #include "report/published.hpp"
 #include "report/quantities.hpp"
+#include "report/values.hpp"
 
 namespace eqt::report {
 namespace {
@@ -49,7 +50,7 @@ std::vector<Cell> cells_of(const AccuracyRow& row) {
   };
   const Group& group = *row.group;
   return {text_cell(row.network),
-          text_cell(row.data),
+          text_cell(row.data + pixels_of(row.group->first())),
           text_cell(row.scheme),
           text_cell(row.tuning),
           number_cell(group.first().ranks, {0}),

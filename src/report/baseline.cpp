@@ -16,7 +16,8 @@ std::size_t distance(const Group& a, const Group& b) {
 }
 
 bool may_be_baseline(const Group& of, const Group& other) {
-  if (&of == &other || !is_float32(other.first())) return false;
+  if (&of == &other || !is_float32(other.first()) || other.finished() != of.finished())
+    return false;
   if (!is_float32(of.first())) return true;
   return of.first().algorithm != "allreduce" && other.first().algorithm == "allreduce";
 }

@@ -102,7 +102,9 @@ std::vector<Standing> pareto_front(const std::vector<Group>& groups) {
   };
   std::vector<Point> points;
   for (const Group& group : groups)
-    points.push_back({group.spread(bytes_per_rank), goodness(group.spread(of_run))});
+    points.push_back(is_comparable(group, groups)
+                         ? Point{group.spread(bytes_per_rank), goodness(group.spread(of_run))}
+                         : Point{});
   const auto beats = [](const Place& a, const Place& b) {
     return a.bytes <= b.bytes && a.accuracy >= b.accuracy &&
            (a.bytes < b.bytes || a.accuracy > b.accuracy);

@@ -57,8 +57,8 @@ struct Standing {
   bool operator==(const Standing&) const = default;
 };
 
-/// For each group; those without bytes or accuracy are certainly not on the front. For a group of
-/// one run the bar is its value.
+/// For each group; those without bytes or accuracy, and unfinished ones beside finished ones, are
+/// certainly not on the front. For a group of one run the bar is its value.
 std::vector<Standing> pareto_front(const std::vector<Group>& groups);
 
 /// What a reader must know about the tables, one sentence each.

@@ -117,7 +117,7 @@ std::vector<Cell> cells_of(const TrainingRow& row, const std::vector<std::string
   const PublishedRow* published = published_of(row);
   const Group& any = *row.groups.begin()->second;
   const Figure counted = any.first().outcome.paper_sent_bytes_per_node;
-  std::vector<Cell> cells = {text_cell(row.dataset),
+  std::vector<Cell> cells = {text_cell(row.dataset + pixels_of(any.first())),
                              text_cell(row.network),
                              text_cell(row.graph),
                              number_cell(row.nodes, {0}),

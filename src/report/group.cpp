@@ -156,6 +156,10 @@ std::vector<Group> groups_of(const std::vector<Run>& runs) {
   return groups;
 }
 
+bool is_comparable(const Group& group, const std::vector<Group>& groups) {
+  return group.finished() || std::ranges::none_of(groups, &Group::finished);
+}
+
 std::vector<const Run*> lost_runs(const Group& group, const std::vector<Group>& groups) {
   std::vector<const Run*> lost;
   if (!group.finished()) return lost;

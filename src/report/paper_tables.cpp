@@ -18,7 +18,8 @@ std::string our_condition(const std::string& what, const std::vector<const Run*>
   if (what == "data")
     return values_of(runs, [](const Run& run) {
       return run.emulated ? samples_of(run)
-                          : fmt::format("{}, {}", paper_data(run.dataset), samples_of(run));
+                          : fmt::format("{}{}, {}", paper_data(run.dataset), pixels_of(run),
+                                        samples_of(run));
     });
   if (what == "hardware")
     return values_of(runs, [](const Run& run) {
@@ -74,7 +75,10 @@ Table table_of(const std::string& name, const std::vector<Group>& groups) {
 std::vector<std::string> table_names() { return {"scalability", "accuracy", "decentralised"}; }
 
 std::vector<Table> published_tables(const std::vector<std::string>& names,
-                                    const std::vector<Group>& groups) {
+                                    const std::vector<Group>& all) {
+  std::vector<Group> groups;
+  for (const Group& group : all)
+    if (is_comparable(group, all)) groups.push_back(group);
   std::vector<Table> tables;
   for (const std::string& name : table_names()) {
     if (std::ranges::find(names, name) == names.end()) continue;

@@ -11,9 +11,10 @@
 
 namespace eqt::report {
 
-/// The tables of these names, each followed by a table of its conditions, published and ours.
+/// The tables of these names, each followed by a table of its conditions, published and ours;
+/// without groups that are unfinished beside finished ones.
 std::vector<Table> published_tables(const std::vector<std::string>& names,
-                                    const std::vector<Group>& groups);
+                                    const std::vector<Group>& all);
 
 /// Seconds of a step (Cp, En, De, Tx, T; Sp: the change of T with more boards) next to published
 /// minutes of an epoch.

@@ -67,7 +67,7 @@ Table significance_table(const std::vector<Group>& groups) {
       {}};
   for (const Group& group : groups) {
     const Group* baseline = baseline_of(group, groups);
-    if (baseline == nullptr) continue;
+    if (baseline == nullptr || !is_comparable(group, groups)) continue;
     const auto test = welch_test(group.spread(of_run), baseline->spread(of_run));
     if (test) table.rows.push_back(cells_of(group, *baseline, main, *test));
   }

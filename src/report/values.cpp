@@ -29,6 +29,11 @@ TextOf setting(const char* key) {
 
 std::string compressor_words(const std::string& name) { return name == "none" ? "float32" : name; }
 
+std::string pixels_of(const Run& run) {
+  const std::string side = run.setting("data.resize", "0");
+  return side == "0" ? "" : fmt::format(" at {0} x {0} pixels", side);
+}
+
 std::string samples_of(const Run& run) {
   if (run.train_samples == 0) return "none: gradients are drawn, no network is run";
   return fmt::format("{} training, {} test", run.train_samples, run.test_samples);

@@ -23,6 +23,9 @@ TextOf setting(const char* key);
 /// The name of a compressor for people: "float32" for "none".
 std::string compressor_words(const std::string& name);
 
+/// " at 16 x 16 pixels" of pictures that were made smaller, otherwise "".
+std::string pixels_of(const Run& run);
+
 /// "20000 training, 10000 test", or that there are none.
 std::string samples_of(const Run& run);
 

@@ -74,7 +74,7 @@ Table conditions_table(const std::vector<Run>& runs) {
     const std::string value = values_of(all, of);
     if (!value.empty()) table.rows.push_back({text_cell(what), text_cell(value)});
   };
-  add("data set", [](const Run& run) { return run.dataset; });
+  add("data set", [](const Run& run) { return run.dataset + pixels_of(run); });
   add("samples", samples_of);
   add("network",
       [](const Run& run) { return fmt::format("{} ({} parameters)", run.model, run.parameters); });

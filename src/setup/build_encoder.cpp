@@ -41,7 +41,7 @@ std::string why_host_encodes(const config::RunConfig& config, const SyncBase& ba
           fmt::format("synchronization.algorithm {} sends no plain gradients", algorithm.name)},
       Obstacle{!device::has_kernels(*messages.compressor),
                fmt::format("compressor {} has no kernels for devices", compressor)},
-      Obstacle{messages.compressor->id() == codec::CodecId::ef_signsgd,
+      Obstacle{!device::encodes_sooner(*messages.compressor),
                fmt::format("compressor {} is slower on devices", compressor)},
       Obstacle{collective != nullptr && !collective->own_parts(messages.buckets.front()),
                fmt::format("collective {} takes no messages that were encoded before",

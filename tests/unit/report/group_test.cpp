@@ -100,6 +100,10 @@ TEST_CASE("rows say which of their seeds were lost", "[report]") {
   CHECK(table.columns.at(3).key == "seeds");
   CHECK(table.rows.at(1).at(3).text == "2 of 3");
   CHECK(table.rows.at(1).at(3).value == 2);
+  // What did not come to its end is neither on the front nor tested.
+  runs[2].outcome.test_accuracy = 0.9;
+  const Standing absent{false, true};
+  CHECK(pareto_front(groups_of(runs)).at(0) == absent);
   std::string all;
   for (const std::string& warning : warnings_of(groups)) all += warning + "\n";
   CHECK(all.find("runs/3 is diverged (no summary.json): its last epoch, 3, is used.") !=

@@ -127,6 +127,11 @@ TEST_CASE("accuracy: the published value of the nearest number of boards", "[rep
   CHECK(cell(table, known, "published_percent") == "91.25");
   CHECK(cell(table, known, "published_boards") == "2");
   CHECK(cell(table, {"ResNet-18", "CIFAR-10", "DGC", "0.01 CR"}, "published_percent") == "-");
+  // Smaller pictures are the same data set, and say so.
+  for (Run& run : runs) run.settings["data.resize"] = "16";
+  CHECK(cell(accuracy_table(groups_of(runs)),
+             {"ResNet-18", "CIFAR-10 at 16 x 16 pixels", "DGC", "0.02 CR"},
+             "published_percent") == "91.25");
 }
 
 TEST_CASE("decentralised: methods in columns, rows by graph, share and skew", "[report]") {

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# From the archives in docs/results the report makes the tables that are committed beside them.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+results=$EQT_ROOT/docs/results
+
+found=0
+for archive in "$results"/*.tar.xz; do
+  name=$(basename "$archive" .tar.xz)
+  [[ -e $archive ]] || break
+  found=$((found + 1))
+  tar -xf "$archive" -C "$WORK"
+  # The command of docs/results/README.md, without its plots.
+  run "$EQT_PROGRAM" report "$WORK/$name" --table accuracy --table decentralised
+  expect_code 0 "a report from $name.tar.xz"
+  for table in "$results/$name"/*.txt; do
+    cmp "$table" "$WORK/$name/report/$(basename "$table")" || wrong "$table is not what the archive gives"
+  done
+  [[ -s $results/$name/comparison.txt ]] || wrong "$name has no committed table"
+done
+[[ $found -gt 0 ]] || wrong "docs/results has no archive"
+finish
