@@ -29,8 +29,7 @@ bool is_irrelevant(std::string_view key) {
 /// "finished", or how it ended and its last epoch.
 std::string state_of(const Run& run) {
   if (run.finished) return "finished";
-  std::string text =
-      fmt::format("{}, epoch {}", run.end.empty() ? "unfinished" : run.end, run.outcome.epochs);
+  std::string text = fmt::format("{}, epoch {}", run.end, run.outcome.epochs);
   if (run.planned_epochs > 0) text += fmt::format(" of {}", run.planned_epochs);
   return text;
 }

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
 #include "report/comparison.hpp"
 #include "report/quantities.hpp"
 
@@ -30,32 +33,33 @@ Column planned_column(double megabits) {
 }
 
 Table planned_table(const std::vector<Group>& groups) {
-  const MainFigure main = main_figure(groups);
   Table table{"planned",
               "All steps of a run if each rank is a board on a link of its own",
-              {{"run", "runs"},
-               {main.key(), main.head(), Type::spread},
-               {"bits_per_value", "bits/value", Type::spread},
-               {"sent_bytes_per_rank", "sent per rank [MB]", Type::spread}},
+              {{"run", "runs"}},
               {},
               {"Seconds by equant-train plan, without tests; \"-\" where it has no plan."}};
   const std::set<double> rates = planned_rates(groups);
   if (rates.empty()) return table;
-  for (const double rate : rates) table.columns.push_back(planned_column(rate));
-  for (const Group& group : groups) {
-    if (!group.finished()) continue;
-    const auto spread = [&](auto of, Digits digits, double scale) {
-      return spread_cell(group.spread(of), digits, scale);
-    };
-    std::vector<Cell> row = {
-        text_cell(group.label),
-        spread([&](const Run& run) { return main.of(run); }, main.digits(), main.scale()),
-        spread([](const Run& run) { return run.outcome.bits_per_value; }, {3}, 1),
-        spread(bytes_per_rank, {-1, 4}, 1e-6)};
-    for (const double rate : rates)
-      row.push_back(spread([&](const Run& run) { return planned_seconds(run, rate); }, {1}, 1));
-    table.rows.push_back(row);
+  for (const Group& group : groups)
+    if (group.finished()) table.rows.push_back({text_cell(group.label)});
+  const auto add = [&](const Column& column, auto cell_of) {
+    table.columns.push_back(column);
+    auto row = table.rows.begin();
+    for (const Group& group : groups)
+      if (group.finished()) (row++)->push_back(cell_of(group));
+  };
+  const std::vector<Quantity> all = quantities(groups);
+  for (const std::string& key : {main_figure(groups).key(), std::string("bits_per_value"),
+                                 std::string("sent_bytes_per_rank")}) {
+    const Quantity& q = *std::ranges::find(all, key, &Quantity::key);
+    add({q.key, q.head, Type::spread},
+        [&](const Group& group) { return spread_cell(group.spread(q.of), q.digits, q.scale); });
   }
+  for (const double rate : rates)
+    add(planned_column(rate), [&](const Group& group) {
+      return spread_cell(group.spread([&](const Run& run) { return planned_seconds(run, rate); }),
+                         {1});
+    });
   return table;
 }
 

@@ -58,11 +58,11 @@ struct Run {
   std::optional<metrics::Int8Record> int8;
   std::optional<metrics::GradesRecord> grades;  // none: nothing chose them
   bool finished = false;
-  std::string end;        // how a sweep saw it end before that: "diverged", "stopped"; "" = unknown
-  bool emulated = false;  // ranks waited instead of computing
-  bool simulated = false;     // one process computed for all ranks
-  std::string emulated_link;  // how long messages were held; "" = they were not
-  std::string laboratory;     // the shaped links that it ran on
+  std::string end = "unfinished";  // if it is not; how it ended, if a sweep saw it: "diverged"
+  bool emulated = false;           // ranks waited instead of computing
+  bool simulated = false;          // one process computed for all ranks
+  std::string emulated_link;       // how long messages were held; "" = they were not
+  std::string laboratory;          // the shaped links that it ran on
   // The resolved config, as dotted keys and JSON values, and settings outside the config ("ranks").
   std::map<std::string, std::string> settings;
   std::vector<std::vector<std::uint64_t>> class_histogram;  // (ranks, classes) [samples]

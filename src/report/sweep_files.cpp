@@ -46,7 +46,8 @@ void read_beside(const fs::path& folder, Run& run) {
   const std::string rate = text_of(beside(folder, ".recipe.json"), "link");
   if (!rate.empty()) run.settings["link.rate"] = rate;
   read_plan(beside(folder, ".plan.json"), run);
-  run.end = text_of(beside(folder, ".state.json"), "state");
+  const std::string end = text_of(beside(folder, ".state.json"), "state");
+  if (!end.empty()) run.end = end;
 }
 
 }  // namespace eqt::report

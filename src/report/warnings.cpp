@@ -36,8 +36,7 @@ void warn_of_lost(const Group& group, const std::vector<Group>& groups,
   warnings.push_back(fmt::format(
       "{}: {} of {} runs came to the end, and its figures are theirs alone; {}.", group.label,
       group.runs.size(), group.runs.size() + lost.size(), values_of(lost, [](const Run& run) {
-        return fmt::format("seed {} is {} in epoch {}", run.seed,
-                           run.end.empty() ? "unfinished" : run.end, run.outcome.epochs + 1);
+        return fmt::format("seed {} is {} in epoch {}", run.seed, run.end, run.outcome.epochs + 1);
       })));
 }
 
@@ -57,8 +56,7 @@ void warn_of_few_seeds(const std::vector<Group>& groups, std::vector<std::string
 void warn_of_run(const Run& run, std::vector<std::string>& warnings) {
   if (!run.finished)
     warnings.push_back(fmt::format("{} is {} (no summary.json): its last epoch, {}, is used.",
-                                   run.folder, run.end.empty() ? "unfinished" : run.end,
-                                   run.outcome.epochs));
+                                   run.folder, run.end, run.outcome.epochs));
   for (const std::string& remark : run.remarks)
     warnings.push_back(fmt::format("{}: {}.", run.folder, remark));
 }

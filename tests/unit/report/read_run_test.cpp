@@ -315,7 +315,7 @@ TEST_CASE("a sweep's plan and how a run ended come from beside the run", "[repor
     std::ofstream(folder.path() + "/run.plan.json") << text;
     std::ofstream(folder.path() + "/run.state.json") << text;
     CHECK(read_run(folder.path() + "/run").planned_seconds.empty());
-    CHECK(read_run(folder.path() + "/run").end.empty());
+    CHECK(read_run(folder.path() + "/run").end == "unfinished");
   }
 }
 
