@@ -3,7 +3,6 @@
 
 #pragma once
 
-#include <set>
 #include <vector>
 
 #include "report/group.hpp"
@@ -21,24 +20,6 @@ Table details_table(const std::vector<Group>& groups);
 /// difference of test accuracies and Welch's test of it. No rows if no two groups have several
 /// runs.
 Table significance_table(const std::vector<Group>& groups);
-
-/// A row per finished group: the main figure, bits per value, bytes per rank and the planned
-/// seconds of all its steps on links of each rate. No rows if no run was planned.
-Table planned_table(const std::vector<Group>& groups);
-
-/// A row per finished group for 85 % and for 90 % of the plateau_of(): epochs, bytes per rank and
-/// planned seconds until the test is as good. No rows for a single group, or where less is better.
-Table targets_table(const std::vector<Group>& groups);
-
-/// The greatest mean at the end of groups that compress nothing, in float32, by allreduce; without
-/// one, of any finished group. Empty if none has the figure.
-Figure plateau_of(const std::vector<Group>& groups);
-
-/// The rates for which a run of these was planned [Mb/s].
-std::set<double> planned_rates(const std::vector<Group>& groups);
-/// All steps of a run on a link of such a rate; empty without a plan.
-Figure planned_seconds(const Run& run, double megabits);
-Column planned_column(double megabits);
 
 /// A row per setting in which groups differ; empty if there is one group.
 Table settings_table(const std::vector<Group>& groups);

@@ -20,6 +20,7 @@
 #include "report/group.hpp"
 #include "report/page.hpp"
 #include "report/paper_tables.hpp"
+#include "report/planned.hpp"
 #include "report/read_run.hpp"
 #include "report/report_json.hpp"
 #include "report/text.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "report/comparison.hpp"
+#include "report/planned.hpp"
 #include "report/quantities.hpp"
 
 namespace eqt::report {

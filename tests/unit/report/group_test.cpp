@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "report/comparison.hpp"
+#include "report/planned.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
 
