@@ -110,7 +110,7 @@ endif()
 # Two tests run at the same time, because most of them mainly wait for programs to start. Not those
 # that measure, have deadlines of seconds, or use a name outside their folder.
 foreach(name IN ITEMS learns emulated asynchronous bench bench_collectives auto_collective doctor
-        elastic rack netlab netlab_change chaos signals divergence fails_fast collective_failures gossip_failures)
+        elastic netlab netlab_change chaos signals divergence fails_fast collective_failures gossip_failures)
   if(TEST e2e.${name})
     set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 2)
   endif()
