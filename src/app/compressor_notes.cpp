@@ -17,6 +17,9 @@ namespace {
 // larger.
 constexpr double kLargestSignRate = 0.01;
 
+// A bound from which training without error feedback was seen to end lower (docs/choosing.md).
+constexpr double kFeltVariance = 0.2;
+
 struct VarianceBound {
   std::optional<double> variance;  // the largest over tensors; empty if one has no bound
   std::size_t tensors = 0;         // compressed ones
@@ -95,6 +98,11 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
         "found {:.3g}: the error may be larger than the gradient; try more compressor.bits, a "
         "smaller compressor.bucket_size, or elastiquant, whose bound at equal bits is lower",
         name, *bounds.variance));
+  if (bounds.variance && *bounds.variance >= kFeltVariance && *bounds.variance < 1 && !memory &&
+      !properties.scales_up && !config.compressor.adapts_grades())
+    notes.push_back(
+        "compressor: with synchronization.error_feedback \"ef14\" the same bytes end at a higher "
+        "accuracy; it keeps a residual of the model's size");
   std::ranges::move(noise_notes(config), std::back_inserter(notes));
   const double ef21_momentum = config.synchronization.ef21_momentum;
   if (ef21_momentum < 1 && config.optimizer.momentum > 0)

@@ -92,6 +92,18 @@ TEST_CASE("check tells a compressor's variance bound", "[check]") {
              Contains("warning: compressor signsgd: ") && Contains("learning_rate"));
 }
 
+TEST_CASE("check offers error feedback where noise would be felt and it is allowed", "[check]") {
+  const auto offered = Contains("with synchronization.error_feedback \"ef14\" the same bytes");
+  CHECK_THAT(checked({"compressor.name=e-elastiquant"}).err, offered);
+  CHECK_THAT(checked({"compressor.name=elastiquant"}).err, offered);
+  for (const Sets& sets :
+       {Sets{"compressor.name=e-elastiquant", "synchronization.error_feedback=ef14"},
+        Sets{"compressor.name=elastiquant", "compressor.bits=8"}, Sets{"compressor.name=bf16"},
+        Sets{"compressor.name=qsgd"}, Sets{"compressor.name=auto"}, Sets{"compressor.name=topk"},
+        Sets{"compressor.name=randomk", "compressor.unbiased=true", "compressor.density=0.6"}})
+    CHECK_THAT(checked(sets).err, Contains("compressor: ") && !offered);
+}
+
 TEST_CASE("check warns of what lies on another machine, and of too little memory", "[check]") {
   const test::Printed found = checked(
       {"data.name=cifar10", "data.path=/nowhere/cifar", "model.weights=/nowhere/absent.pt"}, 65536);
