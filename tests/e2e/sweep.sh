@@ -5,6 +5,17 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 sweep=$EQT_ROOT/scripts/sweep.sh
 
+# The program, but its schema, which every sweep asks for, from a file: starting LibTorch takes longer
+# than reading a sweep, and here are more than a hundred.
+"$EQT_PROGRAM" schema >"$WORK/schema.json"
+cat >"$WORK/equant-train" <<SH
+#!/bin/sh
+[ "\$1" != schema ] || exec cat "$WORK/schema.json"
+exec "$EQT_PROGRAM" "\$@"
+SH
+chmod +x "$WORK/equant-train"
+EQT_PROGRAM=$WORK/equant-train
+
 # refuses REGEX JSON [ARGUMENTS]
 refuses() {
   local regex=$1 json=$2
