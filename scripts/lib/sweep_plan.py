@@ -7,6 +7,7 @@ its own records.
 
 import hashlib
 import json
+import math
 import pathlib
 import subprocess
 import tempfile
@@ -21,6 +22,21 @@ def column_of(megabits):
     return f"plan_{megabits}_s"
 
 
+def densities_of(config, epochs):
+    """Deep Gradient Compression starts denser: of each epoch its parts, (share, density). None for others and
+    without a warm-up. The rule is that of collective/memory.hpp."""
+    compressor = config["compressor"]
+    warmup = compressor.get("warmup_epochs", 0)
+    if compressor["name"] != "dgc" or not warmup > 0:
+        return None
+    final, parts = compressor["density"], []
+    for epoch in range(math.ceil(epochs)):
+        length = min(1.0, epochs - epoch)
+        warm = min(length, max(0.0, warmup - epoch))
+        parts.append([(warm, final ** ((epoch + 1) / (warmup + 1))), (length - warm, final)])
+    return parts
+
+
 class NoPlan(Exception):
     """Why a run has no plan: the program's sentence."""
 
@@ -33,6 +49,21 @@ def told_by(arguments):
         return made.stdout
     lines = [line.strip() for line in made.stderr.splitlines() if line.strip()]
     raise NoPlan(lines[-1] if lines else f"equant-train plan ended with exit code {made.returncode}")
+
+
+def seconds_of_step(words):
+    """Seconds of a step of the only scheme of a plan."""
+    return json.loads(told_by(words))["schemes"][0]["step_seconds"]
+
+
+def epochs_of(run):
+    """Of a finished run, at least one."""
+    return max(1, run.summary()["epochs"])
+
+
+def total_of(seconds):
+    """Of a run's seconds, or of a list of its epochs' seconds."""
+    return sum(seconds) if isinstance(seconds, list) else seconds
 
 
 def boards_of(config, ranks, step_seconds):
@@ -62,31 +93,36 @@ class Plans:
         """Sets the run's planned seconds, from its file of plans if they are there."""
         if not self.links or run.state != "ok":
             return
-        # A plan is of that run on such boards.
-        digest = hashlib.sha256((run.folder / "summary.json").read_bytes()
-                                + repr(run.step_seconds).encode()).hexdigest()
+        # A plan is of that run on such boards, with such densities.
+        config = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
+        epochs = densities_of(config, epochs_of(run))
+        digest = hashlib.sha256((run.folder / "summary.json").read_bytes() + repr(run.step_seconds).encode()
+                                + (b"" if epochs is None else repr(epochs).encode())).hexdigest()
         known = self._known(run, digest)
         missing = [megabits for megabits in self.links if megabits not in known]
         if missing:
-            known.update(self._planned(run, missing))
-            run.plan_file.write_text(json.dumps({"sha256": digest, "seconds": known}, indent=1)
-                                     + "\n", encoding="utf-8")
-        run.planned = {column_of(megabits): known[megabits] for megabits in self.links}
+            known.update(self._planned(run, config, epochs, missing))
+            plan = {"sha256": digest, "seconds": {rate: total_of(told) for rate, told in known.items()}}
+            uneven = {rate: told for rate, told in known.items() if isinstance(told, list)}
+            if uneven:
+                plan["epochs"] = uneven
+            run.plan_file.write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
+        run.planned = {column_of(rate): total_of(known[rate]) for rate in self.links}
 
     @staticmethod
     def _known(run, digest):
         try:
             told = json.loads(run.plan_file.read_text(encoding="utf-8"))
-            return told["seconds"] if told["sha256"] == digest else {}
+            return {**told["seconds"], **told.get("epochs", {})} if told["sha256"] == digest else {}
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return {}
 
-    def _planned(self, run, links):
-        """Seconds of all steps by rate; None for runs that cannot be planned."""
+    def _planned(self, run, config, epochs, links):
+        """Seconds of all steps by rate, or a list of each epoch's where they differ; None for runs that cannot
+        be planned."""
         try:
-            config = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
             with tempfile.TemporaryDirectory(prefix="sweep-plan-") as place:
-                return self._in(pathlib.Path(place), run, config, links)
+                return self._in(pathlib.Path(place), run, config, epochs, links)
         except NoPlan as reason:
             if str(reason) not in self._said:
                 print(f"  no plan of {run.title()}: {reason}", flush=True)
@@ -94,7 +130,7 @@ class Plans:
             return {megabits: None for megabits in links}
 
     @staticmethod
-    def _in(place, run, config, links):
+    def _in(place, run, config, epochs, links):
         cluster, calibration = place / "cluster.json", place / "calibration.json"
         summary = run.summary()
         boards = boards_of(config, summary["ranks"], run.step_seconds)
@@ -105,9 +141,15 @@ class Plans:
             told_by(["--calibrate", str(calibration), "--from", str(run.folder)])
             words += ["--calibration", str(calibration)]
         result = {}
+        steps = summary["steps"] / epochs_of(run)
         for megabits in links:
             link = {"kind": "duplex", "megabits": float(megabits), "latency_ms": LATENCY_MS}
             cluster.write_text(json.dumps({"boards": boards, "links": {"link": link}}), encoding="utf-8")
-            plan = json.loads(told_by(words))
-            result[megabits] = summary["steps"] * plan["schemes"][0]["step_seconds"]
+            if epochs is None:
+                result[megabits] = summary["steps"] * seconds_of_step(words)
+                continue
+            by_density = {density: seconds_of_step([*words, "--set", f"compressor.density={density}"])
+                          for epoch in epochs for share, density in epoch if share > 0}
+            result[megabits] = [steps * sum(share * by_density[density] for share, density in epoch if share > 0)
+                                for epoch in epochs]
         return result

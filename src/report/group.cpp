@@ -118,10 +118,24 @@ void add_labels(std::vector<Group*> alike, const std::vector<std::string>& keys,
   }
 }
 
+/// Labels groups by the rows of their sweep, whose author has named them; false if that does not
+/// tell them apart.
+bool label_by_rows(std::vector<Group>& groups) {
+  std::set<std::string> labels;
+  for (const Group& group : groups) {
+    const std::string& row = group.first().row;
+    const auto other = [&](const Run* run) { return run->row != row; };
+    if (row.empty() || std::ranges::any_of(group.runs, other)) return false;
+    if (!labels.insert(row + state_of(group.first())).second) return false;
+  }
+  for (Group& group : groups) group.label = group.first().row;
+  return true;
+}
+
 void label(std::vector<Group>& groups, const std::vector<std::string>& keys) {
   std::vector<Group*> all;
   for (Group& group : groups) all.push_back(&group);
-  add_labels(all, keys, 0);
+  if (!label_by_rows(groups)) add_labels(all, keys, 0);
   for (Group& group : groups) {
     const std::string state = state_of(group.first());
     if (group.label.empty()) group.label = compressor_words(group.first().compressor);

@@ -12,7 +12,7 @@ namespace eqt::report {
 
 /// Runs with equal settings, all finished or all with the same last epoch.
 struct Group {
-  std::string label;             // as short as possible to be unique
+  std::string label;             // unique: the row of a sweep, or as few settings as possible
   std::vector<const Run*> runs;  // at least one
   // Settings in which groups differ: key and value, "-" where this group has no such key.
   std::vector<std::pair<std::string, std::string>> differences;

@@ -45,6 +45,7 @@ struct Outcome {
 struct Run {
   std::string folder;  // as found
   std::string path;    // the same, not visible(): for files only
+  std::string row;     // its name in a sweep, without the seed; "" outside of sweeps
   std::string name, version, host, torch, simd;
   std::string model, dataset, compressor, collective, algorithm;
   std::string seed;
@@ -71,6 +72,8 @@ struct Run {
   // What all its steps take if each rank is a board on such a link, as a sweep planned it, by the
   // rate [Mb/s]: seconds, empty where there is no plan.
   std::map<double, Figure> planned_seconds;
+  // The same of each epoch, where epochs differ; without it all take equally long.
+  std::map<double, std::vector<double>> planned_epoch_seconds;
   std::vector<std::string> remarks;  // what a reader should know, one sentence each
 
   /// A setting as in the config, strings without quotes; `otherwise` if it is missing.

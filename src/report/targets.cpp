@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <numeric>
 
 #include "report/planned.hpp"
 #include "report/quantities.hpp"
@@ -39,6 +41,10 @@ double megabytes_until(const Run& run, const Epoch& end) {
 }
 
 Figure seconds_until(const Run& run, const Epoch& end, double megabits) {
+  const auto epochs = run.planned_epoch_seconds.find(megabits);
+  if (epochs != run.planned_epoch_seconds.end() && epochs->second.size() >= end.epoch)
+    return std::accumulate(epochs->second.begin(),
+                           epochs->second.begin() + static_cast<std::ptrdiff_t>(end.epoch), 0.0);
   const Figure all = planned_seconds(run, megabits);
   if (!all || run.outcome.steps == 0) return {};
   return *all * static_cast<double>(end.step) / static_cast<double>(run.outcome.steps);

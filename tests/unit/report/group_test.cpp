@@ -287,6 +287,37 @@ TEST_CASE("plans and targets: bytes and seconds until a share of the plateau", "
   CHECK(row(1).back().value == 6);
   CHECK(row(2)[3].value == 2.5);  // 90 %: epochs 3 and 2
   CHECK(row(3)[3].text == "-");
+
+  // Where epochs differ, those until then count.
+  std::vector<Run> uneven = runs;
+  for (Run& run : uneven) run.planned_epoch_seconds = {{100, {20, 7, 3}}};
+  const Table sooner = targets_table(groups_of(uneven));
+  CHECK(sooner.rows[0].back().value == 27);
+  CHECK(sooner.rows[1].back().value == 30);
+}
+
+TEST_CASE("rows of a sweep name groups if they tell them apart", "[report]") {
+  std::vector<Run> runs = {run_with("1", {{"compressor.name", "topk"}}),
+                           run_with("2", {{"compressor.name", "topk"}}),
+                           run_with("1", {{"compressor.name", "qsgd"}})};
+  const auto labels = [&] {
+    std::vector<std::string> found;
+    for (const Group& group : groups_of(runs)) found.push_back(group.label);
+    return found;
+  };
+  using Labels = std::vector<std::string>;
+  CHECK(labels() == Labels{"qsgd", "topk"});
+  runs[0].row = runs[1].row = "sparse";
+  CHECK(labels() == Labels{"qsgd", "topk"});
+  runs[2].row = "sparse";
+  CHECK(labels() == Labels{"qsgd", "topk"});
+  runs[2].row = "coarse";
+  CHECK(labels() == Labels{"coarse", "sparse"});
+  runs[1].finished = false;
+  CHECK(labels() == Labels{"coarse", "sparse", "sparse (unfinished, epoch 0)"});
+  runs[1].finished = true;
+  runs[1].row = "sparser";
+  CHECK(labels() == Labels{"qsgd", "topk"});
 }
 
 TEST_CASE("the comparison has mean and deviation of each figure, in both units", "[report]") {

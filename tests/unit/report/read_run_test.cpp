@@ -305,11 +305,14 @@ TEST_CASE("a sweep's plan and how a run ended come from beside the run", "[repor
   const test::TemporaryFolder folder;
   test::make_run(folder.path() + "/run", {.finished = false});
   std::ofstream(folder.path() + "/run.plan.json")
-      << R"({"sha256": "x", "seconds": {"10": 12.5, "100": null, "fast": 1, "-1": 2, "1e3": "3"}})";
+      << R"({"sha256": "x", "seconds": {"10": 12.5, "100": null, "fast": 1, "-1": 2, "1e3": "3"},
+             "epochs": {"10": [8, 4.5], "100": [1, null], "fast": [1], "20": 3}})";
   std::ofstream(folder.path() + "/run.state.json") << R"({"state": "diverged", "exit": 4})";
   const Run run = read_run(folder.path() + "/run");
   CHECK(run.planned_seconds ==
         std::map<double, Figure>{{10, 12.5}, {100, Figure()}, {1000, Figure()}});
+  CHECK(run.planned_epoch_seconds == std::map<double, std::vector<double>>{{10, {8, 4.5}}, {20, {}}});
+  CHECK(run.row.empty());
   CHECK(run.end == "diverged");
   for (const char* text : {"", "{", "[1]", R"({"seconds": 3, "state": 4})"}) {
     std::ofstream(folder.path() + "/run.plan.json") << text;
@@ -323,5 +326,14 @@ TEST_CASE("a sweep's link rate comes from its scheme", "[report]") {
   const test::TemporaryFolder folder;
   test::make_run(folder.path() + "/run", {});
   std::ofstream(folder.path() + "/run.recipe.json") << R"({"link": "100mbit"})";
+  CHECK(read_run(folder.path() + "/run").row == "run");
+  const std::string seed = folder.path() + "/topk-1,train.steps=5,seed=12";
+  test::make_run(seed, {});
+  CHECK(read_run(seed).row.empty());
+  for (const char* end : {"", ",100mbit"}) {
+    test::make_run(seed + end, {});
+    std::ofstream(seed + end + ".recipe.json") << "{}";
+    CHECK(read_run(seed + end + "/").row == std::string("topk-1,train.steps=5") + end);
+  }
   CHECK(read_run(folder.path() + "/run/").setting("link.rate") == "100mbit");
 }
