@@ -311,7 +311,8 @@ TEST_CASE("a sweep's plan and how a run ended come from beside the run", "[repor
   const Run run = read_run(folder.path() + "/run");
   CHECK(run.planned_seconds ==
         std::map<double, Figure>{{10, 12.5}, {100, Figure()}, {1000, Figure()}});
-  CHECK(run.planned_epoch_seconds == std::map<double, std::vector<double>>{{10, {8, 4.5}}, {20, {}}});
+  CHECK(run.planned_epoch_seconds ==
+        std::map<double, std::vector<double>>{{10, {8, 4.5}}, {20, {}}});
   CHECK(run.row.empty());
   CHECK(run.end == "diverged");
   for (const char* text : {"", "{", "[1]", R"({"seconds": 3, "state": 4})"}) {
