@@ -128,10 +128,13 @@ grep -q 'from the checkpoint of step 4' "$WORK/two/played/metrics.jsonl" ||
 expect_equal "$hash" "$(value "$WORK/two/played/summary.json" parameter_hash)" "parameters of a resumed run"
 
 # What the runs would take on boards: 16 more ms of sending a step at a tenth of the rate, a hundredth
-# of the bytes for topk; ad-psgd and emulated boards.
+# of the bytes for topk, a tenth for dgc, whose only epoch is its warm-up to a hundredth; ad-psgd and emulated
+# boards.
 cat >"$WORK/planned.json" <<'JSON'
 {"configs": [{"name": "none", "config": "tiny.json"},
              {"name": "topk", "config": "tiny.json", "set": {"compressor.name": "topk"}},
+             {"name": "dgc", "config": "tiny.json", "simulate": true, "plan_step_seconds": 0.25,
+              "set": {"compressor.name": "dgc", "compressor.warmup_epochs": 1}},
              {"name": "played", "config": "tiny.json", "simulate": true},
              {"name": "board", "config": "tiny.json", "plan_step_seconds": 0.25},
              {"name": "emulated", "config": "tiny.json", "set": {"train.emulate_compute": [0.001, 0.125]}},
@@ -153,6 +156,10 @@ rows = {row["config"]: row for row in csv.DictReader(open(out / "table.csv", new
 def seconds(name): return [float(rows[name][f"plan_{rate}_s"]) for rate in (1, 10, 1000)]
 def run(name): return next(out.glob(f"{name},*seed=1"))
 assert [rows["ad-psgd"][f"plan_{rate}_s"] for rate in (1, 10, 1000)] == ["", "", ""], rows["ad-psgd"]
+plan = json.load(open(next(out.glob("dgc,*seed=1.plan.json"))))
+assert all(plan["epochs"][rate] == [plan["seconds"][rate]] for rate in ("1", "10", "1000")), plan
+dense, tenth = (seconds(name)[0] - 6 * 0.25 for name in ("board", "dgc"))
+assert 0.1 * dense < tenth < 0.2 * dense, (dense, tenth)  # a sent value has an index, too
 for name in ("none", "topk", "played", "board", "emulated"):
     summary = json.load(open(run(name) / "summary.json"))
     steps = [json.loads(line) for line in open(run(name) / "metrics.jsonl") if '"type":"step"' in line]
@@ -169,7 +176,7 @@ for name in ("none", "topk", "played", "board", "emulated"):
     assert abs(slow - middle - 6 * 0.9 * wire) < 6 * computing + 0.1 * slow, (name, slow, middle, wire)
     assert 6 * computing < fast < middle < slow, (name, fast, middle)
 PY
-[[ $(wc -l <"$WORK/planned/table.txt") == 7 ]] || wrong "the table does not have six runs"
+[[ $(wc -l <"$WORK/planned/table.txt") == 8 ]] || wrong "the table does not have seven runs"
 
 # An estimate does not run the sweep. Here six steps of one process are tried instead of MPI.
 run "$sweep" "$WORK/two.json" --out "$WORK/estimated" --estimate --only played
