@@ -7,7 +7,6 @@ its own records.
 
 import hashlib
 import json
-import math
 import pathlib
 import subprocess
 import tempfile
@@ -30,10 +29,9 @@ def densities_of(config, epochs):
     if compressor["name"] != "dgc" or not warmup > 0:
         return None
     final, parts = compressor["density"], []
-    for epoch in range(math.ceil(epochs)):
-        length = min(1.0, epochs - epoch)
-        warm = min(length, max(0.0, warmup - epoch))
-        parts.append([(warm, final ** ((epoch + 1) / (warmup + 1))), (length - warm, final)])
+    for epoch in range(epochs):
+        warm = min(1.0, max(0.0, warmup - epoch))
+        parts.append([(warm, final ** ((epoch + 1) / (warmup + 1))), (1.0 - warm, final)])
     return parts
 
 
@@ -54,11 +52,6 @@ def told_by(arguments):
 def seconds_of_step(words):
     """Seconds of a step of the only scheme of a plan."""
     return json.loads(told_by(words))["schemes"][0]["step_seconds"]
-
-
-def epochs_of(run):
-    """Of a finished run, at least one."""
-    return max(1, run.summary()["epochs"])
 
 
 def total_of(seconds):
@@ -95,7 +88,7 @@ class Plans:
             return
         # A plan is of that run on such boards, with such densities.
         config = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
-        epochs = densities_of(config, epochs_of(run))
+        epochs = densities_of(config, max(1, run.summary()["epochs"]))
         digest = hashlib.sha256((run.folder / "summary.json").read_bytes() + repr(run.step_seconds).encode()
                                 + (b"" if epochs is None else repr(epochs).encode())).hexdigest()
         known = self._known(run, digest)
@@ -141,7 +134,6 @@ class Plans:
             told_by(["--calibrate", str(calibration), "--from", str(run.folder)])
             words += ["--calibration", str(calibration)]
         result = {}
-        steps = summary["steps"] / epochs_of(run)
         for megabits in links:
             link = {"kind": "duplex", "megabits": float(megabits), "latency_ms": LATENCY_MS}
             cluster.write_text(json.dumps({"boards": boards, "links": {"link": link}}), encoding="utf-8")
@@ -150,6 +142,7 @@ class Plans:
                 continue
             by_density = {density: seconds_of_step([*words, "--set", f"compressor.density={density}"])
                           for epoch in epochs for share, density in epoch if share > 0}
+            steps = summary["steps"] / len(epochs)
             result[megabits] = [steps * sum(share * by_density[density] for share, density in epoch if share > 0)
                                 for epoch in epochs]
         return result

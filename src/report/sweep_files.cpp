@@ -19,8 +19,7 @@ using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
 /// The object in the file FOLDER + ending; null if there is none.
-Json beside(fs::path folder, const char* ending) {
-  if (folder.filename().empty()) folder = folder.parent_path();
+Json beside(const fs::path& folder, const char* ending) {
   const std::string text = read_document(folder.string() + ending);
   const Json found = text.empty() ? Json() : parse_lenient(text).first;
   return found.is_object() ? found : Json();
@@ -65,8 +64,7 @@ void read_plan(const Json& plan, Run& run) {
 }
 
 /// The folder's name without the seed, as scripts/sweep.sh makes it: "row,key=value,seed=1".
-std::string row_of(fs::path folder) {
-  if (folder.filename().empty()) folder = folder.parent_path();
+std::string row_of(const fs::path& folder) {
   std::string name = folder.filename().string();
   const std::size_t seed = name.find(",seed=");
   if (seed != std::string::npos)
@@ -76,7 +74,8 @@ std::string row_of(fs::path folder) {
 
 }  // namespace
 
-void read_beside(const fs::path& folder, Run& run) {
+void read_beside(const fs::path& found, Run& run) {
+  const fs::path folder = found.filename().empty() ? found.parent_path() : found;
   const Json recipe = beside(folder, ".recipe.json");
   if (recipe.is_object()) run.row = row_of(folder);
   const std::string rate = text_of(recipe, "link");
