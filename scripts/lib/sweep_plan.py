@@ -21,20 +21,6 @@ def column_of(megabits):
     return f"plan_{megabits}_s"
 
 
-def densities_of(config, epochs):
-    """Deep Gradient Compression starts denser: of each epoch its parts, (share, density). None for others and
-    without a warm-up. The rule is that of collective/memory.hpp."""
-    compressor = config["compressor"]
-    warmup = compressor.get("warmup_epochs", 0)
-    if compressor["name"] != "dgc" or not warmup > 0:
-        return None
-    final, parts = compressor["density"], []
-    for epoch in range(epochs):
-        warm = min(1.0, max(0.0, warmup - epoch))
-        parts.append([(warm, final ** ((epoch + 1) / (warmup + 1))), (1.0 - warm, final)])
-    return parts
-
-
 class NoPlan(Exception):
     """Why a run has no plan: the program's sentence."""
 
@@ -49,9 +35,14 @@ def told_by(arguments):
     raise NoPlan(lines[-1] if lines else f"equant-train plan ended with exit code {made.returncode}")
 
 
-def seconds_of_step(words):
-    """Seconds of a step of the only scheme of a plan."""
-    return json.loads(told_by(words))["schemes"][0]["step_seconds"]
+def seconds_of(words, steps, epochs):
+    """Of so many steps in so many epochs by the only scheme of a plan; a list of each epoch's where the first
+    ones take longer."""
+    scheme = json.loads(told_by(words))["schemes"][0]
+    first = [epoch["step_seconds"] for epoch in scheme.get("first_epochs", [])]
+    if not first:
+        return steps * scheme["step_seconds"]
+    return [steps / epochs * seconds for seconds in (first + epochs * [scheme["step_seconds"]])[:epochs]]
 
 
 def total_of(seconds):
@@ -86,15 +77,13 @@ class Plans:
         """Sets the run's planned seconds, from its file of plans if they are there."""
         if not self.links or run.state != "ok":
             return
-        # A plan is of that run on such boards, with such densities.
-        config = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
-        epochs = densities_of(config, max(1, run.summary()["epochs"]))
-        digest = hashlib.sha256((run.folder / "summary.json").read_bytes() + repr(run.step_seconds).encode()
-                                + (b"" if epochs is None else repr(epochs).encode())).hexdigest()
+        # A plan is of that run on such boards.
+        digest = hashlib.sha256((run.folder / "summary.json").read_bytes()
+                                + repr(run.step_seconds).encode()).hexdigest()
         known = self._known(run, digest)
         missing = [megabits for megabits in self.links if megabits not in known]
         if missing:
-            known.update(self._planned(run, config, epochs, missing))
+            known.update(self._planned(run, missing))
             plan = {"sha256": digest, "seconds": {rate: total_of(told) for rate, told in known.items()}}
             uneven = {rate: told for rate, told in known.items() if isinstance(told, list)}
             if uneven:
@@ -110,12 +99,12 @@ class Plans:
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return {}
 
-    def _planned(self, run, config, epochs, links):
+    def _planned(self, run, links):
         """Seconds of all steps by rate, or a list of each epoch's where they differ; None for runs that cannot
         be planned."""
         try:
             with tempfile.TemporaryDirectory(prefix="sweep-plan-") as place:
-                return self._in(pathlib.Path(place), run, config, epochs, links)
+                return self._in(pathlib.Path(place), run, links)
         except NoPlan as reason:
             if str(reason) not in self._said:
                 print(f"  no plan of {run.title()}: {reason}", flush=True)
@@ -123,8 +112,9 @@ class Plans:
             return {megabits: None for megabits in links}
 
     @staticmethod
-    def _in(place, run, config, epochs, links):
+    def _in(place, run, links):
         cluster, calibration = place / "cluster.json", place / "calibration.json"
+        config = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
         summary = run.summary()
         boards = boards_of(config, summary["ranks"], run.step_seconds)
         # The scheme of the run alone, with the collective that it used.
@@ -137,12 +127,5 @@ class Plans:
         for megabits in links:
             link = {"kind": "duplex", "megabits": float(megabits), "latency_ms": LATENCY_MS}
             cluster.write_text(json.dumps({"boards": boards, "links": {"link": link}}), encoding="utf-8")
-            if epochs is None:
-                result[megabits] = summary["steps"] * seconds_of_step(words)
-                continue
-            by_density = {density: seconds_of_step([*words, "--set", f"compressor.density={density}"])
-                          for epoch in epochs for share, density in epoch if share > 0}
-            steps = summary["steps"] / len(epochs)
-            result[megabits] = [steps * sum(share * by_density[density] for share, density in epoch if share > 0)
-                                for epoch in epochs]
+            result[megabits] = seconds_of(words, summary["steps"], max(1, summary["epochs"]))
         return result

@@ -167,6 +167,9 @@ analyze::Row row_of(const PlannedRun& run) {
   row["price"] = run.price > 0 ? ordered_json(run.price) : nullptr;
   if (run.pareto) row["pareto"] = run.pareto->price || run.pareto->joules;
   if (!run.too_small.empty()) row["memory_too_small"] = run.too_small;
+  for (const auto& epoch : run.first_epochs)
+    row["first_epochs"].push_back(
+        {{"density", epoch.density}, {"step_seconds", epoch.step_seconds}});
   return row;
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "codec/compressor.hpp"
+#include "collective/memory.hpp"
 #include "planner/compression_noise.hpp"
 #include "setup/memory_estimate.hpp"
 
@@ -89,6 +91,32 @@ PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subj
     if (run.joules > 0) run.epoch_joules = *run.steps_per_epoch * run.joules;
   }
   return run;
+}
+
+std::vector<PlannedRun::FirstEpoch> first_epochs_of(const Scheme& scheme,
+                                                    const ClusterFile& cluster,
+                                                    const Subject& subject) {
+  constexpr double kAlike = 0.95;
+  const auto& keys = scheme.config.compressor;
+  const auto& train = scheme.config.train;
+  std::vector<PlannedRun::FirstEpoch> epochs;
+  if (!keys.make()->properties().forgets_sent || cluster.cluster.ranks() == 1) return epochs;
+  // An epoch has at least one step.
+  const std::uint64_t trained = train.steps > 0 ? train.steps : train.epochs;
+  double planned = 1 / kAlike;
+  for (std::uint64_t epoch = 0; epoch < trained; ++epoch) {
+    const auto at = static_cast<double>(epoch);
+    if (at >= keys.warmup_epochs) break;
+    const double density = collective::dgc_density(keys.density, keys.warmup_epochs, at);
+    double seconds = epochs.empty() ? 0 : epochs.back().step_seconds;
+    if (density < kAlike * planned) {
+      Scheme denser = scheme;
+      denser.config.compressor.density = planned = density;
+      seconds = plan_run(denser, cluster, subject).forecast.mean_seconds;
+    }
+    epochs.push_back({.density = density, .step_seconds = seconds});
+  }
+  return epochs;
 }
 
 double break_even_megabits(const Scheme& scheme, const Scheme& other, const ClusterFile& cluster,

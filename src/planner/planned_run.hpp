@@ -36,6 +36,12 @@ struct PlannedRun {
   };
   std::optional<Fronts> pareto{};
   std::vector<std::string> too_small{};  // kinds of boards whose memory does not suffice
+  // Epochs of a compressor's warm-up, in order, whose steps take longer; all else is of later ones.
+  // Empty in plans by ranks.
+  struct FirstEpoch {
+    double density = 1, step_seconds = 0;
+  };
+  std::vector<FirstEpoch> first_epochs{};
 };
 
 /// What is the same for all plans of a command.
@@ -51,6 +57,12 @@ struct Subject {
 };
 
 PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subject& subject);
+
+/// Epochs in which `compressor.warmup_epochs` still sends more values, as far as the config trains.
+/// Of a long warm-up, epochs whose density is within 5 % of an earlier one's have its seconds.
+std::vector<PlannedRun::FirstEpoch> first_epochs_of(const Scheme& scheme,
+                                                    const ClusterFile& cluster,
+                                                    const Subject& subject);
 
 /// The rate of the slowest link [megabits/s] below which the scheme is at least 1 % faster than
 /// `other`, if all rates change in proportion; 0: it never is; infinite: it always is, up to a

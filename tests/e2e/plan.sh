@@ -76,6 +76,22 @@ assert abs(dense["target_steps"] / (1000 * (1 + 500 / batch)) - 1) < 1e-6, (dens
 assert dense["target_steps"] < ours["target_steps"]
 PY
 
+# The first epochs of dgc are denser: 0.01^(k/5) of the values in epoch k of a warm-up of four.
+for epochs in 3 30; do
+  program plan --config "$CONFIGS/cifar10_resnet20/dgc.json" --cluster "$CONFIGS/clusters/raspberry-pi-8.json" \
+    --json --set train.epochs=$epochs --set compressor.warmup_epochs=4 --vary compressor.density=0.01
+  expect_code 0 "plan with dgc"
+  python3 - "$OUT" $epochs <<'PY' || wrong "plan with dgc: not the epochs of its warm-up"
+import json, sys
+[scheme] = json.load(open(sys.argv[1]))["schemes"]
+first = scheme["first_epochs"]
+assert len(first) == min(4, int(sys.argv[2])), first
+assert all(abs(epoch["density"] / 0.01 ** (k / 5) - 1) < 1e-6 for k, epoch in enumerate(first, 1)), first
+seconds = [epoch["step_seconds"] for epoch in first] + [scheme["step_seconds"]]
+assert seconds == sorted(seconds, reverse=True) and seconds[0] > seconds[-1], seconds
+PY
+done
+
 for algorithm in local-sgd choco-sgd; do
   program plan --config "$CONFIGS/quickstart.json" --cluster "$CONFIGS/clusters/wifi.json" --json \
     --set synchronization.algorithm=$algorithm --vary synchronization.local_steps=1,8
