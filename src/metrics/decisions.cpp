@@ -42,7 +42,12 @@ std::vector<DecisionRecord> read_decisions(const std::string& path, std::string_
            "{}, line {}: expected a decision with \"step\", \"kind\" and a list of numbers "
            "\"values\", found another text; give the {} of a run's folder",
            path, number, kDecisions);
-    if (line["kind"].get_ref<const std::string&>() != kind) continue;
+    const auto& found = line["kind"].get_ref<const std::string&>();
+    if (found == kBackTo && line["values"].size() == 1)
+      std::erase_if(by_step, [&](const auto& decision) {
+        return static_cast<double>(decision.first) > line["values"][0].get<double>();
+      });
+    if (found != kind) continue;
     const StepId step = line["step"].get<StepId>();
     const bool has_reason = line.contains("why") && line["why"].is_string();
     by_step[step] = {.step = step,

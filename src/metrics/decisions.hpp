@@ -16,8 +16,12 @@ namespace eqt::metrics {
 /// The file of a run folder.
 inline constexpr const char* kDecisions = "decisions.jsonl";
 
-/// The decisions of one kind, in the order of their steps. Of several for the same step the last
-/// one counts: the run was resumed, or went back, and decided again.
+/// The kind of a line that says to which step the run went back: decisions before that line about
+/// later steps are void.
+inline constexpr const char* kBackTo = "back to";
+
+/// The decisions of one kind that count, in the order of their steps. Of several for the same step
+/// it is the last one: the run was resumed and decided again.
 /// @throws Error{data} if the file cannot be read or has a line that is no decision: which line
 std::vector<DecisionRecord> read_decisions(const std::string& path, std::string_view kind);
 

@@ -106,6 +106,7 @@ class EventSink final : public Sink {
 
   void write(const RunRecord& record) override {
     emulated_ = record.emulated;
+    simulated_ = record.simulated;
     const EventTime now = {.wall = wall(), .step = options_.goes_on_after.value_or(0)};
     Json run = json_of(record);
     const Json config = run["config"];
@@ -166,12 +167,13 @@ class EventSink final : public Sink {
   /// As in metrics.jsonl.
   Json marked(Json record) const {
     if (emulated_) record["emulated"] = true;
+    if (simulated_) record["simulated"] = true;
     return record;
   }
 
   EventSinkOptions options_;
   OutputFile file_;
-  bool emulated_ = false;
+  bool emulated_ = false, simulated_ = false;
 };
 
 double seconds_since_1970() {

@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "metrics/decisions.hpp"
+#include "metrics/folder.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/record_json.hpp"
 #include "metrics/sink.hpp"
@@ -48,43 +49,63 @@ std::string prepare(const fs::path& folder) {
   return (folder / kRecords).string();
 }
 
-/// True if a record is complete and its step is not after this one.
-bool is_up_to(StepId step, const Json& record) {
+/// Where a run goes on.
+struct Place {
+  StepId step;      // after which
+  bool epoch_open;  // the epoch that ended with it will be recorded again
+};
+
+/// True if a record is complete and stays.
+bool stays(const Place& place, const Json& record) {
   if (!record.is_object() || !record.contains("type")) return false;
   const auto found = record.find("step");
-  return found == record.end() || (found->is_number_unsigned() && found->get<StepId>() <= step);
+  if (found == record.end()) return true;
+  if (!found->is_number_unsigned()) return false;
+  const StepId step = found->get<StepId>();
+  if (place.epoch_open && record["type"] == "epoch") return step < place.step;
+  return step <= place.step;
 }
 
-/// Removes the records after the step. @return true if the rest contains a run record
-bool cut_records(const std::string& path, StepId step) {
+/// Removes the records after that place. @return the ranks of the last run record that is left
+std::optional<int> cut_records(const std::string& path, const Place& place) {
+  if (!is_there(path)) return {};
   require_no_pipe(path);
   std::ifstream file(path, std::ios::binary);
   std::string kept, line;
-  bool has_run = false;
+  std::optional<int> ranks;
   while (std::getline(file, line)) {
     const Json record = Json::parse(line, nullptr, false);
-    if (!is_up_to(step, record)) continue;
-    has_run |= record["type"] == "run";
+    if (!stays(place, record)) continue;
+    if (record["type"] == "run")
+      ranks = record.contains("ranks") && record["ranks"].is_number_integer()
+                  ? record["ranks"].get<int>()
+                  : 0;
     kept += line + "\n";
   }
+  // What cannot be read must not be replaced by what was read so far.
+  if (!file.eof())
+    fail(Kind::output,
+         "cannot read {} of the run that is resumed; make it readable, or choose another folder "
+         "with --out",
+         path);
   write_atomically(path, kept);
-  return has_run;
+  return ranks;
 }
 
 class FolderSink : public Sink {
  public:
-  FolderSink(const std::string& folder, bool step_records, std::optional<StepId> goes_on_after)
+  FolderSink(const std::string& folder, bool step_records, std::optional<Place> goes_on_after)
       : summary_path_((fs::path(folder) / kSummary).string()),
         decisions_path_((fs::path(folder) / kDecisions).string()),
         timeline_path_((fs::path(folder) / kTimeline).string()),
         step_records_(step_records),
-        has_run_(goes_on_after && cut_records(prepare(folder), *goes_on_after)),
+        ranks_(goes_on_after ? cut_records(prepare(folder), *goes_on_after) : std::nullopt),
         records_(prepare(folder),
                  goes_on_after ? OutputFile::Begin::at_end : OutputFile::Begin::empty) {
     for (const std::string& path : {decisions_path_, timeline_path_}) {
       if (!goes_on_after) {
         remove_old(path);
-      } else if (fs::exists(path)) {
+      } else {
         cut_records(path, *goes_on_after);
       }
     }
@@ -93,12 +114,19 @@ class FolderSink : public Sink {
   void write(const RunRecord& record) override {
     emulated_ = record.emulated;
     simulated_ = record.simulated;
-    if (!has_run_) append(json_of(record));
+    if (ranks_ != record.ranks) append(json_of(record));
   }
   void write(const StepRecord& record) override {
     if (step_records_) append(json_of(record));
   }
-  void write(const NoteRecord& record) override { append(json_of(record)); }
+  void write(const NoteRecord& record) override {
+    append(json_of(record));
+    if (record.back_to && (decisions_ || is_there(decisions_path_)))
+      write(DecisionRecord{.step = record.step,
+                           .kind = kBackTo,
+                           .values = {static_cast<double>(*record.back_to)},
+                           .why = record.text});
+  }
   void write(const NoiseRecord& record) override { append(json_of(record)); }
   void write(const ProfileRecord& record) override { append(json_of(record)); }
   void write(const DecisionRecord& record) override {
@@ -133,7 +161,7 @@ class FolderSink : public Sink {
 
   std::string summary_path_, decisions_path_, timeline_path_;
   bool step_records_;
-  bool has_run_;  // the run's record is in the file that is continued
+  std::optional<int> ranks_;  // of the run's last record in the file that is continued
   bool emulated_ = false, simulated_ = false;
   OutputFile records_;
   std::optional<OutputFile> decisions_, timeline_;  // nothing until the first one
@@ -142,8 +170,10 @@ class FolderSink : public Sink {
 }  // namespace
 
 std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records,
-                                       std::optional<StepId> goes_on_after) {
-  return std::make_unique<FolderSink>(folder, step_records, goes_on_after);
+                                       std::optional<StepId> goes_on_after, bool epoch_open) {
+  std::optional<Place> place;
+  if (goes_on_after) place = {.step = *goes_on_after, .epoch_open = epoch_open};
+  return std::make_unique<FolderSink>(folder, step_records, place);
 }
 
 }  // namespace eqt::metrics

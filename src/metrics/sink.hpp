@@ -41,10 +41,13 @@ std::span<const Named<ProgressStyle>> names_of(ProgressStyle);
 /// records only if requested. Makes the folder, and removes an earlier run's files of these names.
 /// Numbers that are not finite become null.
 /// @param goes_on_after the step from which the run continues: records up to it stay, including the
-///        run's record; later and incomplete ones are removed
+///        run's record; later and incomplete ones are removed. With another number of ranks the run
+///        has a further record of its own, which describes what follows.
+/// @param epoch_open the epoch that ended with that step will be recorded again
 /// @throws Error{output}
 std::unique_ptr<Sink> make_folder_sink(const std::string& folder, bool step_records,
-                                       std::optional<StepId> goes_on_after = {});
+                                       std::optional<StepId> goes_on_after = {},
+                                       bool epoch_open = false);
 
 /// An events.out.tfevents.* file for TensorBoard: a scalar for every number of the records, the
 /// config and notes as text, histograms, images. Its name sorts after those of earlier starts of

@@ -14,6 +14,7 @@
 #include "report/members.hpp"
 #include "report/script.hpp"
 #include "report/text.hpp"
+#include "report/values.hpp"
 
 namespace eqt::report {
 namespace {
@@ -73,8 +74,7 @@ struct Subject {
 /// Its name, or its folder's if another run has the same name.
 std::string label_of(const Run& run, const std::vector<Run>& runs) {
   if (std::ranges::count(runs, run.name, &Run::name) == 1) return run.name;
-  const std::filesystem::path path(run.path);
-  return visible((path.has_filename() ? path : path.parent_path()).filename().string());
+  return visible(last_name(run.path));
 }
 
 /// What is drawn of each run.

@@ -13,10 +13,15 @@ namespace {
 
 using Type = Column::Type;
 
-std::string epochs_text(const Run& run) {
-  const std::uint64_t epochs = run.outcome.epochs;
-  if (run.finished || run.planned_epochs == 0) return fmt::format("{}", epochs);
-  return fmt::format("{} of {}", epochs, run.planned_epochs);
+/// "20", "8 to 20" where seeds stopped early, "8 of 20" of runs that did not come to their end.
+std::string epochs_text(const Group& group) {
+  const Run& run = group.first();
+  const auto epochs = [](const Run* one) { return one->outcome.epochs; };
+  const std::uint64_t least = epochs(*std::ranges::min_element(group.runs, {}, epochs));
+  const std::uint64_t most = epochs(*std::ranges::max_element(group.runs, {}, epochs));
+  if (least != most) return fmt::format("{} to {}", least, most);
+  if (run.finished || run.planned_epochs == 0) return fmt::format("{}", least);
+  return fmt::format("{} of {}", least, run.planned_epochs);
 }
 
 /// "2 of 3" where a run of the group did not come to its end.
@@ -51,7 +56,7 @@ Table table_of(const std::vector<Group>& groups, bool main) {
                          {{"seeds", "seeds", Type::number}, {"epochs", "epochs"}});
     for (std::size_t i = 0; i < groups.size(); ++i) {
       table.rows[i].push_back(seeds_cell(groups[i], groups));
-      table.rows[i].push_back(text_cell(epochs_text(groups[i].first())));
+      table.rows[i].push_back(text_cell(epochs_text(groups[i])));
     }
   };
   bool counted = false;

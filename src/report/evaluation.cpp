@@ -207,7 +207,7 @@ void draw_confusions(const std::vector<Group>& groups, Drawings& drawings) {
   for (const Group& group : groups) {
     std::optional<Evaluated> found;
     for (const Run* run : group.runs)
-      if (!found) found = read_evaluation(run->folder);
+      if (!found) found = read_evaluation(run->path);
     if (!found || found->classes.empty()) continue;
     if (found->classes.size() > kMaxDrawnClasses) {
       drawings.left_out.push_back(

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "data/catalogue.hpp"
 #include "report/values.hpp"
 
 namespace eqt::report {
@@ -39,8 +40,18 @@ std::string value_of(const Settings& settings, const std::string& key) {
   return found == settings.end() ? std::string(kAbsent) : found->second;
 }
 
+/// The path of files of the user's own, without the folders above: "/data/cats" and "/mnt/cats" are
+/// the same on two machines.
+std::string own_data(const Run& run) {
+  const data::DatasetRow* const row = data::DatasetRow::all().find(run.dataset);
+  if (row == nullptr || !row->is_own) return "";
+  return last_name(run.setting("data.path"));
+}
+
 Settings relevant_settings(const Run& run) {
   Settings settings;
+  if (const std::string data = own_data(run); !data.empty()) settings["data.path"] = data;
+  if (run.train_samples > 0) settings["samples"] = samples_of(run);
   for (const auto& [key, value] : run.settings)
     if (!is_irrelevant(key)) settings[key] = value;
   settings[kState] = state_of(run);

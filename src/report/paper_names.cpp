@@ -7,12 +7,12 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <string_view>
 
 #include "codec/catalogue.hpp"
 #include "data/catalogue.hpp"
 #include "model/catalogue.hpp"
+#include "report/values.hpp"
 
 namespace eqt::report {
 namespace {
@@ -22,12 +22,6 @@ template <typename Row>
 std::string title_of(std::string_view name) {
   const Row* const row = Row::all().find(name);
   return std::string(row == nullptr ? name : row->title);
-}
-
-/// The last folder of a path, which may end in a slash.
-std::string last_name(const std::string& path) {
-  const std::filesystem::path folder(path);
-  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
 bool is_sparse(const Run& run) {
@@ -46,8 +40,8 @@ std::string paper_network(std::string_view model) { return title_of<model::Model
 std::string paper_data(std::string_view dataset) { return title_of<data::DatasetRow>(dataset); }
 
 std::string paper_data_of(const Run& run) {
-  if (run.dataset != "folder" && run.dataset != "shards" && run.dataset != "text")
-    return paper_data(run.dataset);
+  const data::DatasetRow* const row = data::DatasetRow::all().find(run.dataset);
+  if (row == nullptr || !row->is_own) return paper_data(run.dataset);
   const std::string folder = last_name(run.setting("data.path"));
   if (folder.starts_with("imagenette")) return "Imagenette";
   if (folder == "ag-news") return "AG News";

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/read_run.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -165,8 +168,12 @@ void check_schema(const Members& record, const std::string& place) {
          place, kSchema, schema == 0 ? "none" : fmt::format("{}", schema));
 }
 
+/// A run that goes on with other ranks has a further record: later ones describe what follows.
 void read_run_record(const Members& record, const std::string& place, Run& run) {
   check_schema(record, place);
+  run.class_histogram.clear();
+  run.metrics.clear();
+  run.grades.reset();
   run.name = record.text("name");
   run.version = record.text("version");
   run.host = record.text("host");
@@ -223,6 +230,16 @@ class RecordReader {
       fail(Kind::data, "{}: expected a readable file, but reading failed after line {}",
            visible(path_.string()), number_);
     if (run_.epochs.empty() && has_run_) read_steps();
+    if (has_run_ && ranks_.size() > 1) {
+      run_.settings["ranks"] = fmt::format("{}", fmt::join(ranks_, ", then "));
+      run_.remarks.push_back(
+          fmt::format("ran on {} ranks; bytes per rank are those of all ranks by the last number",
+                      run_.settings["ranks"]));
+    }
+    if (rollbacks_ > 0)
+      run_.remarks.push_back(
+          fmt::format("went back to a checkpoint {}",
+                      rollbacks_ == 1 ? std::string("once") : fmt::format("{} times", rollbacks_)));
     if (words_ > 0)
       run_.remarks.push_back(fmt::format("{} figures are NaN or infinite: gaps", words_));
   }
@@ -249,12 +266,23 @@ class RecordReader {
     if (type == "run") {
       read_run_record(record, place(), run_);
       has_run_ = true;
+      if (ranks_.empty() || ranks_.back() != run_.ranks) ranks_.push_back(run_.ranks);
     } else if (!has_run_) {
       fail(Kind::data, "{}: expected the record of the run first, found {}; leave the run out",
            place(), type.empty() ? "none" : '"' + type + '"');
     } else if (type == "epoch") {
       add_epoch(record);
+    } else if (type == "note") {
+      go_back(record);
     }
+  }
+
+  /// After a note that the run went back, records of later steps are void.
+  void go_back(const Members& record) {
+    if (!record.object().contains("back_to")) return;
+    const std::uint64_t step = record.count("back_to");
+    while (!run_.epochs.empty() && run_.epochs.back().step > step) run_.epochs.pop_back();
+    ++rollbacks_;
   }
 
   void add_epoch(const Members& record) {
@@ -271,17 +299,28 @@ class RecordReader {
   /// Only for a run without an epoch.
   void read_steps() {
     std::ifstream file(path_, std::ios::binary);
-    Epoch epoch;
-    std::vector<Figure> losses;
+    std::map<std::uint64_t, Epoch> steps;
     for (std::string line; std::getline(file, line) && !file.eof();) {
       if (!line.starts_with(kStepBegin)) continue;
       const Json json = parse_lenient(line).first;
       if (json.is_discarded()) continue;
       const Members record(json, visible(path_.string()));
-      epoch.step = record.count("step");
-      epoch.seconds += seconds_of(record);
-      epoch.sent_bytes += record.count("sent_bytes");
-      losses.push_back(record.figure("loss"));
+      Epoch step;
+      step.step = record.count("step");
+      step.seconds = seconds_of(record);
+      step.sent_bytes = record.count("sent_bytes");
+      step.train_loss = record.figure("loss");
+      // A step that comes again: the run went back.
+      steps.erase(steps.lower_bound(step.step), steps.end());
+      steps.emplace(step.step, step);
+    }
+    Epoch epoch;
+    std::vector<Figure> losses;
+    for (const auto& [number, step] : steps) {
+      epoch.step = number;
+      epoch.seconds += step.seconds;
+      epoch.sent_bytes += step.sent_bytes;
+      losses.push_back(step.train_loss);
     }
     const Spread loss = spread_of(losses);
     if (loss.known > 0) epoch.train_loss = loss.mean;
@@ -290,7 +329,8 @@ class RecordReader {
 
   fs::path path_;
   Run& run_;
-  std::size_t number_ = 0, words_ = 0;
+  std::size_t number_ = 0, words_ = 0, rollbacks_ = 0;
+  std::vector<int> ranks_;  // as the run's records say, one after the other
   bool has_run_ = false;
 };
 
@@ -332,7 +372,7 @@ Run read_run(const std::string& folder) {
   run.planned_epochs = std::strtoull(epochs.c_str(), nullptr, 10);
   read_beside(path, run);
   note_link(run);
-  run.settings["ranks"] = fmt::format("{}", run.ranks);
+  run.settings.try_emplace("ranks", fmt::format("{}", run.ranks));
   run.settings["simulated"] = run.simulated ? "simulated" : "by MPI";
   const std::string place = visible((path / "summary.json").string());
   const std::string summary = read_document(path / "summary.json");

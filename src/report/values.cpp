@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace eqt::report {
 
@@ -32,6 +33,11 @@ std::string compressor_words(const std::string& name) { return name == "none" ? 
 std::string pixels_of(const Run& run) {
   const std::string side = run.setting("data.resize", "0");
   return side == "0" ? "" : fmt::format(" at {0} x {0} pixels", side);
+}
+
+std::string last_name(const std::string& path) {
+  const std::filesystem::path folder(path);
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
 std::string samples_of(const Run& run) {

@@ -67,6 +67,23 @@ TEST_CASE("a new run forgets the decisions of the one before; a resumed one thos
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
+TEST_CASE("decisions after the step to which the run went back are void") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / kDecisions).string();
+  const auto went_back = [](StepId from, StepId to) {
+    return NoteRecord{.step = from, .text = "it went back", .back_to = to};
+  };
+  {
+    const auto sink = make_folder_sink(folder.path().string(), true);
+    sink->write(went_back(5, 0));
+    CHECK_FALSE(std::filesystem::exists(path));  // there was nothing to undo
+    for (const StepId step : {10u, 20u, 26u, 28u}) sink->write(batches(step, {1}));
+    sink->write(went_back(28, 20));
+    sink->write(batches(30, {2}));
+  }
+  CHECK(steps_of(read_decisions(path, "batches")) == std::vector<StepId>{10, 20, 30});
+}
+
 TEST_CASE("of two decisions for a step the later line counts") {
   const TemporaryFolder folder;
   {

@@ -175,14 +175,17 @@ TEST_CASE("after a rollback an event says from which step on events are void", "
   CHECK(events[2].step == 9);
 }
 
-TEST_CASE("scalars of emulated runs say so", "[events]") {
-  const auto events = events_of(options_at(1), [](Sink& sink) {
-    RunRecord run = run_record();
-    run.emulated = true;
-    sink.write(run);
-    sink.write(step_record(1));
-  });
-  CHECK(events.back().scalars.at("step/emulated") == 1.0f);
+TEST_CASE("scalars of emulated and simulated runs say so", "[events]") {
+  for (const auto& [flag, name] : {std::pair{&RunRecord::emulated, "step/emulated"},
+                                   {&RunRecord::simulated, "step/simulated"}}) {
+    const auto events = events_of(options_at(1), [&](Sink& sink) {
+      RunRecord run = run_record();
+      run.*flag = true;
+      sink.write(run);
+      sink.write(step_record(1));
+    });
+    CHECK(events.back().scalars.at(name) == 1.0f);
+  }
 }
 
 TEST_CASE("settings that differ from the defaults come first", "[events]") {

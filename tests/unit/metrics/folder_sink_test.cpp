@@ -169,6 +169,34 @@ TEST_CASE("timelines are lines of their own file, which a new run replaces", "[m
   CHECK_FALSE(fs::exists(path));
 }
 
+TEST_CASE("a run that goes on with other ranks has a further record", "[metrics]") {
+  const TemporaryFolder folder;
+  RunRecord run = run_record();
+  for (const int ranks : {4, 4, 2, 2}) {
+    run.ranks = ranks;
+    const bool first = !fs::exists(folder.path() / "metrics.jsonl");
+    const auto sink =
+        make_folder_sink(folder.path(), true, first ? std::nullopt : std::optional<StepId>(5));
+    sink->write(run);
+    sink->write(step_record(5));
+  }
+  std::vector<int> ranks;
+  for (const json& record : records_in(folder.path()))
+    if (record.at("type") == "run") ranks.push_back(record.at("ranks"));
+  CHECK(ranks == std::vector{4, 2});
+}
+
+TEST_CASE("records that cannot be read are not replaced by fewer", "[metrics]") {
+  if (::geteuid() == 0) return;  // root reads everything
+  const TemporaryFolder folder;
+  make_folder_sink(folder.path(), true)->write(run_record());
+  fs::permissions(folder.path() / "metrics.jsonl", fs::perms::owner_write);
+  CHECK(output_error([&] { make_folder_sink(folder.path(), true, 4); }).find("readable") !=
+        std::string::npos);
+  fs::permissions(folder.path() / "metrics.jsonl", fs::perms::owner_all);
+  CHECK(records_in(folder.path()).size() == 1);
+}
+
 TEST_CASE("the run record says that messages were held or links shaped, if they were",
           "[metrics]") {
   const TemporaryFolder folder;

@@ -46,6 +46,20 @@ TEST_CASE("runs that differ only in seed, name and places are one group", "[repo
   CHECK(labels_of(groups) == Labels{"float32", "qsgd"});
 }
 
+TEST_CASE("data of the user's own are told apart by their folder, all data by their samples",
+          "[report]") {
+  const auto of = [](const std::string& seed, const std::string& path, std::uint64_t samples) {
+    Run run = run_with(seed, {{"data.path", path}});
+    run.dataset = "folder";
+    run.train_samples = samples;
+    return run;
+  };
+  const std::vector<Run> runs = {of("1", "/data/cats", 100), of("2", "/mnt/cats/", 100),
+                                 of("1", "/data/dogs", 100), of("3", "/data/cats", 90)};
+  CHECK(groups_of(runs).size() == 3);
+  CHECK(groups_of(std::vector<Run>(runs.begin(), runs.begin() + 2)).size() == 1);
+}
+
 TEST_CASE("labels name a key only if it distinguishes groups", "[report]") {
   const std::vector<Run> runs = {
       run_with("1", {{"compressor.name", "elastiquant"}, {"compressor.bits", "4"}}),

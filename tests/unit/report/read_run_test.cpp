@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/read_run.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <map>
@@ -67,6 +68,60 @@ TEST_CASE("a finished run is read with config, epochs and summary", "[report]") 
   CHECK(run.outcome.step_seconds.encode == Approx(0.125));
   CHECK(run.class_histogram[1][0] == 3);
   CHECK(run.remarks.empty());
+}
+
+TEST_CASE("epochs after the step to which a run went back are void", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made{.losses = {3.0, 2.0, 1.0}, .accuracies = {0.1, 0.2, 0.3}, .finished = false};
+  test::make_run(folder.path(), made);
+  append(folder.path() + "/metrics.jsonl",
+         R"({"type":"note","step":30,"text":"back","back_to":10})"
+         "\n" +
+             test::epoch_record_of({.losses = {3.0, 0.5}, .accuracies = {0.1, 0.6}}, 1).dump() +
+             "\n");
+  const Run run = read_run(folder.path());
+  REQUIRE(run.epochs.size() == 2);
+  CHECK(run.epochs[0].train_loss == 3.0);
+  CHECK(run.epochs[1].train_loss == 0.5);
+  CHECK(remarks_on(run, "went back to a checkpoint once"));
+}
+
+TEST_CASE("steps of a run without an epoch that come again count once", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made{
+      .losses = nlohmann::json::array(), .accuracies = nlohmann::json::array(), .finished = false};
+  test::make_run(folder.path(), made);
+  for (const int step : {1, 2, 3, 2, 3})
+    append(folder.path() + "/metrics.jsonl",
+           fmt::format(R"({{"type":"step","step":{},"loss":{},"sent_bytes":10,)"
+                       R"("seconds":{{"total":1}}}})"
+                       "\n",
+                       step, step));
+  const Run run = read_run(folder.path());
+  CHECK(run.outcome.sent_bytes == 30);
+  CHECK(run.outcome.train_loss == 2.0);
+  CHECK(run.outcome.step_seconds.total == Approx(1));
+}
+
+TEST_CASE("a run that went on with other ranks says so, and is none of its seeds", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made{.ranks = 2, .finished = false};
+  made.run = {{"class_histogram", {{1, 2}, {3, 4}}}};
+  test::make_run(folder.path(), made);
+  const auto seconds = nlohmann::json{{"total", 1}};
+  nlohmann::json last =
+      test::epoch_record_of({.losses = {0, 0, 0.5}, .accuracies = {0, 0, 0.5}}, 2);
+  last["rank_seconds"] = {seconds};
+  made.ranks = 1;
+  made.run = {{"class_histogram", {{4, 6}}}};
+  append(folder.path() + "/metrics.jsonl",
+         test::run_record_of(made).dump() + "\n" + last.dump() + "\n");
+  const Run run = read_run(folder.path());
+  CHECK(run.ranks == 1);
+  CHECK(run.setting("ranks") == "2, then 1");
+  CHECK(run.class_histogram.size() == 1);
+  CHECK(run.epochs.size() == 3);
+  CHECK(remarks_on(run, "ran on 2, then 1 ranks"));
 }
 
 TEST_CASE("the conditions name precision, 8-bit kernels and their memory", "[report]") {
@@ -148,19 +203,19 @@ TEST_CASE("a run in its first epoch shows its steps", "[report]") {
   made.losses = nlohmann::json::array();
   made.accuracies = nlohmann::json::array();
   test::make_run(folder.path(), made);
-  for (const char* loss : {"3", "null", "2"})
+  for (const auto& [step, loss] : {std::pair{1, "3"}, {2, "null"}, {3, "2"}})
     append(folder.path() + "/metrics.jsonl",
-           fmt::format(R"({{"type":"step","step":2,"loss":{},"seconds":{{"total":4}},)"
+           fmt::format(R"({{"type":"step","step":{},"loss":{},"seconds":{{"total":4}},)"
                        R"("sent_bytes":10}})"
                        "\n",
-                       loss));
+                       step, loss));
   const Run run = read_run(folder.path());
   REQUIRE(run.epochs.size() == 1);
   CHECK(run.outcome.epochs == 0);
-  CHECK(run.outcome.steps == 2);
+  CHECK(run.outcome.steps == 3);
   CHECK(run.outcome.train_loss == 2.5);
   CHECK(run.outcome.sent_bytes == 30);
-  CHECK(run.outcome.step_seconds.total == Approx(6));
+  CHECK(run.outcome.step_seconds.total == Approx(4));
 }
 
 TEST_CASE("figures that are not finite are gaps, with a remark", "[report]") {
