@@ -222,23 +222,27 @@ std::string cluster_schema() {
 ClusterFile first_ranks(const ClusterFile& file, int ranks) {
   ClusterFile result = file;
   auto& boards = result.cluster.boards;
+  boards.clear();
+  result.facts.clear();
   int left = ranks;
-  std::size_t kinds = 0;
-  for (; kinds < boards.size() && left > 0; ++kinds) {
-    forecast::Boards& kind = boards[kinds];
-    const bool last = kinds + 1 == boards.size();
-    const int whole = left / kind.ranks;
-    if (left < kind.ranks) {  // a board that is not full
-      kind.count = 1;
-      kind.ranks = left;
-      left = 0;
-    } else {
-      kind.count = last ? whole : std::min(whole, kind.count);
-      left -= kind.count * kind.ranks;
-    }
+  const auto take = [&](std::size_t kind, int count, int ranks_of_board) {
+    if (count == 0) return;
+    boards.push_back(file.cluster.boards[kind]);
+    boards.back().count = count;
+    boards.back().ranks = ranks_of_board;
+    result.facts.push_back(file.facts[kind]);
+    left -= count * ranks_of_board;
+  };
+  for (std::size_t k = 0; k < file.cluster.boards.size() && left > 0; ++k) {
+    const forecast::Boards& kind = file.cluster.boards[k];
+    const bool last = k + 1 == file.cluster.boards.size();
+    const int whole = last ? left / kind.ranks : std::min(left / kind.ranks, kind.count);
+    take(k, whole, kind.ranks);
+    // A further board that is not full.
+    if (left > 0 && (last || whole < kind.count)) take(k, 1, left);
   }
-  boards.resize(kinds);
-  result.facts.resize(kinds);
+  EQT_CHECK(result.cluster.ranks() == ranks, "boards for {} ranks, found {}", ranks,
+            result.cluster.ranks());
   return result;
 }
 

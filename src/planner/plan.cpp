@@ -37,9 +37,14 @@ std::optional<data::DatasetFacts> facts_of(const config::RunConfig& config) {
 
 std::optional<std::uint64_t> samples_of(const config::RunConfig& config,
                                         const std::optional<data::DatasetFacts>& facts) {
-  if (config.data.limit_train > 0) return config.data.limit_train;
-  if (facts && facts->train > 0) return facts->train;
-  return {};
+  const std::uint64_t limit = config.data.limit_train;
+  if (!facts || facts->train == 0) return limit > 0 ? std::optional(limit) : std::nullopt;
+  if (limit > facts->train)
+    fail(Kind::usage,
+         "plan: expected data.limit_train between 0 (all) and {}, the samples of the data set, "
+         "found {}",
+         facts->train, limit);
+  return limit > 0 ? limit : facts->train;
 }
 
 /// Boards whose ranks differ in speed by more than a tenth.

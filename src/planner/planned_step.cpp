@@ -43,6 +43,12 @@ void require_steps_together(const config::RunConfig& config) {
     fail(Kind::usage,
          "plan: expected a number of synchronization.local_steps, found \"qsr\", which changes "
          "it along the run; plan for the numbers that it begins and ends with");
+  constexpr std::uint64_t kMostLocalSteps = 100'000;
+  if (*s.local_steps.count > kMostLocalSteps)
+    fail(Kind::usage,
+         "plan: expected at most {} synchronization.local_steps, each of which is simulated, found "
+         "{}; plan for fewer: what is sent is divided among the steps of a round",
+         kMostLocalSteps, *s.local_steps.count);
 }
 
 /// Each slice of a step: message to out-neighbours, decoding those of in-neighbours.

@@ -3,6 +3,8 @@
 
 #include "planner/cluster_file.hpp"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -117,6 +119,27 @@ TEST_CASE("fewer ranks are the first, more are further boards of the last kind",
   CHECK(counts(6) == std::vector{2, 2});
   CHECK(counts(8) == std::vector{2, 3});
   CHECK(counts(12) == std::vector{2, 5});
+}
+
+TEST_CASE("boards with several ranks are filled before the next kind, the last one in part",
+          "[planner]") {
+  json document = json::parse(kCluster);
+  document["boards"][0]["count"] = 4;
+  document["boards"][0]["ranks"] = 4;
+  const ClusterFile file = parse_cluster(document.dump(), "c.json");
+  const auto boards = [&](int ranks) {
+    std::string text;
+    for (const forecast::Boards& kind : first_ranks(file, ranks).cluster.boards)
+      text += fmt::format("{} of {} {}; ", kind.count, kind.ranks, kind.name);
+    return text;
+  };
+  const std::string first = file.cluster.boards[0].name, last = file.cluster.boards[1].name;
+  CHECK(boards(3) == "1 of 3 " + first + "; ");
+  CHECK(boards(10) == "2 of 4 " + first + "; 1 of 2 " + first + "; ");
+  document["boards"].erase(1);
+  for (const int ranks : {15, 16, 18, 21})
+    CHECK(first_ranks(parse_cluster(document.dump(), "c.json"), ranks).cluster.ranks() == ranks);
+  CHECK(first_ranks(file, 17).cluster.boards.back().name == last);
 }
 
 TEST_CASE("the shipped clusters are read, and the schema has every key of theirs", "[planner]") {
