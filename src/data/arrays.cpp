@@ -218,6 +218,7 @@ const DatasetRow sets::arrays = {
         "train.csv and test.csv",
     .title = "arrays",
     .needs_files = true,
+    .is_own = true,
     .keys = kKeys,
     .look = look_at_arrays,
     .open = open_arrays};

@@ -31,6 +31,7 @@ struct DatasetRow {
   std::string_view about;  // one line
   std::string_view title;  // in tables of results
   bool needs_files;
+  bool is_own = false;  // what is in the files of data.path is the user's own
   std::span<const std::string_view> keys = {};  // of the config's section, read by no other set
   /// What the set is like; reads as little as it can, nothing if the set is always the same.
   /// @throws Error{data} for files that are missing or malformed

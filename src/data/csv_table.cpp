@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <system_error>
 
@@ -31,7 +32,8 @@ std::optional<double> number_of(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || end != text.data() + text.size() || error == std::errc::invalid_argument)
     return {};
-  return error == std::errc() ? value : HUGE_VAL;
+  if (error == std::errc()) return value;
+  return std::strtod(std::string(text).c_str(), nullptr);  // rounds to 0 or to infinity
 }
 
 /// A space and the column's name, if it has one.
@@ -86,10 +88,11 @@ class Reader {
         refuse("found more than {} in line {}", kMaxColumns, line_);
       line.remove_prefix(std::min(line.find_first_not_of(kSpaces), line.size()));
       fields_.emplace_back();
-      if (line.starts_with('"')) take_quoted(line, fields_.back());
+      const bool quoted = line.starts_with('"');
+      if (quoted) take_quoted(line, fields_.back());
       const std::size_t end = std::min(line.find(','), line.size());
       const std::string_view bare = trimmed(line.substr(0, end));
-      if (fields_.back().empty())
+      if (!quoted)
         fields_.back() = bare;
       else if (!bare.empty())
         refuse("found {} behind a quoted field in line {}", shown(bare), line_);

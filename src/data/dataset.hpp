@@ -114,11 +114,10 @@ struct DatasetOptions {
   std::uint64_t seed = 1;  // of generated sets
   int resize = 0;  // [pixels] of a side of pictures that are always the same; 0 = as they are
   TargetKind target = TargetKind::classes;
-  PictureOptions pictures = {};           // of sets that decode pictures
-  std::vector<std::string> classes = {};  // that all ranks agreed on, sorted; empty = those found
-  TextOptions text = {};                  // how texts are read
-  std::string columns = {};  // tables: names or numbers of the targets' columns; "" = the last
-  bool integers = false;     // arrays: inputs stay whole numbers
+  PictureOptions pictures = {};  // of sets that decode pictures
+  TextOptions text = {};         // how texts are read
+  std::string columns = {};      // tables: names or numbers of the targets' columns; "" = the last
+  bool integers = false;         // arrays: inputs stay whole numbers
   Standardize standardize = Standardize::off;  // arrays
   // For a rank that has a part of what is learnt (data.partition.kind "local"): its test set may
   // have classes that its training set lacks, or it needs no test set.

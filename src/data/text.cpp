@@ -10,12 +10,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "core/error.hpp"
 #include "data/catalogue.hpp"
+#include "data/class_names.hpp"
 #include "data/files.hpp"
 #include "data/text_classes.hpp"
 #include "data/text_set.hpp"
@@ -83,8 +85,25 @@ int class_in(const text::Row& row, const TextClasses& classes, const RowFile& fi
     fail(Kind::data,
          "{}, line {}: expected a label that training has, one of {} classes, found \"{}\"; "
          "correct it or add it to the training set",
-         file.path.string(), row.line, classes.names().size(), row.label.substr(0, 60));
+         file.path.string(), row.line, classes.names().size(), shown_label(row.label));
   return found;
+}
+
+/// The file of the test set, if this rank has one.
+std::optional<RowFile> find_test(const fs::path& folder, const DatasetOptions& options) {
+  return options.needs_test ? std::optional(find_rows(folder, "test")) : std::nullopt;
+}
+
+/// The classes of a set whose training labels have been numbered. Where a rank has a part of what
+/// is learnt, its test set may have others.
+TextClasses classes_of(const fs::path& folder, const RowFile& train,
+                       const std::optional<RowFile>& test, const DatasetOptions& options,
+                       LabelNumbers& labels) {
+  if (test && options.is_part)
+    for_each_row(*test,
+                 [&](text::Row&& row) { labels.number(row.label, test->path.string(), row.line); });
+  return {labels.labels(), read_class_names(folder), train.path.string(),
+          std::size_t{options.is_part ? 1u : 2u}};
 }
 
 TextInput input_of(const DatasetOptions& options) {
@@ -116,7 +135,7 @@ DatasetFacts look_at_streams(const DatasetOptions& options) {
     return static_cast<std::size_t>(error ? 0 : size) / options.text.max_length;
   };
   facts.train = samples("train");
-  facts.test = samples("test");
+  if (options.needs_test) facts.test = samples("test");
   facts.memory_bytes = bytes * sizeof(text::TokenId);
   return facts;
 }
@@ -131,7 +150,7 @@ DatasetPair open_streams(const DatasetOptions& options) {
     return stream;
   };
   pair.train = open("train", options.limit_train, "data.limit_train");
-  pair.test = open("test", options.limit_test, "data.limit_test");
+  if (options.needs_test) pair.test = open("test", options.limit_test, "data.limit_test");
   pair.texts = input;
   return pair;
 }
@@ -139,16 +158,19 @@ DatasetPair open_streams(const DatasetOptions& options) {
 DatasetFacts look_at_texts(const DatasetOptions& options) {
   if (options.target == TargetKind::tokens) return look_at_streams(options);
   const fs::path folder = folder_of(options);
-  const RowFile train = find_rows(folder, "train"), test = find_rows(folder, "test");
+  const RowFile train = find_rows(folder, "train");
+  const std::optional<RowFile> test = find_test(folder, options);
   const TextInput input = input_of(options);
   LabelNumbers labels;
   DatasetFacts facts;
   facts.inputs = input.specs();
-  facts.train =
-      for_each_row(train, [&](text::Row&& row) { labels.number(row.label, train.path.string()); });
-  const TextClasses classes(labels.labels(), read_class_names(folder), train.path.string());
-  facts.test = for_each_row(test, [&](text::Row&& row) { (void)class_in(row, classes, test); });
+  facts.train = for_each_row(
+      train, [&](text::Row&& row) { labels.number(row.label, train.path.string(), row.line); });
+  const TextClasses classes = classes_of(folder, train, test, options, labels);
+  if (test)
+    facts.test = for_each_row(*test, [&](text::Row&& row) { (void)class_in(row, classes, *test); });
   facts.classes = static_cast<int>(classes.names().size());
+  facts.class_names = classes.names();
   facts.target = class_spec(facts.classes);
   const std::uint64_t sample =
       options.text.max_length * sizeof(text::TokenId) + sizeof(int) + sizeof(std::size_t);
@@ -161,31 +183,35 @@ bool is_within(std::size_t read, std::size_t limit) { return limit == 0 || read 
 DatasetPair open_texts(const DatasetOptions& options) {
   if (options.target == TargetKind::tokens) return open_streams(options);
   const fs::path folder = folder_of(options);
-  const RowFile train = find_rows(folder, "train"), test = find_rows(folder, "test");
+  const RowFile train = find_rows(folder, "train");
+  const std::optional<RowFile> test = find_test(folder, options);
   const auto input = std::make_shared<const TextInput>(input_of(options));
   LabelNumbers labels;
-  auto train_set = std::make_unique<TextSet>(input), test_set = std::make_unique<TextSet>(input);
+  auto train_set = std::make_unique<TextSet>(input);
   // All rows are read, since the labels of all are the classes.
   const std::size_t trains = for_each_row(train, [&](text::Row&& row) {
-    const int label = labels.number(row.label, train.path.string());
+    const int label = labels.number(row.label, train.path.string(), row.line);
     if (is_within(train_set->size(), options.limit_train)) train_set->add(row.text, label);
   });
   require_limit(options.limit_train, trains, "data.limit_train");
-  const TextClasses classes(labels.labels(), read_class_names(folder), train.path.string());
+  const TextClasses classes = classes_of(folder, train, test, options, labels);
   const auto count = static_cast<int>(classes.names().size());
   std::vector<int> numbers;
   for (const std::string& label : labels.labels()) numbers.push_back(classes.find(label));
   train_set->rename_labels(numbers);
   train_set->set_classes(count);
-  const std::size_t tests = for_each_row(test, [&](text::Row&& row) {
-    const int label = class_in(row, classes, test);
-    if (is_within(test_set->size(), options.limit_test)) test_set->add(row.text, label);
-  });
-  require_limit(options.limit_test, tests, "data.limit_test");
-  test_set->set_classes(count);
   DatasetPair pair;
   pair.train = std::move(train_set);
-  pair.test = std::move(test_set);
+  if (test) {
+    auto test_set = std::make_unique<TextSet>(input);
+    const std::size_t tests = for_each_row(*test, [&](text::Row&& row) {
+      const int label = class_in(row, classes, *test);
+      if (is_within(test_set->size(), options.limit_test)) test_set->add(row.text, label);
+    });
+    require_limit(options.limit_test, tests, "data.limit_test");
+    test_set->set_classes(count);
+    pair.test = std::move(test_set);
+  }
   pair.class_names = classes.names();
   pair.texts = input;
   return pair;
@@ -201,6 +227,7 @@ const DatasetRow sets::text = {
     .about = "labelled texts of your own: train.csv and test.csv in data.path, or .tsv, .jsonl",
     .title = "texts",
     .needs_files = true,
+    .is_own = true,
     .keys = kTextKeys,
     .look = look_at_texts,
     .open = open_texts};

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include <filesystem>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,8 +16,9 @@ namespace eqt::data {
 class LabelNumbers {
  public:
   /// The number of a label, without space around it.
-  /// @throws Error{data} naming `file`: more than 65,536 of them
-  int number(std::string_view label, const std::string& file);
+  /// @throws Error{data} naming `file` and `line`: more than 65,536 of them, or one that
+  /// require_class_name() refuses
+  int number(std::string_view label, const std::string& file, std::size_t line);
   const std::vector<std::string>& labels() const { return labels_; }  // by number
 
  private:
@@ -31,9 +32,11 @@ class TextClasses {
   /// whole numbers, else of their bytes. With names, labels are either names or numbers: from 0 if
   /// a label is 0, else from 1.
   /// @param file with the training labels, for messages
-  /// @throws Error{data}: a label out of range, or a single class
+  /// @param least classes that there must be
+  /// @throws Error{data}: a label out of range, or fewer classes
   TextClasses(const std::vector<std::string>& labels,
-              const std::optional<std::vector<std::string>>& names, const std::string& file);
+              const std::optional<std::vector<std::string>>& names, const std::string& file,
+              std::size_t least = 2);
 
   const std::vector<std::string>& names() const { return names_; }  // by class
   /// The class of a label without space around it; -1: none.
@@ -47,11 +50,7 @@ class TextClasses {
   std::map<std::string, int, std::less<>> classes_;  // by label
 };
 
-/// Without space at its beginning and end.
-std::string_view without_space(std::string_view text);
-
-/// The lines of a file classes.txt, if there is one in the folder.
-/// @throws Error{data} for one that is empty, or with a name twice
-std::optional<std::vector<std::string>> read_class_names(const std::filesystem::path& folder);
+/// At most 60 bytes of a label, for messages.
+std::string shown_label(std::string_view label);
 
 }  // namespace eqt::data

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -19,6 +18,7 @@
 #include "config/facts.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "data/class_names.hpp"
 #include "data/wrapped_sets.hpp"
 #include "setup/build_batches.hpp"
 
@@ -152,11 +152,6 @@ std::optional<std::uint64_t> number_in(const std::string& text) {
   return number;
 }
 
-std::string lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 /// By name, or by number if every name is one.
 std::vector<std::string> all_classes(const std::vector<ToldSet>& sets) {
   std::vector<std::string> names;
@@ -168,9 +163,14 @@ std::vector<std::string> all_classes(const std::vector<ToldSet>& sets) {
     return numbers && number_in(a) != number_in(b) ? *number_in(a) < *number_in(b) : a < b;
   });
   names.erase(std::unique(names.begin(), names.end()), names.end());
+  if (names.size() == 1)
+    throw comm::AgreedError(
+        Kind::data, fmt::format("data.path: expected at least 2 classes on all ranks together, "
+                                "found \"{}\" alone; add samples of other classes",
+                                names.front()));
   std::map<std::string, std::string> seen;
   for (const std::string& name : names) {
-    const auto [other, is_new] = seen.emplace(lower_case(name), name);
+    const auto [other, is_new] = seen.emplace(data::lower_case(name), name);
     if (is_new) continue;
     throw comm::AgreedError(
         Kind::data, fmt::format("data.path: expected one name for each class on all ranks, found "

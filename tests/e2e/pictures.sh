@@ -79,6 +79,17 @@ train 1 simulated --simulate 2 "${local[@]}"
 expect_code 0 "simulated ranks with pictures of their own"
 expect_equal "$measured" "$(summary parameter_hash)" "simulated: weights"
 
+# A rank may have one class, and test others; where rank 0's test set serves all, others need none.
+rm -r "$WORK/own/1/train/class 7" "$WORK/own/0/test/class 5"
+train 2 one-class "${local[@]}"
+expect_code 0 "one class on a rank"
+expect_equal '["class 5", "class 6", "class 7"]' "$(value "$RUN/preprocessing.json" class_names)" "one class on a rank: names"
+rm -r "$WORK/own/1/test"
+train 2 one-test "${local[@]}" --set data.partition.test=rank0
+expect_code 0 "rank 0's test set"
+expect_equal "$(find "$WORK/own" -path '*/train/*.png' | wc -l)" "$(value <(head -n 1 "$RUN/metrics.jsonl") train_samples)" \
+  "rank 0's test set: pictures that are trained with"
+
 # refuse REGEX WHAT [ARGUMENTS]: a run ends with 3 before its first step.
 refuse() {
   local text=$1 what=$2

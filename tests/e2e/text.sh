@@ -128,6 +128,29 @@ assert bool((weights["distilbert.transformer.layer.0.ffn.lin1.weight"] == 0).all
 assert weights["classifier.weight"].shape == (2, 8) and bool((weights["classifier.weight"] != 0).any())
 PY
 
+# Ranks with texts of their own: rank 1 has one label, and tests another.
+mkdir -p parts/0 parts/1
+for _ in $(seq 8); do
+  printf '1,sun beach\n2,ice snow\n' >>parts/0/train.csv
+  printf '2,cold ski\n' >>parts/1/train.csv
+done
+cp parts/0/train.csv parts/0/test.csv
+printf '1,warm swim\n' >parts/1/test.csv
+parts=(--set "data.path=$WORK/parts/{rank}" --set data.vocabulary=texts/vocab.txt --set data.partition.kind=local
+  --set train.batch_size=4 --set train.steps=2)
+program check --config tiny.json --ranks 2 "${parts[@]}"
+expect_code 0 "a check of texts of their own"
+train 2 parts "${parts[@]}"
+expect_code 0 "one label on a rank"
+expect_equal '["1", "2"]' "$(value "$RUN/preprocessing.json" class_names)" "one label on a rank: names"
+expect_equal 17 "$(value <(head -n 1 "$RUN/metrics.jsonl") test_samples)" "one label on a rank: test samples"
+printf 'caf\xe9,sun\n2,ice\n' >parts/1/train.csv
+train 2 latin "${parts[@]}"
+expect_failure 3 'train\.csv, line 1: expected names of classes in UTF-8.*"caf\?"' "a label that is no UTF-8"
+printf '2,ice\n ,sun\n' >parts/1/train.csv
+train 2 empty "${parts[@]}"
+expect_failure 3 'train\.csv, line 2: .*found an empty one' "an empty label"
+
 # A language model of a text in which each word tells the next one.
 mkdir "$WORK/stream"
 for _ in $(seq 150); do echo "sun beach warm swim ice snow cold ski a very long day"; done >"$WORK/stream/train.txt"

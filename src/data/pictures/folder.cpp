@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "core/error.hpp"
+#include "data/class_names.hpp"
 #include "data/pictures/picture_list.hpp"
 
 namespace eqt::data {
@@ -165,13 +167,26 @@ PictureLists list_folder(const PictureSource& source) {
          scan.root().string(), *test_part, kLayout);
   }
   const ByClass train = scan.classes_in(train_part);
-  std::vector<std::string> names = source.classes;
-  if (names.empty())
-    for (const auto& [name, pictures] : train) names.push_back(name);
-  require_usable_classes(names, (scan.root() / train_part).string());
+  ByClass tests;
+  if (test_part && source.needs_test) {
+    tests = scan.classes_in(*test_part);
+    if (tests.empty())
+      fail(
+          Kind::data,
+          "{}: expected a folder for each class, found none; remove it, and a part of the training "
+          "pictures becomes the test set",
+          (scan.root() / *test_part).string());
+  }
+  std::set<std::string> found;
+  for (const auto& [name, pictures] : train) found.insert(name);
+  if (source.is_part)
+    for (const auto& [name, pictures] : tests) found.insert(name);
+  std::vector<std::string> names(found.begin(), found.end());
+  require_usable_classes(names, (scan.root() / train_part).string(), source.is_part ? 1 : 2);
   PictureList all = in_turns(scan, train_part, train, names);
+  if (!source.needs_test) return {std::move(all), PictureList(), std::move(names)};
   if (!test_part) return split_off_test(all, std::move(names), source.test_fraction, source.seed);
-  PictureList test = in_turns(scan, *test_part, scan.classes_in(*test_part), names);
+  PictureList test = in_turns(scan, *test_part, tests, names);
   return {std::move(all), std::move(test), std::move(names)};
 }
 

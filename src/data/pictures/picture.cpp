@@ -153,6 +153,11 @@ void Picture::decode(const PixelArea& area, int min_side, int channels, PictureP
   turn(orientation_, out);
 }
 
+void Picture::require_whole() {
+  PicturePart row;
+  decode_stored({0, stored_height_ - 1, stored_width_, 1}, can_reduce() ? 8 : 1, 3, row);
+}
+
 std::unique_ptr<Picture> open_picture(PictureBytes file, const PictureLimits& limits) {
   if (file.empty()) fail(Kind::data, "the file is empty");
   if (begins(file, kJpegBegins)) return open_jpeg(file, limits);

@@ -62,6 +62,10 @@ class Picture {
   /// @throws Error{data}
   void decode(const PixelArea& area, int min_side, int channels, PicturePart& out);
 
+  /// Decodes the last row, and so all data that any area may need. In place of decode().
+  /// @throws Error{data}
+  void require_whole();
+
  protected:
   Picture() = default;
 

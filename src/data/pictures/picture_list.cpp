@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -19,7 +18,7 @@
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "text/unicode.hpp"
+#include "data/class_names.hpp"
 
 namespace eqt::data {
 namespace {
@@ -56,24 +55,6 @@ class PictureFile {
  private:
   Descriptor opened_;
 };
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
-/// Names go into records and tables.
-void require_printable(const std::string& name, const std::string& where) {
-  const bool control =
-      std::ranges::any_of(name, [](unsigned char c) { return c < ' ' || c == 127; });
-  if (text::is_utf8(name) && !control) return;
-  std::string shown = name;
-  std::ranges::replace_if(
-      shown, [](unsigned char c) { return c < ' ' || c >= 127; }, '?');
-  fail(Kind::data, "{}: expected class names in UTF-8 without control characters, found \"{}\"",
-       where, shown);
-}
 
 }  // namespace
 
@@ -119,7 +100,7 @@ bool has_picture_ending(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return false;
   constexpr std::array<std::string_view, 4> kEndings = {".jpg", ".jpeg", ".png", ".webp"};
-  return std::ranges::find(kEndings, lower(name.substr(dot))) != kEndings.end();
+  return std::ranges::find(kEndings, lower_case(name.substr(dot))) != kEndings.end();
 }
 
 void PictureList::add_entry(std::string_view name, int label) {
@@ -149,8 +130,9 @@ std::size_t PictureList::add_archive(std::string name) {
 
 std::string PictureList::name(std::size_t picture) const {
   const std::string_view own = name_of(entries_.at(picture));
-  if (places_.empty()) return (root_ / own).string();
-  return fmt::format("{}: {}", (root_ / archives_[places_[picture].archive]).string(), own);
+  if (places_.empty()) return printable((root_ / own).string());
+  return printable(
+      fmt::format("{}: {}", (root_ / archives_[places_[picture].archive]).string(), own));
 }
 
 void PictureList::read(std::size_t picture, std::vector<std::uint8_t>& out) const {
@@ -204,26 +186,6 @@ PictureLists split_off_test(const PictureList& all, std::vector<std::string> cla
   std::vector<std::size_t> train, test;
   for (std::size_t i = 0; i < all.size(); ++i) (is_test[i] ? test : train).push_back(i);
   return {all.only(train), all.only(test), std::move(class_names)};
-}
-
-void require_usable_classes(const std::vector<std::string>& names, const std::string& where) {
-  if (names.size() < 2) {
-    fail(Kind::data,
-         "{}: expected at least 2 classes, found {}; data.path must name the folder "
-         "above train/CLASS/ with a folder for each class",
-         where, names.empty() ? "none" : "only \"" + names.front() + "\"");
-  }
-  std::map<std::string, std::string> seen;
-  for (const std::string& name : names) {
-    require_printable(name, where);
-    const auto [place, is_new] = seen.emplace(lower(name), name);
-    if (!is_new) {
-      fail(Kind::data,
-           "{}: expected class names that differ by more than upper and lower case, found \"{}\" "
-           "and \"{}\"; join or rename them",
-           where, place->second, name);
-    }
-  }
 }
 
 }  // namespace eqt::data

@@ -32,7 +32,7 @@ class PictureList {
 
   std::size_t size() const { return entries_.size(); }
   int label(std::size_t picture) const { return entries_[picture].label; }
-  /// As people find it: "/data/train/cat/1.jpg", "/data/train-0.tar: 00017.jpg".
+  /// As people find it, printable: "/data/train/cat/1.jpg", "/data/train-0.tar: 00017.jpg".
   std::string name(std::size_t picture) const;
   /// Reads the picture's file into `out`. Thread-safe.
   /// @throws Error{data} with a reason, without the name
@@ -74,7 +74,10 @@ struct PictureSource {
   std::filesystem::path path;
   double test_fraction = 0.1;  // of each class, where the set has no test pictures of its own
   std::uint64_t seed = 1;      // of that choice
-  std::vector<std::string> classes = {};  // those of all ranks, sorted; empty = those found
+  // Of a rank that has a part of what is learnt: one class is enough, and test pictures may have
+  // others than training pictures.
+  bool is_part = false;
+  bool needs_test = true;  // false: no picture is for testing
 };
 
 /// A folder with train/CLASS/... and test/CLASS/... or val/CLASS/...; without a test set a part of
@@ -111,9 +114,5 @@ std::filesystem::file_type kind_inside(const std::filesystem::path& root,
 
 /// True for *.jpg, *.jpeg, *.png and *.webp in any case.
 bool has_picture_ending(std::string_view name);
-
-/// @throws Error{data} if two classes differ only by case, or there is but one; `where` names the
-/// folder.
-void require_usable_classes(const std::vector<std::string>& names, const std::string& where);
 
 }  // namespace eqt::data

@@ -94,7 +94,8 @@ PictureReader::PictureReader(PictureList list, const PictureFraming& framing,
       framing_(framing),
       stores_(std::move(stores)),
       kept_(list_.size()),
-      is_broken_(list_.size()) {
+      is_broken_(list_.size()),
+      is_whole_(list_.size()) {
   EQT_CHECK(framing_.crop != CropKind::automatic, "the kind of crop is not chosen");
 }
 
@@ -127,6 +128,15 @@ std::unique_ptr<Picture> PictureReader::open(std::size_t picture, Scratch& scrat
   return open_picture(scratch.file, stores_->limits);
 }
 
+void PictureReader::decode(std::size_t picture, Picture& opened, const Scratch& scratch,
+                           const PixelArea& area, int min_side, PicturePart& out) const {
+  const bool is_all = area.width == opened.width() && area.height == opened.height();
+  if (!is_all && !is_whole_[picture].load())
+    open_picture(scratch.file, stores_->limits)->require_whole();
+  opened.decode(area, min_side, framing_.channels, out);
+  is_whole_[picture].store(true);
+}
+
 void PictureReader::read_test(std::size_t picture, std::span<std::uint8_t> out, bool once) const {
   // Reduction 0 marks what has been framed.
   if (const PicturePart* const found = kept(picture); found != nullptr && found->reduction == 0) {
@@ -136,7 +146,7 @@ void PictureReader::read_test(std::size_t picture, std::span<std::uint8_t> out, 
   Scratch& own = scratch();
   const auto opened = open(picture, own);
   const Sampling sampling = centre_of(framing_, opened->width(), opened->height());
-  opened->decode(sampling.bounds, framing_.size, framing_.channels, own.part);
+  decode(picture, *opened, own, sampling.bounds, framing_.size, own.part);
   own.resizer.resize(own.part, sampling, framing_.size, framing_.size, false, out.data());
   own.shrink();
   if (once || kept(picture) != nullptr) return;
@@ -166,11 +176,11 @@ void PictureReader::read_resized(std::size_t picture, std::size_t drawn, const A
   const DrawnCrop crop = draw_resized_crop(augment, drawn, width, height);
   if (found == nullptr && may_keep_whole(width, height)) {
     PicturePart whole;
-    opened->decode({0, 0, width, height}, std::max(width, height), framing_.channels, whole);
+    decode(picture, *opened, own, {0, 0, width, height}, std::max(width, height), whole);
     write(whole, crop);
     keep(picture, std::move(whole));
   } else {
-    opened->decode(crop.area, framing_.size, framing_.channels, own.part);
+    decode(picture, *opened, own, crop.area, framing_.size, own.part);
     write(own.part, crop);
   }
   own.shrink();

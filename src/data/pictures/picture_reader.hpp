@@ -90,6 +90,10 @@ class PictureReader {
   void read_resized(std::size_t picture, std::size_t drawn, const AugmentKey& augment,
                     std::span<std::uint8_t> out) const;
   std::unique_ptr<Picture> open(std::size_t picture, Scratch& scratch) const;
+  /// Decodes a part of a picture that open() has read, and makes sure once that all of it can be
+  /// decoded: whether a picture is broken must not depend on its crop.
+  void decode(std::size_t picture, Picture& opened, const Scratch& scratch, const PixelArea& area,
+              int min_side, PicturePart& out) const;
   const PicturePart* kept(std::size_t picture) const;
   /// @pre the budget has given the bytes
   void keep(std::size_t picture, PicturePart part) const;
@@ -100,7 +104,7 @@ class PictureReader {
   std::shared_ptr<PictureStores> stores_;
   // By picture. Null until it has been decoded and the budget allowed it; then it stays.
   mutable std::vector<std::atomic<const PicturePart*>> kept_;
-  mutable std::vector<std::atomic<bool>> is_broken_;
+  mutable std::vector<std::atomic<bool>> is_broken_, is_whole_;  // both false until it was read
 };
 
 /// Moments of the channels, as fractions of 255, of at most 512 pictures, which are spread evenly

@@ -2,6 +2,7 @@
 #include "data/pictures/picture_set.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "core/error.hpp"
@@ -18,7 +19,8 @@ PictureLists list_pictures(ListFunction list, const DatasetOptions& options) {
   return list({.path = options.path,
                .test_fraction = options.pictures.test_fraction,
                .seed = options.seed,
-               .classes = options.classes});
+               .is_part = options.is_part,
+               .needs_test = options.needs_test});
 }
 
 PictureFraming framing_of(const PictureOptions& options) {
@@ -32,6 +34,7 @@ DatasetFacts look_at_pictures(ListFunction list, const DatasetOptions& options) 
   return {.inputs = {image_spec(framing_of(options.pictures).shape())},
           .target = class_spec(classes),
           .classes = classes,
+          .class_names = lists.class_names,
           .train = lists.train.size(),
           .test = lists.test.size(),
           .memory_bytes = options.pictures.memory_bytes +
@@ -49,7 +52,8 @@ DatasetPair open_pictures(ListFunction list, const DatasetOptions& options) {
     return std::make_unique<PictureReader>(std::move(pictures), framing, stores);
   };
   auto train = reader(lists.train, options.limit_train, "data.limit_train");
-  auto test = reader(lists.test, options.limit_test, "data.limit_test");
+  std::unique_ptr<PictureReader> test;
+  if (options.needs_test) test = reader(lists.test, options.limit_test, "data.limit_test");
   Normalization normalization{options.pictures.mean, options.pictures.deviation};
   std::vector<Moments> moments;
   if (normalization.mean.empty()) {
@@ -58,8 +62,13 @@ DatasetPair open_pictures(ListFunction list, const DatasetOptions& options) {
   }
   if (!options.is_part) moments.clear();
   const auto classes = static_cast<int>(lists.class_names.size());
-  return {.train = std::make_unique<PictureSet>(std::move(train), normalization, classes),
-          .test = std::make_unique<PictureSet>(std::move(test), normalization, classes),
+  const auto set_of = [&](std::unique_ptr<PictureReader> reader) {
+    return reader == nullptr
+               ? nullptr
+               : std::make_unique<PictureSet>(std::move(reader), normalization, classes);
+  };
+  return {.train = set_of(std::move(train)),
+          .test = set_of(std::move(test)),
           .normalization = normalization,
           .class_names = std::move(lists.class_names),
           .framing = framing,
@@ -115,6 +124,7 @@ const DatasetRow sets::folder = {
         "pictures of your own: data.path has train/CLASS/*.jpg, .png or .webp, and test/ or val/",
     .title = "own pictures",
     .needs_files = true,
+    .is_own = true,
     .keys = kPictureKeys,
     .look = [](const DatasetOptions& options) { return look_at_pictures(list_folder, options); },
     .open = [](const DatasetOptions& options) { return open_pictures(list_folder, options); }};
@@ -124,6 +134,7 @@ const DatasetRow sets::shards = {
     .about = "pictures of your own in archives train-*.tar and test-*.tar, WebDataset's layout",
     .title = "own pictures in archives",
     .needs_files = true,
+    .is_own = true,
     .keys = kPictureKeys,
     .look = [](const DatasetOptions& options) { return look_at_pictures(list_shards, options); },
     .open = [](const DatasetOptions& options) { return open_pictures(list_shards, options); }};

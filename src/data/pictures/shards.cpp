@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "data/class_names.hpp"
 #include "data/pictures/picture_list.hpp"
 
 namespace eqt::data {
@@ -215,29 +216,6 @@ std::vector<std::string> archives_in(const fs::path& folder, std::string_view pr
   return names;
 }
 
-/// The lines of classes.txt; empty where there is none.
-std::vector<std::string> names_in_file(const fs::path& file) {
-  std::vector<std::string> names;
-  std::error_code error;
-  if (!fs::exists(file, error)) return names;
-  std::vector<std::uint8_t> bytes;
-  try {
-    read_whole_file(file, bytes);
-  } catch (const Error& reason) {
-    fail(Kind::data, "{}: {}", file.string(), reason.what());
-  }
-  std::string name;
-  for (std::size_t i = 0; i <= bytes.size(); ++i) {
-    const char c = i < bytes.size() ? static_cast<char>(bytes[i]) : '\n';
-    if (c != '\n') {
-      if (c != '\r') name.push_back(c);
-    } else if (!name.empty()) {
-      names.push_back(std::exchange(name, {}));
-    }
-  }
-  return names;
-}
-
 PictureList list_part(const fs::path& folder, const std::vector<std::string>& archives) {
   PictureList list(folder);
   for (const std::string& name : archives) add_archive(folder, name, list);
@@ -258,8 +236,8 @@ int classes_in(const PictureList& list) {
 /// @param samples bounds the classes without names: a single label must not make a million of them
 std::vector<std::string> class_names(const PictureSource& source, int classes,
                                      std::size_t samples) {
-  std::vector<std::string> names = source.classes;
-  if (names.empty()) names = names_in_file(source.path / "classes.txt");
+  std::vector<std::string> names =
+      read_class_names(source.path).value_or(std::vector<std::string>());
   const std::size_t most = std::max(samples, kFewClasses);
   if (names.empty() && static_cast<std::size_t>(classes) > most) {
     fail(Kind::data,
@@ -273,7 +251,7 @@ std::vector<std::string> class_names(const PictureSource& source, int classes,
     fail(Kind::data, "{}: expected a class below {}, as there are names, found {}",
          source.path.string(), names.size(), classes - 1);
   }
-  require_usable_classes(names, source.path.string());
+  require_usable_classes(names, source.path.string(), source.is_part ? 1 : 2);
   return names;
 }
 
@@ -292,8 +270,9 @@ PictureLists list_shards(const PictureSource& source) {
   auto test_archives = archives_in(source.path, "test-");
   if (test_archives.empty()) test_archives = archives_in(source.path, "val-");
   PictureList train = list_part(source.path, train_archives);
-  if (test_archives.empty()) {
+  if (test_archives.empty() || !source.needs_test) {
     auto names = class_names(source, classes_in(train), train.size());
+    if (!source.needs_test) return {std::move(train), PictureList(), std::move(names)};
     return split_off_test(train, std::move(names), source.test_fraction, source.seed);
   }
   PictureList test = list_part(source.path, test_archives);

@@ -43,6 +43,7 @@ TEST_CASE("a header is optional; numbers are read as Python's float() reads them
   CHECK(named.values == std::vector<double>{1, 2, 3, 4});
   CHECK(read("1 ,\t2\n\"3\", \"4\" \n\n\n").values == std::vector<double>{1, 2, 3, 4});
   CHECK(read("a\n7").values == std::vector<double>{7});
+  CHECK(read("1e-400,-1e-400,5e-324\n").values == std::vector<double>{0, -0.0, 0x1p-1074});
 }
 
 TEST_CASE("what is no table of finite numbers is refused with its line and column") {
@@ -61,6 +62,7 @@ TEST_CASE("what is no table of finite numbers is refused with its line and colum
   refuses("1,0x10\n", "found \"0x10\"");
   refuses("1,\"2\n", "quote without an end in line 1");
   refuses("1,\"2\"3\n", "behind a quoted field");
+  refuses("1,\"\"9\n", "behind a quoted field");
   refuses("1;2\n3;4\n", "found \"3;4\" in line 2");  // "1;2" is a name
 }
 

@@ -67,16 +67,45 @@ TEST_CASE("a folder of classes with its own test pictures", "[folder]") {
   REQUIRE(lists.train.name(1) == fs::canonical(folder.path()).string() + "/train/dog/10.jpg");
 }
 
-TEST_CASE("val/ is a test set, too, and agreed classes fix the labels", "[folder]") {
+TEST_CASE("val/ is a test set, too, of classes of the training pictures", "[folder]") {
   const Folder folder({"train/b/1.jpg", "train/c/1.jpg", "val/b/1.jpg"});
+  REQUIRE(entries(list_folder(folder.source()).test) == Entries{{"val/b/1.jpg", 0}});
+  const Folder strange({"train/a/1.jpg", "train/b/1.jpg", "val/c/1.jpg"});
+  says(refusal(Kind::data, [&] { list_folder(strange.source()); }), "\"c\"; one of a, b");
+}
+
+TEST_CASE("a rank with a part of the pictures may have one class, and others in its test set",
+          "[folder]") {
+  const Folder folder({"train/b/1.jpg", "test/a/1.jpg"});
   PictureSource source = folder.source();
-  REQUIRE(entries(list_folder(source).test) == Entries{{"val/b/1.jpg", 0}});
-  source.classes = {"a", "b", "c"};
+  says(refusal(Kind::data, [&] { list_folder(source); }), "at least 2 classes, found only \"b\"");
+  source.is_part = true;
   const PictureLists lists = list_folder(source);
-  REQUIRE(entries(lists.train) == Entries{{"train/b/1.jpg", 1}, {"train/c/1.jpg", 2}});
-  REQUIRE(entries(lists.test) == Entries{{"val/b/1.jpg", 1}});
-  source.classes = {"a", "b"};
-  says(refusal(Kind::data, [&] { list_folder(source); }), "\"c\"; one of a, b");
+  REQUIRE(lists.class_names == std::vector<std::string>{"a", "b"});
+  REQUIRE(entries(lists.train) == Entries{{"train/b/1.jpg", 1}});
+  REQUIRE(entries(lists.test) == Entries{{"test/a/1.jpg", 0}});
+  source.needs_test = false;
+  const PictureLists alone = list_folder(source);
+  REQUIRE(alone.class_names == std::vector<std::string>{"b"});
+  REQUIRE(alone.train.size() == 1);
+  REQUIRE(alone.test.size() == 0);
+}
+
+TEST_CASE("an empty folder test/ is refused, unless it is not needed", "[folder]") {
+  const Folder folder({"train/a/1.jpg", "train/b/1.jpg"});
+  fs::create_directory(fs::path(folder.path()) / "test");
+  PictureSource source = folder.source();
+  says(refusal(Kind::data, [&] { list_folder(source); }), "test: expected a folder for each class");
+  source.needs_test = false;
+  REQUIRE(list_folder(source).train.size() == 2);
+}
+
+TEST_CASE("names of pictures are printable", "[folder]") {
+  const Folder folder({"train/a/\x1b[31mred\n.jpg", "train/b/\xff.jpg", "test/a/1.jpg"});
+  const PictureLists lists = list_folder(folder.source());
+  const std::string root = fs::canonical(folder.path()).string();
+  REQUIRE(lists.train.name(0) == root + "/train/a/?[31mred?.jpg");
+  REQUIRE(lists.train.name(1) == root + "/train/b/?.jpg");
 }
 
 TEST_CASE("without test pictures a part of each class is taken", "[folder]") {

@@ -117,6 +117,27 @@ TEST_CASE("a broken picture is replaced by the next of its class", "[pictures]")
   REQUIRE(read(reader, 2, key) != read(reader, 6, key));
 }
 
+TEST_CASE("whether a picture is broken does not depend on its crop", "[pictures]") {
+  const TestPicture scene = make_scene(96, 192);
+  for (Bytes file : {jpeg_of(scene), jpeg_of(scene, {.progressive = true}),
+                     jpeg_of(scene, {.orientation = 6}), png_of(scene), webp_of(scene)}) {
+    Pictures pictures(96, 192);
+    write_file(pictures.path() + "/4.jpg", file);
+    const PictureFraming framing = framing_of(3, 48, CropKind::resized);
+    for (const bool cut : {false, true}) {
+      if (cut) file.resize(file.size() * 24 / 25);
+      write_file(pictures.path() + "/4.jpg", file);
+      for (std::uint64_t epoch = 0; epoch < 12; ++epoch) {
+        // At its first reading, with memory and without.
+        const auto stores = std::make_shared<PictureStores>(epoch % 2 == 0 ? 0 : 1 << 20, 10);
+        const PictureReader reader(pictures.list, framing, stores);
+        read(reader, 4, AugmentKey{3, epoch});
+        REQUIRE(stores->broken.count() == (cut ? 1 : 0));
+      }
+    }
+  }
+}
+
 TEST_CASE("more broken pictures than allowed end the run", "[pictures]") {
   const Pictures pictures(90, 60, {2, 4, 9});
   const PictureFraming framing = framing_of(3, 64, CropKind::resized);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
+#include <fstream>
 
 #include "core/error.hpp"
 #include "data/pictures/picture_list.hpp"
@@ -146,9 +147,13 @@ TEST_CASE("folders without archives are refused", "[shards]") {
   write_file(folder.path() + "/train-0.tar", archive_of({0, 3}).bytes());
   write_file(folder.path() + "/test-0.tar", archive_of({0}).bytes());
   REQUIRE(list_shards({.path = folder.path()}).class_names.size() == 4);
-  says(refusal(Kind::data,
-               [&] {
-                 list_shards({.path = folder.path(), .classes = {"a", "b"}});
-               }),
-       "class below 2");
+  REQUIRE(list_shards({.path = folder.path(), .needs_test = false}).test.size() == 0);
+  const auto name_classes = [&](const char* lines) {
+    std::ofstream(folder.path() + "/classes.txt") << lines;
+  };
+  name_classes("\xEF\xBB\xBF a \r\nb\n");
+  says(refusal(Kind::data, [&] { list_shards({.path = folder.path()}); }), "class below 2");
+  name_classes("\xEF\xBB\xBF a \r\nb\nc\n\nd");
+  REQUIRE(list_shards({.path = folder.path()}).class_names ==
+          std::vector<std::string>{"a", "b", "c", "d"});
 }
