@@ -108,9 +108,14 @@ std::vector<std::vector<std::byte>> match(const std::string& path, std::span<con
     if (!unused.emplace(own, &tensor).second)
       fail(Kind::data, "expected one tensor for {} in the weights file {}, found two", own, path);
   }
+  // The file's names are without wrappers; a network's own may look like these.
+  std::vector<std::string_view> wanted;
+  for (const Target& target : targets) wanted.emplace_back(target.name);
+  if (!names.own) strip_wrappers(wanted);
   std::vector<std::vector<std::byte>> matched;
-  for (const Target& target : targets) {
-    const auto source = unused.find(target.name);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const Target& target = targets[i];
+    const auto source = unused.find(wanted[i]);
     if (source != unused.end()) {
       const bool other = is_other(target, *source->second, names);
       matched.push_back(other ? std::vector<std::byte>() : fitting(path, target, *source->second));

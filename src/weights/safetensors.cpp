@@ -133,17 +133,18 @@ Tensor make_tensor(const HeaderReader::Entry& entry, std::span<const std::byte> 
   const auto end = static_cast<std::uint64_t>(entry.offsets->back());
   if (begin > end || end > data.size())
     refuse(path, "{} lies in bytes {} to {} of {}", name, begin, end, data.size());
+  const bool empty = std::ranges::find(*entry.shape, 0) != entry.shape->end();
   std::vector<std::int64_t> strides(entry.shape->size());
   std::uint64_t elements = 1;
   for (std::size_t i = strides.size(); i-- > 0;) {
     strides[i] = static_cast<std::int64_t>(elements);
     const auto side = static_cast<std::uint64_t>((*entry.shape)[i]);
-    // Sides of 0 make any other side allowed, but strides stay numbers that can be added.
-    if (side > 1 && elements > data.size() / side)
+    // A side of 0 makes any other side allowed; strides stay numbers that can be added.
+    if (empty) continue;
+    if (elements > data.size() / side)
       refuse(path, "{} has more elements than the file has bytes", name);
-    elements *= std::max<std::uint64_t>(side, 1);
+    elements *= side;
   }
-  const bool empty = std::ranges::find(*entry.shape, 0) != entry.shape->end();
   const std::uint64_t bytes = empty ? 0 : elements * element_bytes(*entry.type);
   if (bytes != end - begin)
     refuse(path, "{} needs {} bytes by type and shape, and has {}", name, bytes, end - begin);

@@ -77,13 +77,6 @@ Tensor make_tensor(const TorchFile& file, std::string_view name, const PickleVal
   return tensor;
 }
 
-/// Removes a prefix that all names have.
-void strip(std::vector<Tensor>& tensors, std::string_view prefix) {
-  const auto has = [&](const Tensor& tensor) { return tensor.name.starts_with(prefix); };
-  if (tensors.empty() || !std::ranges::all_of(tensors, has)) return;
-  for (Tensor& tensor : tensors) tensor.name.remove_prefix(prefix.size());
-}
-
 std::vector<Tensor> tensors_of(const TorchFile& file, const std::string& path) {
   const Pickle& pickle = file.pickle();
   const PickleValue& dict = find_dict(pickle, path);
@@ -187,8 +180,22 @@ StateDict::StateDict(std::vector<std::byte> file, const std::string& path) {
     tensors_ = tensors_of(*held, path);
     file_ = std::move(held);
   }
-  for (const std::string_view prefix : {"module.", "_orig_mod.", "module."})
-    strip(tensors_, prefix);
+  std::vector<std::string_view> names;
+  for (const Tensor& tensor : tensors_) names.push_back(tensor.name);
+  strip_wrappers(names);
+  for (std::size_t i = 0; i < names.size(); ++i) tensors_[i].name = names[i];
+}
+
+void strip_wrappers(std::vector<std::string_view>& names) {
+  for (bool found = !names.empty(); found;) {
+    found = false;
+    for (const std::string_view prefix : {"module.", "_orig_mod."}) {
+      const auto has = [&](std::string_view name) { return name.starts_with(prefix); };
+      if (!std::ranges::all_of(names, has)) continue;
+      for (std::string_view& name : names) name.remove_prefix(prefix.size());
+      found = true;
+    }
+  }
 }
 
 StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes) {

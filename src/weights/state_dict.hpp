@@ -66,6 +66,9 @@ class StateDict {
   std::vector<Tensor> tensors_;
 };
 
+/// Leaves out `module.` and `_orig_mod.` where all names begin so.
+void strip_wrappers(std::vector<std::string_view>& names);
+
 /// @param most_bytes a longer file is refused before it is read
 /// @throws Error{data}
 StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes);

@@ -56,6 +56,25 @@ TEST_CASE("storages lie at multiples of 64 bytes in the file") {
   CHECK(file.find(wanted.substr(0, 4)) % 64 == 0);
 }
 
+TEST_CASE("a network whose own names look like a wrapper's is read, wrapped or not") {
+  const test::TemporaryFiles folder;
+  const std::string path = folder.write("a.pt", "");
+  const std::vector<float> ones = {1, 1};
+  for (const std::string own : {"module.w", "module.module.w", "_orig_mod.w", "w"}) {
+    for (const std::string wrapper : {"", "module."}) {
+      const std::string name = wrapper + own;
+      const std::vector<weights::Tensor> tensors = {
+          {name, weights::ElementType::float32, {2}, {1}, 0, bytes_of(ones)}};
+      folder.write("a.pt", weights::pack_state_dict(tensors));
+      std::vector<float> read = {0, 0};
+      const std::vector<weights::Target> targets = {
+          {own, weights::ElementType::float32, {2}, {1}, std::as_writable_bytes(std::span(read))}};
+      weights::load_state_dict(path, targets);
+      CHECK(read == ones);
+    }
+  }
+}
+
 TEST_CASE("values of other float types become float32, in the target's strides") {
   const test::TemporaryFiles folder;
   const std::string path = folder.write("a.pt", "");
