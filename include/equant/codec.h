@@ -59,7 +59,7 @@ struct equant_array {
   uint32_t tensor; /* number of the array within the step; checked on receipt */
   uint32_t rank;   /* of who encodes; not read by decoding */
   /* The values are a matrix of this many rows, row-major; 0: a vector. Not read by decoding, and by
-   * encoding only with atomo, onebit and powersgd. */
+   * encoding only with atomo, int8-channels, onebit and powersgd. */
   uint64_t rows;
 };
 

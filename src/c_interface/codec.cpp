@@ -37,7 +37,7 @@ using eqt::Kind;
 using eqt::codec::Properties;
 using eqt::codec::Segment;
 
-// 2 GiB of floats: a message says its length in 32 bits, and no compressor takes twice as much.
+// 2 GiB of floats: a message says its length in 32 bits.
 constexpr std::size_t kMaxValues = std::size_t{1} << 29;
 
 /// Copies as much of `sentence` as has room before the zero.
@@ -115,7 +115,14 @@ Segment segment_of(const equant_array* array, std::size_t count) {
 std::size_t max_bytes(const equant_codec& codec, std::size_t count) {
   require_count(count);
   const Segment segment = {.count = count};
-  return eqt::codec::max_message_bytes(*codec.compressor, {&segment, 1});
+  const std::size_t bytes = eqt::codec::max_message_bytes(*codec.compressor, {&segment, 1});
+  if (bytes > UINT32_MAX)
+    eqt::fail(
+        Kind::usage,
+        "expected an array whose message has at most {} bytes, found {} values, which may take "
+        "{}; cut it in parts",
+        UINT32_MAX, count, bytes);
+  return bytes;
 }
 
 void decode_add(equant_codec& codec, const equant_array* array, const void* bytes,

@@ -189,6 +189,7 @@ struct Format {
   std::uint32_t infinity;
   std::uint32_t (*cast)(std::span<const float> values, std::byte* payload);
   std::uint32_t (*add)(const std::byte* payload, float scale, std::span<float> sum);
+  float largest;           // that does not round to infinity
   double variance_bound;   // the largest relative error of a normal value, squared
   std::string_view wider;  // the compressor to try when values are too large for this one
 };
@@ -199,7 +200,9 @@ class Cast final : public Compressor {
 
   CodecId id() const noexcept override { return format_.id; }
   std::uint8_t format_version() const noexcept override { return 1; }
-  Properties properties() const noexcept override { return {.concatenates = true}; }
+  Properties properties() const noexcept override {
+    return {.largest = format_.largest, .concatenates = true};
+  }
   std::size_t max_payload_bytes(std::size_t count) const override { return 2 * count; }
   std::size_t prefix_bytes(std::span<const std::byte> payload, std::size_t count) const override {
     return prefix_of_fixed(payload, max_payload_bytes(count));
@@ -273,8 +276,8 @@ const CompressorRow kFp16 = {
     .about = "IEEE half precision, round to nearest",
     .id = CodecId::fp16,
     .make = [](const CompressorRow&, const CompressorOptions&) -> std::unique_ptr<Compressor> {
-      return std::make_unique<Cast>(
-          Format{CodecId::fp16, kHalfInfinity, cast_to_half, add_halves, 0x1p-22, "bf16"});
+      return std::make_unique<Cast>(Format{CodecId::fp16, kHalfInfinity, cast_to_half, add_halves,
+                                           0x1.ffdffep15f, 0x1p-22, "bf16"});
     },
     .colour = "#a587a5"};
 
@@ -283,8 +286,8 @@ const CompressorRow kBf16 = {
     .about = "bfloat16, round to nearest",
     .id = CodecId::bf16,
     .make = [](const CompressorRow&, const CompressorOptions&) -> std::unique_ptr<Compressor> {
-      return std::make_unique<Cast>(
-          Format{CodecId::bf16, kBfloatInfinity, cast_to_bfloat, add_bfloats, 0x1p-16, "none"});
+      return std::make_unique<Cast>(Format{CodecId::bf16, kBfloatInfinity, cast_to_bfloat,
+                                           add_bfloats, 0x1.fefffep127f, 0x1p-16, "none"});
     },
     .colour = "#00a500"};
 

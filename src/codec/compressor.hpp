@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,6 +29,7 @@ struct Properties {
   bool unbiased = false;        // E[decode(encode(v))] == v
   bool random = false;          // reads EncodeContext::key
   bool sparse = false;          // sends a few values and leaves the others out
+  bool has_entries = false;     // sent_entries() (sparse/entries.hpp) reads its payloads
   bool needs_feedback = false;  // needs error feedback to converge
   bool votes = false;           // finish_mean() is not the identity; cannot be quantised twice
   bool shared_scale =
@@ -35,6 +37,7 @@ struct Properties {
   bool forgets_sent = false;     // uses DGC's memory, which drops values once they are sent
   bool scales_up = false;        // each encoding multiplies values by count / k
   bool averages_itself = false;  // needs its own collective
+  float largest = std::numeric_limits<float>::max();  // magnitude; encode() refuses larger values
   // Runs of this many values are encoded independently, so that cutting a slice at a multiple of it
   // changes no decoded value [values]. 0: a slice cannot be cut.
   std::size_t granule = 1;

@@ -73,6 +73,11 @@ double square(double value) { return value * value; }
 LazyDifference::LazyDifference(std::size_t count, unsigned bits)
     : count_(count), bits_(bits), last_code_((std::uint32_t{1} << bits) - 1) {
   EQT_CHECK(bits <= kMostLazyBits, "codes of {} bits", bits);
+  if (payload_bytes() > UINT32_MAX)
+    fail(Kind::usage,
+         "synchronization.laq_bits: expected messages of less than 4 GiB, found {} values of {} "
+         "bits; set fewer bits",
+         count, bits == 0 ? 32 : bits);
 }
 
 std::size_t LazyDifference::payload_bytes() const noexcept {

@@ -387,8 +387,9 @@ const CollectiveRow kSparse = {
         "each rank adds the values of its part that were sent, then all gather the largest sums; "
         "only for topk, threshold, randomk and dgc",
     .why_not = [](const codec::Compressor& c) -> std::string_view {
-      return c.properties().sparse ? ""
-                                   : "moves the few values that a compressor such as topk sends";
+      return c.properties().has_entries
+                 ? ""
+                 : "moves the few values that topk, threshold, randomk and dgc send";
     },
     .cost = [](const Volume& v) { return std::optional(owners_cost(v, v.values / v.ranks)); },
     .make =

@@ -11,9 +11,6 @@
 namespace eqt::int8 {
 namespace {
 
-// The largest number of products 255 * 127 whose sum is below 2^31.
-constexpr std::size_t kMostProducts = 66310;
-
 std::size_t count(int a, int b, int c) {
   return static_cast<std::size_t>(a) * static_cast<std::size_t>(b) * static_cast<std::size_t>(c);
 }
@@ -53,6 +50,8 @@ Convolution::Convolution(const ConvolutionShape& shape, Kernels kernels)
   const std::size_t products =
       count(shape.kernel, shape.kernel, std::max(shape.in_channels, shape.out_channels));
   EQT_CHECK(products <= kMostProducts, "sums of {} products", products);
+  const std::size_t pixels = count(shape.out_height(), shape.out_width(), 1);
+  EQT_CHECK(pixels <= kMostProducts, "sums of {} pixels", pixels);
   work_ = make_work(shape, kernels);
 }
 

@@ -43,6 +43,10 @@ struct OutputPart {
 
 class ConvolutionWork;
 
+/// Products of 8-bit operands whose sum surely fits 32 bits: k * 255 * 127 < 2^31. Of an output in
+/// the two passes with the weights; of a weight's gradient, the pixels of a sample's output.
+inline constexpr std::size_t kMostProducts = 66310;
+
 /// One layer. The caller owns every buffer; calls of the const members may run at the same time,
 /// each with scratch memory of its own.
 class Convolution {

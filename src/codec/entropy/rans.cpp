@@ -207,7 +207,7 @@ std::uint64_t rans_bits(const RansModel& model, const IndexCounts& counts) {
 }
 
 std::size_t rans_max_bytes(std::size_t count, std::size_t symbols) noexcept {
-  constexpr int kWidestFrequency = 18;  // delta(4096)
+  constexpr int kWidestFrequency = 18;  // delta(4095); with 4096 the others take a bit each
   const std::size_t head = kModeBits + 1 + 7 + symbols * kWidestFrequency +
                            lanes_of(count) * (kSpareBits + kRansHighBits - 1);
   return head / 8 + 1 + 2 * count + count / 8 + 1;

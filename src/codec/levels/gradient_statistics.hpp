@@ -37,8 +37,8 @@ class GradientStatistics {
     double variance_scale = 0;
   };
 
-  /// Adds the buckets of one encoded segment. Buckets of zeros and of infinite norm are
-  /// ignored.
+  /// Adds the buckets of one encoded segment. Buckets of zeros, and of squares that are too large
+  /// for a double, are ignored.
   void add(std::span<const float> values, std::size_t bucket_size, Norm norm);
 
   void clear() noexcept;

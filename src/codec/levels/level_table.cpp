@@ -15,7 +15,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kSmallestLevel = 0x1p-60f;
 constexpr int kMaxMantissaBits = 14;
-constexpr std::int32_t kMaxKeys = 1 << 16;
+constexpr std::int32_t kMaxKeys = 1 << 20;  // 60 octaves of 2^14
 // Only the kernels of AVX2 do: with shorter registers, a lookup costs as much as three comparisons.
 #if defined(__x86_64__) || defined(__i386__)
 constexpr bool kUsesCellKeys = true;
@@ -113,7 +113,7 @@ void LevelTable::build_lookup() {
     if (try_lookup(mantissa_bits)) return fill_registers();
   }
   fail(Kind::usage,
-       "compressor.elasticity: expected neighbouring levels at least a factor "
+       "compressor.elasticity or compressor.table: expected neighbouring levels at least a factor "
        "1 + 2^-14 apart, found closer ones; choose fewer bits or more elastic levels");
 }
 

@@ -14,6 +14,8 @@
 #include "hwy/foreach_target.h"  // must precede highway.h
 #include "hwy/highway.h"
 
+#include "core/random_words-inl.hpp"
+
 #ifndef EQT_ATOM_SAMPLING_TYPES
 #define EQT_ATOM_SAMPLING_TYPES
 namespace eqt::codec {
@@ -36,6 +38,8 @@ HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using eqt::HWY_NAMESPACE::kRandomIndexFactor;
+using eqt::HWY_NAMESPACE::random_words;
 
 constexpr std::size_t kSums = 16;
 
@@ -82,22 +86,13 @@ using F32 = hn::CappedTag<float, 16>;
 using U32 = hn::Rebind<std::uint32_t, F32>;
 constexpr std::size_t kLanes = hn::MaxLanes(F32());
 
-// RandomStream::bits() of indices whose product with its first multiplier is `scaled`.
-HWY_INLINE hn::Vec<U32> RandomWords(hn::Vec<U32> scaled, const Draw& draw) {
-  const U32 d;
-  auto h = hn::Add(scaled, hn::Set(d, draw.first));
-  h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(d, 0x21F0AAADu));
-  h = hn::Add(hn::Xor(h, hn::ShiftRight<15>(h)), hn::Set(d, draw.second));
-  h = hn::Mul(h, hn::Set(d, 0xD35A2D97u));
-  return hn::Xor(h, hn::ShiftRight<15>(h));
-}
-
 // One bit per kept value.
 HWY_INLINE std::uint32_t KeptBits(const float* values, hn::Vec<U32> scaled, const Draw& draw) {
   const F32 d;
   const hn::RebindToSigned<F32> di;
   const auto magnitude = hn::Mul(hn::Abs(hn::LoadU(d, values)), hn::Set(d, draw.lift));
-  const auto u = hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<8>(RandomWords(scaled, draw))));
+  const auto u = hn::ConvertTo(
+      d, hn::BitCast(di, hn::ShiftRight<8>(random_words(U32(), scaled, draw.second))));
   const auto kept = hn::Or(hn::Ge(magnitude, hn::Set(d, draw.threshold)),
                            hn::Lt(hn::Mul(u, hn::Set(d, draw.unit)), magnitude));
   std::uint8_t bytes[8] = {};
@@ -108,9 +103,9 @@ HWY_INLINE std::uint32_t KeptBits(const float* values, hn::Vec<U32> scaled, cons
 std::size_t DrawValues(const float* values, std::size_t count, std::uint32_t first_counter,
                        std::uint32_t first_index, const Draw& draw, std::uint32_t* indices) {
   const U32 du;
-  constexpr std::uint32_t kMultiplier = 0x9E3779B1u;
-  auto scaled = hn::Mul(hn::Iota(du, first_counter), hn::Set(du, kMultiplier));
-  const auto advance = hn::Set(du, kMultiplier * static_cast<std::uint32_t>(kLanes));
+  auto scaled = hn::Add(hn::Mul(hn::Iota(du, first_counter), hn::Set(du, kRandomIndexFactor)),
+                        hn::Set(du, draw.first));
+  const auto advance = hn::Set(du, kRandomIndexFactor * static_cast<std::uint32_t>(kLanes));
   std::size_t kept = 0;
   const auto append = [&](std::size_t at, std::uint32_t bits) {
     for (; bits != 0; bits &= bits - 1) {

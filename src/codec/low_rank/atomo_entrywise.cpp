@@ -112,7 +112,7 @@ class Indices {
 void Entrywise::decode_add(std::span<const std::byte> payload, float scale,
                            Workspace& /*workspace*/, std::span<float> sum) const {
   if (sum.empty() && payload.empty()) return;
-  const bool has_head = payload.size() >= kHeadBytes;
+  const bool has_head = payload.size() >= kHeadBytes && !sum.empty();
   const std::uint64_t exact = has_head ? load<std::uint32_t>(payload.data()) : 0;
   const std::uint64_t drawn = has_head ? load<std::uint32_t>(payload.data() + 4) : 0;
   if (!has_head || payload.size() != kHeadBytes + 8 * exact + 4 * drawn) {

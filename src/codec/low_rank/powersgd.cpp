@@ -109,9 +109,9 @@ FactorShape read_shape(std::span<const std::byte> payload, std::size_t count) {
   const std::size_t rank = load<std::uint32_t>(payload.data() + 4);
   const bool divides = rows > 0 && count % rows == 0;
   FactorShape shape{.rows = rows, .columns = divides ? count / rows : 0, .rank = rank};
-  const bool possible =
-      rank == 0 || (divides && rank <= kMaxRank && rank <= rows && rank <= shape.columns &&
-                    shape.left() + shape.right() < count);
+  const bool possible = (rank == 0 && (rows == 0 || divides) && count > 0) ||
+                        (divides && rank <= kMaxRank && rank <= rows && rank <= shape.columns &&
+                         shape.left() + shape.right() < count);
   const std::size_t floats = rank == 0 || !possible ? count : shape.left() + shape.right();
   if (!possible || (payload.size() - kHeadBytes) / sizeof(float) != floats ||
       payload.size() % sizeof(float) != 0) {

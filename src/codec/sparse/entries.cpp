@@ -35,6 +35,9 @@ std::optional<Selection> choose_largest(std::span<const float> values, std::size
 
 Entries sent_entries(CodecId codec, std::span<const std::byte> payload, std::size_t count,
                      Workspace& workspace) {
+  EQT_CHECK(codec == CodecId::randomk || codec == CodecId::topk || codec == CodecId::dgc ||
+                codec == CodecId::threshold,
+            "entries of codec {}", static_cast<int>(codec));
   if (codec == CodecId::randomk) return randomk_entries(payload, count, workspace);
   const SparsePayload open = open_sparse(payload, count);
   // Room for all values: the number of entries changes from step to step, and no step may allocate.

@@ -101,6 +101,7 @@ class Sparse : public Compressor {
   std::uint8_t format_version() const noexcept override { return 2; }
   Properties properties() const noexcept override {
     return {.sparse = true,
+            .has_entries = true,
             .needs_feedback = true,
             .forgets_sent = row_.id == CodecId::dgc,
             .granule = 0};
@@ -113,7 +114,9 @@ class Sparse : public Compressor {
 
   std::optional<double> variance_bound(std::size_t count) const override {
     if (count == 0) return 0.0;
-    return 1 - static_cast<double>(entries(density_, count)) / static_cast<double>(count);
+    const double left_out =
+        1 - static_cast<double>(entries(density_, count)) / static_cast<double>(count);
+    return left_out + rounding_variance(value_bits_);
   }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& context,

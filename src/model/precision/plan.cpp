@@ -230,7 +230,14 @@ Plan make_plan(const ModelOptions& options) {
     refuse(options, fmt::format("expected a ResNet, vgg11 or alexnet, found model.name \"{}\"",
                                 options.model->name));
   }
-  return planner.finish();
+  Plan plan = planner.finish();
+  for (const Branch& branch : plan.branches)
+    if (options.precision == Precision::int8 && branch.pixels() > int8::kMostProducts)
+      refuse(options,
+             fmt::format("expected layers of at most {} pixels, whose sums fit 32 bits, found "
+                         "{} of {}; lower data.image_size",
+                         int8::kMostProducts, branch.name, branch.pixels()));
+  return plan;
 }
 
 }  // namespace eqt::model::precision

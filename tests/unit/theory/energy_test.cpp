@@ -103,7 +103,7 @@ TEST_CASE("layer outputs of one image, counted by hand") {
 }
 
 TEST_CASE(
-    "energy of a step: bifurcated int8 gains 2.5 to 2.8 in arithmetic, never the table's 20") {
+    "energy of a step: bifurcated int8 gains 2.5 to 2.65 in arithmetic, never the table's 20") {
   for (const PublishedCost& cost : eqt::theory::published_costs()) {
     const auto energy = [&](Precision precision) {
       return step_energy(eqt::theory::shape_of(cost.model), kBatch, cost.phase, cost.norm,
@@ -115,7 +115,7 @@ TEST_CASE(
     if (cost.phase == Phase::training) {
       // (3 * 4.6) / (0.3 + 0.3 + 4.6) = 2.65 is the limit of products alone.
       CHECK(gain < 3 * 4.6 / (2 * 0.3 + 4.6));
-      CHECK(gain > 2);
+      CHECK(gain > 2.5);
       CHECK(full.update == low.update);
     } else {
       CHECK(gain < 4.6 / 0.3);
