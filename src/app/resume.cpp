@@ -26,7 +26,12 @@ setup::SavedPosition position_in(comm::Communicator& comm, const checkpoint::Sav
                                         "batches of an epoch, found batch {} of {} in epoch {}",
                                         set.step(), data[1], data[2], data[0]));
   }
-  return {.step = set.step(), .epoch = data[0], .batch = data[1], .batches = data[2]};
+  const auto flags = checkpoint::numbers_of(comm, set, train::kSavedFlags, 3);
+  return {.step = set.step(),
+          .epoch = data[0],
+          .batch = data[1],
+          .batches = data[2],
+          .epoch_open = flags[1] != 0};
 }
 
 /// Workers' memory is saved in one process's state, ranks' memory in several, so the two cannot be

@@ -175,8 +175,9 @@ std::unique_ptr<metrics::Sink> make_sink(const Job& job) {
   if (job.folder != nullptr) {
     std::optional<StepId> goes_on_after;
     if (job.resume) goes_on_after = job.resume->position.step;
-    sinks.push_back(
-        metrics::make_folder_sink(job.folder->path(), config.output.step_records, goes_on_after));
+    const bool epoch_open = job.resume && job.resume->position.epoch_open;
+    sinks.push_back(metrics::make_folder_sink(job.folder->path(), config.output.step_records,
+                                              goes_on_after, epoch_open));
     if (config.output.tensorboard)
       sinks.push_back(metrics::make_event_sink(job.folder->path(), config.output.step_records,
                                                config::resolved_json({}), goes_on_after));

@@ -50,7 +50,7 @@ class StateFolder {
   std::vector<std::byte> read(const FoundFile& file) const;
   /// Makes the set's folder if needed, and removes the manifest of an earlier save of this step.
   /// The file is on the disk when this returns. No symbolic link is followed except `checkpoints`.
-  /// @throws Error{output}; then nothing has changed
+  /// @throws Error{output}; then files are as before, and are checked without a manifest
   void write(const FileHead& head, std::span<const std::byte> bytes) const;
   /// Records that the set is complete on all ranks. Failing to write it is no error, because the
   /// files can be checked without it.

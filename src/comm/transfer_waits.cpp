@@ -26,9 +26,14 @@ bool Transfers::State::end_host_waits() {
     wait = host_waits.erase(wait);
     ended = true;
   }
-  if (!ended) return false;
-  arm();
-  return true;
+  if (ended) {
+    arm();
+  } else if (open.empty() && !host_waits.empty()) {
+    // The one that was behind may have come, and wait for another itself.
+    const HostWait& wait = *host_waits.front();
+    watchdog->await(wait.memory->behind(wait.steps));
+  }
+  return ended;
 }
 
 void Transfers::State::hold(std::uint32_t at) {

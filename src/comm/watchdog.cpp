@@ -165,6 +165,9 @@ void Watchdog::check_signals() {
     const double still = operation == nullptr ? 0 : seconds_since(started_ns_);
     if (std::min(still, signal->seconds_ago) < last_words_seconds()) return;
   }
+  // One that knows nothing leaves the last words to a communicator's, if there is one.
+  const bool knows = operation != nullptr || inquiry_;
+  if (!knows && signal->seconds_ago < last_words_seconds()) return;
   const std::string found = inquiry_ ? inquiry_() : "";
   // Outside MPI this rank waited for no other rank: it prints a message only if it knows which rank
   // died.

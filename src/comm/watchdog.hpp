@@ -47,6 +47,8 @@ class Watchdog {
   /// @param peer the rank whose message is awaited, if any; this rank itself if no other rank is
   /// involved
   void arm(const char* operation, int peer = kNobody) noexcept;
+  /// Another rank's message is awaited now; the deadline stays.
+  void await(int peer) noexcept { peer_.store(peer, std::memory_order_relaxed); }
   void disarm() noexcept;
 
   // The heartbeat of the thread that created the watchdog. Its deadline is a tenth shorter than

@@ -191,6 +191,9 @@ void check_network_weights(const RunConfig& config, const std::string& origin) {
     refuse("compressor.name", codec::kInt8Channels.name, config.compressor.name->name);
   if (s.order != gossip::Order::combine_then_adapt)
     refuse("synchronization.order", name_of(gossip::Order::combine_then_adapt), name_of(s.order));
+  if (config.compressor.granularity != codec::Granularity::layer)
+    refuse("compressor.granularity", name_of(codec::Granularity::layer),
+           name_of(config.compressor.granularity));
   if (config.train.is_emulated())
     fail(Kind::usage,
          "{}: expected synchronization.network_weights false with train.emulate_compute, which "

@@ -22,11 +22,6 @@ std::vector<std::size_t> first_batches(const config::RunConfig& config, int rank
            ranks, list->size());
     return {list->begin(), list->end()};
   }
-  if (train.batch_size < train.batch_least)
-    fail(Kind::usage,
-         "train.batch_size: expected at least train.batch_least, {}, as the mean batch of {} ranks "
-         "with train.batch_sizes \"auto\", found {}; raise it, or lower train.batch_least",
-         train.batch_least, ranks, train.batch_size);
   return std::vector<std::size_t>(static_cast<std::size_t>(ranks), train.batch_size);
 }
 

@@ -15,7 +15,7 @@ namespace eqt::setup {
 
 /// Samples per batch by rank, with which the run begins.
 /// @pre config.train.has_batches_by_rank()
-/// @throws Error{usage}: a list of another length, or less than batch_least for each rank
+/// @throws Error{usage}: a list of another length
 std::vector<std::size_t> first_batches(const config::RunConfig& config, int ranks);
 
 /// Samples of a batch of all ranks.

@@ -49,6 +49,7 @@ struct SavedPosition {
   std::uint64_t epoch = 0;    // of the next batch, from 0
   std::uint64_t batch = 0;    // likewise
   std::uint64_t batches = 1;  // of an epoch
+  bool epoch_open = false;    // the epoch that ended with this step has yet to be evaluated
 };
 
 /// `config` with the collective that `auto` chose or for a simulation, so that it

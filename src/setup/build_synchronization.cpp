@@ -84,6 +84,7 @@ train::GradientAveragingOptions averaging_options(const config::RunConfig& confi
   options.divergence = &base.divergence;
   options.timeline = base.timeline;
   options.lossy = !base.messages.compressor->properties().lossless;
+  options.largest = base.messages.compressor->properties().largest;
   if (base.messages.compressor->properties().forgets_sent) {
     options.density = [density = config.compressor.density,
                        warmup = config.compressor.warmup_epochs](std::uint64_t epoch) {
@@ -114,8 +115,9 @@ train::LocalSgdPlan build_local_sgd_plan(const config::RunConfig& config, const 
                                      .alpha = config::quadratic_rule_alpha(config)};
   const double warmup =
       config.schedule.warmup_epochs * static_cast<double>(base.plan.steps_per_epoch);
-  plan.ends = train::quadratic_round_ends(rule, base.schedule, plan.total_steps, base.plan.shift,
-                                          static_cast<StepId>(std::ceil(warmup)));
+  plan.ends =
+      train::quadratic_round_ends(rule, base.schedule, plan.total_steps, base.plan.shift,
+                                  static_cast<StepId>(std::llround(warmup)));  // as the schedule
   return plan;
 }
 
@@ -185,12 +187,6 @@ void require_quorum(const config::RunConfig& config, const SyncBase& base) {
     fail(Kind::usage,
          "synchronization.quorum: expected from {} to {}, at least half of the {} ranks, found {}",
          (ranks + 1) / 2, ranks, ranks, quorum);
-  if (base.messages.compressor->adaptive_levels() != nullptr)
-    fail(Kind::usage,
-         "compressor.name: expected one whose levels do not adapt with synchronization.quorum, "
-         "whose ranks share no step in which they could, found \"{}\"; set another, or other "
-         "compressor.levels",
-         config.compressor.name->name);
 }
 
 void build_quorum_rounds(const config::RunConfig& config, const SyncBase& base, SyncParts& parts) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/error.hpp"
+
 namespace eqt::train {
 
 BackgroundThread::BackgroundThread(std::function<void()> job, std::function<void()> give_up)
@@ -38,6 +40,10 @@ void BackgroundThread::finish() {
   if (error_) std::rethrow_exception(error_);
 }
 
+void BackgroundThread::rethrow() {
+  if (failed_.load(std::memory_order_relaxed)) finish();
+}
+
 double BackgroundThread::exposed(double seconds) {
   const std::lock_guard lock(mutex_);
   if (!finishing_since_) return 0;
@@ -50,14 +56,19 @@ void BackgroundThread::run() {
     changed_.wait(lock, [this] { return stop_ || running_; });
     if (stop_) return;
     lock.unlock();
-    std::exception_ptr error;
+    std::exception_ptr error;  // rethrown on the owner's thread
+    bool diverged = false;
     try {
       job_();
+    } catch (const Error& found) {
+      error = std::current_exception();
+      diverged = found.kind() == Kind::diverged;
     } catch (...) {
-      error = std::current_exception();  // rethrown by finish(), on the owner's thread
+      error = std::current_exception();
     }
     lock.lock();
     error_ = error;
+    failed_ = error != nullptr && !diverged;
     running_ = false;
     changed_.notify_all();
   }

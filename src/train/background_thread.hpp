@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -27,6 +28,9 @@ class BackgroundThread {
   void start();
   /// Waits for the job and throws its exception.
   void finish();
+  /// Throws the job's exception, if it has ended by one; does not wait. Divergence is left to
+  /// finish(): its owner sees the loss and can say more.
+  void rethrow();
   /// On the job's thread: how much of the last `seconds` the owner has waited in finish().
   double exposed(double seconds);
 
@@ -39,6 +43,7 @@ class BackgroundThread {
   bool running_ = false;
   bool stop_ = false;
   std::exception_ptr error_;
+  std::atomic<bool> failed_ = false;  // there is an error that rethrow() throws
   std::optional<Stopwatch> finishing_since_;
   std::thread thread_;
 };

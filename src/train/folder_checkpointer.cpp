@@ -38,6 +38,8 @@ class FolderCheckpointer final : public Checkpointer {
   void attach(Visit visit) override { visit_ = std::move(visit); }
 
   void save(StepId done) override {
+    // A set is never written over: until all ranks have replaced their files it would be none.
+    if (is_newest(done)) return;
     const Stopwatch pause;
     finish_pending();
     copy(done);
@@ -48,7 +50,7 @@ class FolderCheckpointer final : public Checkpointer {
   }
 
   void save_and_wait(StepId done) override {
-    if (!pending_ && !complete_.empty() && complete_.back() == done) return;
+    if (is_newest(done)) return;
     if (!pending_ || pending_->step != done) save(done);
     finish_pending();
     tidy_up();
@@ -81,6 +83,11 @@ class FolderCheckpointer final : public Checkpointer {
   }
 
  private:
+  /// True if there is a complete set of this step, which the run was resumed from or has saved.
+  bool is_newest(StepId done) const {
+    return !pending_ && !complete_.empty() && complete_.back() == done;
+  }
+
   std::optional<Resumption> look() {
     checkpoint::Findings findings;
     auto set = checkpoint::open_newest(comm_, folder_, findings);

@@ -22,6 +22,7 @@ inline constexpr const char* kSavedConfig = "config";          // text
 inline constexpr const char* kSavedCollective = "collective";  // text
 inline constexpr const char* kSavedData = "data";              // text
 inline constexpr const char* kSavedPosition = "run/epoch, batch, batches";
+inline constexpr const char* kSavedFlags = "run/rollbacks, epoch open, mixed";
 inline constexpr const char* kSavedWorkers = "workers/count";  // only of simulations
 
 struct FolderCheckpointerOptions {

@@ -173,6 +173,9 @@ class GossipAveraging final : public Synchronizer {
 
   bool is_under_way() const override { return background_ && begun_ && !received_; }
   void settle() override { receive(); }
+  void rethrow() override {
+    if (background_) background_->rethrow();
+  }
 
   /// Visited after the parameters: if another number of ranks resumes, these are equal on all
   /// ranks, and public copies start with them.

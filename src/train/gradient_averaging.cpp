@@ -50,6 +50,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
               .rank = comm.rank(),
               .takes_residual = collective.takes_residual(),
               .lossy = options.lossy,
+              .largest = options.largest,
               .memory = memory,
               .adaptation = options.adaptation,
               .divergence = options.divergence,
@@ -93,6 +94,8 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
 
   void slice_ready(std::size_t slice) override {
     clock_.slice_ready(slice);
+    // The others wait for this rank's messages, and must not have to wait for the rest of its step.
+    if (background_) background_->rethrow();
     if (own_.on_device()) encode_after(slice);
     bool bucket_full = false;
     {
@@ -123,6 +126,10 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
     if (profile_) result.profile = profile_->add(context_.step, clock_);
     result.traffic = traffic_;
     return result;
+  }
+
+  void rethrow() override {
+    if (background_) background_->rethrow();
   }
 
   void visit_state(StateVisitor& visitor) override {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,7 @@ struct GradientAveragingOptions {
   /// order and with the same result.
   bool overlap = true;
   bool lossy = false;  // measure the quantization variance every few steps
+  float largest = std::numeric_limits<float>::max();  // magnitude that the compressor can send
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
   /// Adapts the compressor to the gradients; null: no adaptation.

@@ -52,7 +52,8 @@ class LocalSgd final : public Synchronizer {
     started_ = true;
     step_ = step;
     epoch_ = epoch;
-    if (!plan_.delays() || step == 0) return;
+    // The last step of a shorter run has averaged already.
+    if (!plan_.delays() || step == 0 || step == ended_) return;
     for (std::size_t f = 0; f < rounds_.size(); ++f)
       if (plan_.averages_after(step - 1, f) && !rounds_[f].sent) send(step - 1, f);
   }
@@ -69,6 +70,7 @@ class LocalSgd final : public Synchronizer {
     SyncResult result;
     result.rounds = 0;
     const bool last = step_ + 1 == plan_.total_steps;
+    if (last) ended_ = step_ + 1;
     for (std::size_t f = 0; f < rounds_.size(); ++f) {
       if (rounds_[f].sent && plan_.merges_after(step_, *rounds_[f].sent, f))
         result.add(merge(f, false));
@@ -83,6 +85,7 @@ class LocalSgd final : public Synchronizer {
 
   bool is_under_way() const override { return under_way_.has_value(); }
   void settle() override { receive(); }
+  void rethrow() override { p_.mean->rethrow(); }
 
   void visit_state(StateVisitor& visitor) override {
     receive();
@@ -91,6 +94,7 @@ class LocalSgd final : public Synchronizer {
     visitor.values("last average", reference_.span(), Across::same);
     visitor.real("rates since", rates, Across::same);
     visitor.number("started", started, Across::same);
+    if (plan_.delays()) visitor.number("ended after", ended_, Across::same);
     rates_ = static_cast<float>(rates);
     started_ = started != 0;
     if (outer_.momentum != 0) visitor.values("outer momentum", momentum_.span(), Across::same);
@@ -243,6 +247,7 @@ class LocalSgd final : public Synchronizer {
   FlatBuffer momentum_;   // z
   float rates_ = 0;       // sum of the learning rates since
   StepId step_ = 0;
+  StepId ended_ = 0;  // steps of the run as it was planned, when it ended; 0: it has not
   std::uint64_t epoch_ = 0;
   bool started_ = false;
   std::vector<Round> rounds_;               // by fragment

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/own_gradient.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/square_norm.hpp"
 #include "train/synchronizer.hpp"
@@ -57,7 +60,7 @@ OwnGradient::OwnGradient(const Layout& layout, std::span<float> gradient, std::s
 
 bool OwnGradient::fused() const {
   return options_.memory != nullptr && options_.takes_residual &&
-         !options_.memory->residual().empty() && !probe_.measuring();
+         !options_.memory->residual().empty() && !probe_.measuring() && !adapting_;
 }
 
 void OwnGradient::begin(StepId step, bool read_on_host) {
@@ -83,9 +86,24 @@ void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& co
   } else if (options_.memory != nullptr) {
     options_.memory->compensate(bucket, gradient_);
   }
+  require_in_range(bucket);
   probe_.before(bucket, gradient_);
   if (probe_.measuring()) add_exact_to_sketch(bucket);
   if (adapting_) options_.adaptation->observe(bucket, gradient_);
+}
+
+void OwnGradient::require_in_range(const FusionBucket& bucket) const {
+  const bool recovers = options_.divergence != nullptr && options_.divergence->recovers();
+  if (!recovers || options_.largest == std::numeric_limits<float>::max()) return;
+  const auto values = gradient_.subspan(bucket.begin, bucket.count());
+  const auto is_larger = [&](float value) { return !(std::abs(value) <= options_.largest); };
+  const auto found = std::ranges::find_if(values, is_larger);
+  if (found == values.end()) return;
+  options_.divergence->found(
+      fmt::format("step {}: the gradient holds {} on rank {}, and the compressor sends at most {}; "
+                  "try a smaller optimizer.learning_rate, or compressor.name bf16",
+                  step_, *found, options_.rank, options_.largest));
+  std::ranges::replace_if(values, is_larger, 0.0f);
 }
 
 void OwnGradient::take_payloads(const FusionBucket& bucket, collective::MeanContext& context) {

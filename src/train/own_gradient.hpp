@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -47,14 +48,15 @@ class VarianceProbe {
 
 struct OwnGradientOptions {
   std::uint64_t run_seed = 0;
-  Rank rank = 0;                                 // for error messages
-  bool takes_residual = false;                   // the collective updates the residual
-  bool lossy = false;                            // measure the variance every few steps
-  collective::GradientMemory* memory = nullptr;  // may be null
-  collective::Adaptation* adaptation = nullptr;  // likewise
-  Divergence* divergence = nullptr;              // may be null: values that are not finite are an
-                                                 // error
-  device::GradientEncoder* encoder = nullptr;    // of a gradient on a device; null: the host's
+  Rank rank = 0;                                      // for error messages
+  bool takes_residual = false;                        // the collective updates the residual
+  bool lossy = false;                                 // measure the variance every few steps
+  float largest = std::numeric_limits<float>::max();  // magnitude that the compressor can send
+  collective::GradientMemory* memory = nullptr;       // may be null
+  collective::Adaptation* adaptation = nullptr;       // likewise
+  Divergence* divergence = nullptr;            // may be null: values that are not finite are an
+                                               // error
+  device::GradientEncoder* encoder = nullptr;  // of a gradient on a device; null: the host's
 };
 
 /// Checks that values are finite, adds the residual, passes the result to the adaptation and the
@@ -96,6 +98,8 @@ class OwnGradient {
   void require_finite(const pipeline::FusionBucket& bucket, std::string_view what) const;
 
  private:
+  /// Values that the compressor would refuse: a run that recovers goes back instead.
+  void require_in_range(const pipeline::FusionBucket& bucket) const;
   /// True if the collective updates the memory while it encodes.
   bool fused() const;
   /// before() of values that the device has encoded, residual included.

@@ -79,6 +79,7 @@ class PeriodicGossip final : public Synchronizer {
 
   bool is_under_way() const override { return p_.gossip->is_under_way(); }
   void settle() override { p_.gossip->settle(); }
+  void rethrow() override { p_.gossip->rethrow(); }
   double weight() const override { return p_.gossip->weight(); }
   std::span<const std::uint64_t> sent_bytes_by_peer() const override {
     return p_.gossip->sent_bytes_by_peer();

@@ -34,6 +34,7 @@ class SimulatedAveraging final : public Synchronizer {
                                            .rank = static_cast<Rank>(own_.size()),
                                            .takes_residual = mean.takes_residual(),
                                            .lossy = options.lossy,
+                                           .largest = options.largest,
                                            .memory = memory,
                                            .adaptation = options.adaptation,
                                            .divergence = options.divergence});

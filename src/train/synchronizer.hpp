@@ -90,6 +90,9 @@ class Synchronizer {
   virtual bool is_under_way() const { return false; }
   /// Waits until nothing is under way. Between steps. Collective.
   virtual void settle() {}
+  /// Throws the error of a communication thread that has failed; does not wait. Others wait for
+  /// this rank's messages, so it is called while messages are under way.
+  virtual void rethrow() {}
 
   // Only for Plan::asynchronous, where ranks have no common step.
 

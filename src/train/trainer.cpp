@@ -105,8 +105,9 @@ void Trainer::run_in_step() {
 void Trainer::run_asynchronously() {
   while (done_ < plan_.total_steps || epoch_open_) {
     if (!epoch_open_) {
+      const StepId before = done_;  // a rank may be told to stop before the common step moves
       train_until_pause();
-      epoch_open_ = plan_.ends_epoch(done_);
+      epoch_open_ = done_ > before && plan_.ends_epoch(done_);
       check_health_now();
     }
     if (epoch_open_ && !finish_epoch()) continue;
@@ -147,8 +148,12 @@ void Trainer::begin() {
   }
   const std::optional<StepId> done = p_.checkpointer->restore_newest();
   EQT_CHECK(done.has_value(), "nothing to resume from");
-  if (selection_.has_stopped()) plan_.total_steps = *done;
+  if (selection_.has_stopped()) {
+    plan_.total_steps = *done;
+    plan_.ends_equal = false;  // as in select()
+  }
   go_to(*done);
+  final_rounds_done_ &= done_ == plan_.total_steps;  // a run that is made longer ends again
 }
 
 /// Continues after `done` steps, with the restored state.

@@ -211,6 +211,7 @@ class Trainer {
   std::optional<WeightAverage> average_;
   double rate_factor_ = 1;       // of the schedule's learning rate, smaller after rollbacks
   std::uint64_t rollbacks_ = 0;  // so far
+  bool was_under_way_ = false;   // messages, after the step before
   bool fault_injected_ = false;  // at least once
   bool epoch_open_ = false;      // its steps are done, but it is not evaluated yet
   bool final_rounds_done_ = false;

@@ -33,7 +33,16 @@ HealthReport Trainer::report(bool with_hash) {
 /// Returns false if all ranks have gone back to an earlier step.
 bool Trainer::check_health_after_step(const StepOutcome& outcome) {
   unchecked_seconds_ += outcome.seconds;
-  if (p_.synchronizer.is_under_way()) return true;  // the communication thread calls MPI
+  if (p_.synchronizer.is_under_way()) {  // the communication thread calls MPI
+    p_.synchronizer.rethrow();
+    was_under_way_ = true;
+    return true;
+  }
+  // Where one round follows the other, this may be the only step between them.
+  if (std::exchange(was_under_way_, false)) {
+    unchecked_seconds_ = 0;
+    return check_health_now();
+  }
   const HealthReport own = report(health_check_.is_due(outcome.met));
   return act_on(health_check_.after_step(std::exchange(unchecked_seconds_, 0), outcome.met, own));
 }
@@ -46,8 +55,18 @@ bool Trainer::act_on(const HealthStatus& status) {
     roll_back(*status.diverged);
     return false;
   }
-  if (status.stop) stop(*status.stop);
-  return true;
+  if (!status.stop) return true;
+  if (p_.checkpointer != nullptr) {
+    require_finite_model(done_);
+    const bool may_go_back = p_.divergence != nullptr && p_.divergence->recovers();
+    if (may_go_back) {
+      if (const auto diverged = health_check_.now(report(false)).diverged) {
+        roll_back(*diverged);
+        return false;
+      }
+    }
+  }
+  stop(*status.stop);
 }
 
 /// Ends the run on all ranks, after the same step.
