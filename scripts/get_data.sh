@@ -100,10 +100,8 @@ get_cifar() {
   get_checked "https://www.cs.toronto.edu/~kriz/$archive" "$dir/$archive" "$sum"
   # Unpacked in another folder and then moved, so that an interrupted run leaves nothing that looks
   # complete.
-  local unpacked
   unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
-  # shellcheck disable=SC2064  # the name as it is now
-  trap "rm -rf '$unpacked'" EXIT
+  trap 'rm -rf -- "$unpacked"' EXIT
   tar -xzf "$dir/$archive" -C "$unpacked" || fail "cannot unpack $dir/$archive into $dir; is the disk full?"
   cifar_complete "$unpacked/$subfolder" "$@" || fail "$dir/$archive does not hold the expected files"
   rm -rf "$folder"
@@ -170,7 +168,7 @@ readonly imagenette_pictures=(9469 3925)  # of training and validation, as publi
 # Source: github.com/fastai/imagenette, the version of 160 pixels, a part of ImageNet; checksum as in
 # torchvision.
 get_imagenette() {
-  local folder="$dir/imagenette2-160" archive="$dir/imagenette2-160.tgz" unpacked
+  local folder="$dir/imagenette2-160" archive="$dir/imagenette2-160.tgz"
   if has_pictures "$folder" "${imagenette_pictures[@]}"; then
     say "complete"
     printf '%s\n' "$folder"
@@ -180,8 +178,7 @@ get_imagenette() {
   get_checked https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-160.tgz "$archive" \
     e793b78cc4c9e9a4ccc0c1155377a412
   unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
-  # shellcheck disable=SC2064  # the name as it is now
-  trap "rm -rf '$unpacked'" EXIT
+  trap 'rm -rf -- "$unpacked"' EXIT
   tar -xzf "$archive" -C "$unpacked" || fail "cannot unpack $archive into $dir; is the disk full?"
   has_pictures "$unpacked/imagenette2-160" "${imagenette_pictures[@]}" || fail "$archive does not hold the expected files"
   rm -rf "$folder"
@@ -251,7 +248,7 @@ unpack_imagenet_val() {
 }
 
 get_imagenet() {
-  local folder="$dir/imagenet" entry name rest unpacked
+  local folder="$dir/imagenet" entry name rest
   if has_pictures "$folder" "${imagenet_pictures[@]}"; then
     say "complete"
     printf '%s\n' "$folder"
@@ -262,8 +259,7 @@ get_imagenet() {
     check_imagenet "$name" "${rest%%:*}" "${rest#*:}"
   done
   unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
-  # shellcheck disable=SC2064  # the name as it is now
-  trap "rm -rf '$unpacked'" EXIT
+  trap 'rm -rf -- "$unpacked"' EXIT
   unpack_imagenet_train "$unpacked" || fail "cannot unpack ILSVRC2012_img_train.tar into $dir; is the disk full?"
   unpack_imagenet_val "$unpacked" ||
     fail "cannot unpack ILSVRC2012_img_val.tar and ILSVRC2012_bbox_val_v3.tgz into $dir; is the disk full, or has a picture no class?"

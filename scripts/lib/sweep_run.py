@@ -100,9 +100,9 @@ class Run:
 
     def check_command(self, options):
         sets = [word for value in self.values for word in ("--set", value)]
-        words = options.extra
+        words, taken = options.extra, ("--set", "--plugin")
         kept = [word for word, before in zip(words, ["", *words])
-                if word in ("--set",) or before in ("--set",)]
+                if word in taken or before in taken or word.startswith(("--set=", "--plugin="))]
         return [PROGRAM, "check", "--config", self.file, *kept, *sets]
 
     def command(self, options, folder, more=()):

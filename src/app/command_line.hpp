@@ -38,7 +38,7 @@ struct TrainCommand {
 struct CheckCommand {
   std::string config_path;
   std::vector<std::string> sets;
-  int ranks = 2;  // of the job whose memory is estimated
+  std::optional<int> ranks{};  // of the job whose memory is estimated; none: 2
 };
 
 struct ListCommand {

@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "metrics/folder.hpp"
 #include "metrics/output_file.hpp"
+#include "report/evaluation.hpp"
 
 namespace eqt::app {
 namespace {
@@ -23,6 +24,9 @@ namespace fs = std::filesystem;
 
 constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt",
                                  "model_best.pt", "network.pt",   "preprocessing.json"};
+// What other verbs made of them: it does not keep a run from its folder, and ends with them.
+constexpr std::array kMadeOfResults = {"model.safetensors", "model.torchscript.pt",
+                                       "model.state_dict.pt", "vocab.txt"};
 constexpr std::string_view kEvents = "events.out.tfevents.";
 
 /// True if a run wrote it; the folder may contain other files.
@@ -56,6 +60,21 @@ std::vector<fs::path> results_in(const std::string& folder) {
     if (is_gradient(entry.path())) add(entry.path());
   }
   return found;
+}
+
+void remove_old(const fs::path& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error)
+    fail(Kind::output, "cannot remove {} of an earlier run: {}; try another --out", path.string(),
+         error.message());
+}
+
+/// A report shows it as that of the run.
+void remove_evaluation(const fs::path& folder) {
+  const fs::path evaluation = folder / report::kEvaluationFolder;
+  for (const fs::directory_entry& entry : metrics::entries_of(evaluation))
+    if (!entry.is_directory()) remove_old(entry.path());
 }
 
 }  // namespace
@@ -109,15 +128,11 @@ RunFolder::RunFolder(const std::string& path, Results results) : path_(path), re
 }
 
 void RunFolder::begin() {
+  remove_evaluation(path_);  // of weights that this run replaces
   if (results_ != Results::replace) return;
   // From here on no summary of an older run may be left, even if this run fails.
-  for (const fs::path& result : results_in(path_)) {
-    std::error_code error;
-    fs::remove(result, error);
-    if (error)
-      fail(Kind::output, "cannot remove {} of an earlier run: {}; try another --out",
-           result.string(), error.message());
-  }
+  for (const fs::path& result : results_in(path_)) remove_old(result);
+  for (const char* name : kMadeOfResults) remove_old(fs::path(path_) / name);
 }
 
 bool RunFolder::holds_finished_run() const { return metrics::is_there(file("summary.json")); }

@@ -37,8 +37,9 @@ class RunFolder {
   /// Error{output} when it cannot be written, or a folder has the name of a result.
   RunFolder(const std::string& path, Results results);
 
-  /// Removes the results that are to be replaced. Called when the run begins, so that a run that is
-  /// refused before does not change the older one. @throws Error{output}
+  /// Removes the results that are to be replaced, and evaluations of them. Called when the run
+  /// begins, so that a run that is refused before does not change the older one.
+  /// @throws Error{output}
   void begin();
   const std::string& path() const { return path_; }
   /// True if a run wrote its summary here. @throws Error{output} if that cannot be determined

@@ -21,9 +21,11 @@
 #include "core/version.hpp"
 #include "data/catalogue.hpp"
 #include "model/replica.hpp"
+#include "setup/build_batches.hpp"
 #include "setup/build_data.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/memory_estimate.hpp"
+#include "setup/parameter_rules.hpp"
 
 namespace eqt::app {
 namespace {
@@ -121,26 +123,34 @@ void warn_of_files(const config::RunConfig& config) {
     warn(fmt::format("model.weights: expected a readable file, found none at {}", weights));
 }
 
-/// Nothing if only files tell what the data set is like, and they are not on this machine.
-std::optional<setup::MemoryEstimate> estimated_memory(const config::RunConfig& config, int ranks) {
-  data::DatasetFacts facts;
+/// Nothing if only files tell what the data set is like, and they are not on this machine. An
+/// emulated run has none.
+std::optional<data::DatasetFacts> facts_here(const config::RunConfig& config, int ranks) {
+  if (config.train.is_emulated()) return data::DatasetFacts();
   try {
-    if (!config.train.is_emulated()) {
-      const auto found = setup::look_at_data_here(config, ranks);
-      if (!found) {
-        comm::print_warning(
-            "the data of other ranks are not on this machine, so neither the network nor its "
-            "memory is checked");
-        return {};
-      }
-      facts = *found;
-    }
+    std::optional<data::DatasetFacts> found = setup::look_at_data_here(config, ranks);
+    if (!found)
+      comm::print_warning(
+          "the data of other ranks are not on this machine, so neither the network nor its "
+          "memory is checked");
+    return found;
   } catch (const Error& error) {
     if (error.kind() != Kind::data) throw;
     return {};  // warn_of_files() says why
   }
-  return setup::estimate_memory(config, facts, ranks, std::max(1, config.threads_per_rank), 0,
-                                config.device == config::Device::cuda);
+}
+
+/// What a run refuses because of its data, whatever its number of ranks.
+void require_samples(const config::RunConfig& config, const data::DatasetFacts& facts) {
+  if (config.train.is_emulated() || setup::has_local_data(config) || facts.train == 0) return;
+  data::require_limit(config.data.limit_train, facts.train, "data.limit_train");
+  data::require_limit(config.data.limit_test, facts.test, "data.limit_test");
+  const std::uint64_t samples = config.data.limit_train > 0 ? config.data.limit_train : facts.train;
+  if (!config.train.has_batches_by_rank() && config.train.samples_per_step() > samples)
+    fail(Kind::usage,
+         "train.batch_size times train.accumulate: expected at most the {} training samples, found "
+         "{}; lower one of them",
+         samples, config.train.samples_per_step());
 }
 
 void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {
@@ -158,13 +168,23 @@ void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {
 void run_check(const CheckCommand& command) {
   const config::RunConfig config = config::parse_config(read_config_file(command.config_path),
                                                         command.config_path, command.sets);
-  const std::optional<setup::MemoryEstimate> estimate = estimated_memory(config, command.ranks);
+  const int ranks = command.ranks.value_or(2);
+  if (command.ranks && config.train.has_batches_by_rank()) setup::first_batches(config, ranks);
+  const std::optional<data::DatasetFacts> facts = facts_here(config, ranks);
+  std::optional<setup::MemoryEstimate> estimate;
+  if (facts) {
+    require_samples(config, *facts);
+    estimate = setup::estimate_memory(config, *facts, ranks, std::max(1, config.threads_per_rank),
+                                      0, config.device == config::Device::cuda);
+    if (!config.train.is_emulated() && !estimate->layout.empty())
+      setup::update_rules(config, estimate->layout);
+  }
   fmt::print("{}", config::resolved_json(config));
   if (estimate) {
-    fmt::print(stderr, "{}\n", setup::memory_text(*estimate, command.ranks));
+    fmt::print(stderr, "{}\n", setup::memory_text(*estimate, ranks));
     for (const std::string& note : compressor_notes(config, estimate->layout))
       fmt::print(stderr, "{}\n", note);
-    warn_of_memory(*estimate, command.ranks);
+    warn_of_memory(*estimate, ranks);
   }
   warn_of_files(config);
 }

@@ -16,6 +16,12 @@ void check_batches(const RunConfig& config, const codec::Properties& compressor,
          "which repeats decisions, found a run that decides nothing; leave train.replay out",
          origin);
   if (!train.has_batches_by_rank()) return;
+  if (train.balances() && train.batch_size < train.batch_least)
+    fail(Kind::usage,
+         "{}: expected train.batch_size, the mean batch of all ranks with train.batch_sizes "
+         "\"auto\", of at least train.batch_least, {}, found {}; raise it, or lower "
+         "train.batch_least",
+         origin, train.batch_least, train.batch_size);
   const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (!algorithm.averages_gradients || algorithm.lazy)
     fail(Kind::usage,

@@ -43,6 +43,11 @@ void check_quorum(const RunConfig& config, const codec::Properties& properties,
     refuse(
         "another compressor.name", "", "whose members send to all ranks at once",
         fmt::format("\"{}\", which first agrees on values with all", config.compressor.name->name));
+  if (config.compressor.make()->adaptive_levels() != nullptr)
+    refuse("compressor.name", "one whose levels do not adapt",
+           "whose ranks share no step in which they could",
+           fmt::format("\"{}\"; set another, or other compressor.levels",
+                       config.compressor.name->name));
   if (config.train.on_divergence == OnDivergence::rollback)
     refuse("train.on_divergence", "\"stop\"", "whose ranks have no step in common to go back to",
            "\"rollback\"");
