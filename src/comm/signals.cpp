@@ -90,7 +90,8 @@ extern "C" void note_signal(int number, siginfo_t* info, void*) {
     stop_at_once(number, from_launcher);
   int none = 0;
   if (g_since_ns.load() == 0) {
-    g_from_launcher.store(from_launcher);
+    // These mpirun passes on, and ends nothing.
+    g_from_launcher.store(from_launcher && number != SIGUSR1 && number != SIGUSR2);
     g_since_ns.store(now);
     g_number.compare_exchange_strong(none, number);
   } else if (now - g_since_ns.load() >= kSameRequestNs && number != SIGXCPU) {

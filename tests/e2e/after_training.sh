@@ -152,6 +152,16 @@ PY
   expect_equal 2 "$(grep -c '"class"' "$OUT")" "predict leaves only the broken pictures out"
 fi
 
+# Training again ends with what was made of the weights before.
+program export "$RUN" --to safetensors
+expect_code 0 "an export"
+ls "$RUN"/evaluation/evaluation.json "$RUN"/model.safetensors >/dev/null || wrong "evaluation or export are not in the run"
+cp -r "$RUN" "$WORK/again"
+program --config "$RUN/config.json" --out "$WORK/again" --overwrite --set train.epochs=1 --quiet
+expect_code 0 "training again"
+[[ ! -e $WORK/again/evaluation/evaluation.json && ! -e $WORK/again/model.safetensors ]] ||
+  wrong "after --overwrite an evaluation or export of the older weights is left"
+
 # What cannot be evaluated or exported.
 program evaluate "$WORK/absent"
 expect_failure 2 'expected --config' "weights without a config"

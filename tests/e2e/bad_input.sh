@@ -60,4 +60,16 @@ expect_different "$before" "$(cat "$RUN/summary.json")" "results after --overwri
 touch "$WORK/file"
 train 1 file/run "${BRIEF[@]}"
 expect_failure 74 "$WORK/file" "run folder below a file"
+
+# What every run would refuse, check refuses.
+refuse_config 'data.limit_train must be between 0' "more samples than there are" --set data.limit_train=1000000000
+refuse_config 'expected at most the 8 training samples, found 16' "a batch larger than the set" --set data.limit_train=8
+refuse_config 'mean batch of all ranks .*at least train.batch_least' "batches below the least" \
+  --set train.batch_sizes=auto --set train.batch_size=4
+refuse_config 'match the name of a trained parameter, found "nope' "a group of nothing" \
+  --set 'optimizer.groups=[{"names":["nope.*"],"rate_factor":2}]'
+refuse_config 'levels do not adapt' "levels that adapt in rounds of a quorum" --set compressor.name=alq \
+  --set synchronization.algorithm=local-sgd --set synchronization.delay=auto --set synchronization.quorum=2
+refuse_config 'expected 2 numbers, one for each rank, found 3' "batches for other ranks" \
+  --set 'train.batch_sizes=[8,8,8]' --ranks 2
 finish

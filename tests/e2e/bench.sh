@@ -69,6 +69,9 @@ program bench codecs --values many
 expect_failure 2 'values' "a number that is none"
 program bench codecs --set train.epochs=2
 expect_failure 2 'section compressor' "a key of another section"
+# Values of 16 bits are rounded, also where all are sent.
+program bench codecs --values 4096 --compressor topk --set compressor.density=1 --set compressor.value_bits=16
+expect_code 0 "all values in 16 bits"
 program bench codecs --set compressor.name=topk
 expect_failure 2 '\-\-compressor' "the name as a setting"
 program bench codecs --compressor qsgd --set compressor.bits=9

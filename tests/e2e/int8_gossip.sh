@@ -48,6 +48,8 @@ train 3 resumed "${own[@]}" "$mine" --set=train.steps=2 --set=checkpoint.every_s
 train 3 resumed "${own[@]}" "$mine" --set=train.steps=4 --set=checkpoint.every_steps=2 --resume
 expect_code 0 "network_weights, resumed"
 expect_equal "$whole" "$(summary parameter_hash)" "network_weights: resumed parameters"
+refuse_config 'expected compressor.granularity "layer" with synchronization.network_weights' "network_weights of one vector" \
+  "${own[@]}" "$mine" --set compressor.granularity=model
 refuse_config 'expected model.precision "int8" with synchronization.network_weights, found "fp32"' "network_weights with fp32" \
   "${own[@]}" "$mine" --set=model.precision=fp32
 finish

@@ -148,6 +148,25 @@ train 3 gossip "${saves[@]}" --set synchronization.algorithm=choco-sgd --set com
 expect_code 0 "gossip of 2 ranks, then 3"
 expect_equal 16 "$(summary steps)" "gossip of 2 ranks, then 3"
 
+# A run that is made longer ends as if it had been planned so: with its rounds of gossip, and without an
+# average too many.
+longer() { train "$@" --set train.epochs=9 --set checkpoint.every_steps=3; }
+gossip=(--set synchronization.algorithm=d-psgd --set synchronization.final_rounds=2)
+longer 3 mixed "${gossip[@]}" --set train.steps=3
+longer 3 mixed "${gossip[@]}" --set train.steps=6 --resume
+expect_code 0 "a longer run with final rounds"
+expect_equal "3 6" "$(python3 -c 'import json, sys
+notes = [json.loads(line) for line in open(sys.argv[1]) if "rounds of gossip alone" in line]
+print(*[note["step"] for note in notes])' "$RUN/metrics.jsonl")" "steps after which models are mixed alone"
+delayed=(--set synchronization.algorithm=local-sgd --set synchronization.local_steps=3 --set synchronization.delay=3
+  --set synchronization.outer.momentum=0.5)
+longer 2 planned "${delayed[@]}" --set train.steps=9
+bytes=$(summary sent_bytes)
+longer 2 delayed "${delayed[@]}" --set train.steps=6
+longer 2 delayed "${delayed[@]}" --set train.steps=9 --resume
+expect_code 0 "a longer run of delayed averages"
+expect_equal "$bytes" "$(summary sent_bytes)" "a longer run of delayed averages: bytes"
+
 # A disk that is full. A set takes about 7 MB: one fits, or none.
 mkdir -p "$WORK/full"
 full_disk() {

@@ -78,7 +78,52 @@ kill -INT "$(rank_process 1)"
 stopped "SIGINT to one rank"
 expect_text 'rank 1 was told' "SIGINT to one rank"
 
-settings+=(--set synchronization.algorithm=ad-psgd)
+# resumed WHAT [ARGUMENTS]: the run goes on and records each epoch once, in their order.
+resumed() {
+  local what=$1
+  shift
+  run "${run_local[@]}" --config "$WORK/tiny.json" --out "$RUN" "${settings[@]}" "$@" --resume
+  expect_code 0 "$what: --resume"
+  python3 - "$RUN/metrics.jsonl" <<'PY' || wrong "$what: epochs are not recorded once each"
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1])]
+epochs = [record["epoch"] for record in records if record["type"] == "epoch"]
+assert epochs and epochs == list(range(1, len(epochs) + 1)), epochs
+PY
+}
+
+# In an evaluation, which takes a second here: the only checkpoint stays, and is not written over.
+usual=("${settings[@]}")
+settings+=(--set train.epochs=1 --set train.steps=0 --set checkpoint.every_epochs=1 --set checkpoint.keep=1)
+export EQT_FAULT=slow:rank=0,step=0,phase=evaluation
+job evaluation "${mpirun[@]}"
+last=$(value <(head -n 1 "$RUN/metrics.jsonl") steps_per_epoch)
+for ((tick = 0; tick < 600; tick++)); do
+  ! grep -q "\"type\":\"step\",\"step\":$last," "$RUN/metrics.jsonl" || break
+  sleep 0.02
+done
+kill -USR1 "$JOB"
+ended
+unset EQT_FAULT
+expect_code 75 "in an evaluation"
+grep -q '"type":"epoch"' "$RUN/metrics.jsonl" && wrong "in an evaluation: the epoch is recorded already"
+set=$(ls "$RUN/checkpoints")
+states() { stat -c '%n %i' "$RUN/checkpoints/$set"/rank*; }
+stamp=$(states)
+resumed "in an evaluation"
+expect_equal "$set" "$(ls "$RUN/checkpoints")" "in an evaluation: checkpoints"
+expect_equal "$stamp" "$(states)" "in an evaluation: the files of the checkpoint"
+
+# Before the first round of a quorum has closed.
+settings=("${usual[@]}" --set synchronization.algorithm=local-sgd --set synchronization.local_steps=20
+  --set synchronization.delay=auto --set synchronization.quorum=2)
+job quorum "${mpirun[@]}"
+kill -USR1 "$JOB"
+ended
+expect_code 75 "before a round"
+resumed "before a round"
+
+settings=("${usual[@]}" --set synchronization.algorithm=ad-psgd)
 job pairs "${mpirun[@]}"
 kill -TERM "$(rank_process 1)"
 stopped "SIGTERM to one rank that averages in pairs"

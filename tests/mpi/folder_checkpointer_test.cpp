@@ -108,6 +108,29 @@ TEST_CASE("after saving and waiting another job finds the set", "[checkpointer]"
   CHECK(fixture.steps() == std::vector<StepId>{6, 5});
 }
 
+TEST_CASE("a set that was restored is neither written over nor removed too early",
+          "[checkpointer]") {
+  Fixture fixture;
+  {
+    const auto saves = fixture.make(fixture.path);
+    fixture.train(4);
+    saves->save_and_wait(4);
+  }
+  const auto other = fixture.make(fixture.path, 2);
+  CHECK(other->restore_newest() == StepId{4});
+  fixture.train(1);
+  other->save(4);  // as after a stop in an evaluation
+  fixture.train(5);
+  other->save(5);
+  other->finish();
+  fixture.comm.allgather(0);
+  CHECK(fixture.steps() == std::vector<StepId>{5, 4});
+  if (fixture.comm.rank() == 0) fs::remove_all(checkpoint::StateFolder(fixture.path).set_path(5));
+  fixture.comm.allgather(0);
+  CHECK(fixture.make(fixture.path, 3)->restore_newest() == StepId{4});
+  CHECK(fixture.value[0] == static_cast<float>(100 * fixture.comm.rank() + 4));
+}
+
 TEST_CASE("training continues if nothing can be written, and the end reports it",
           "[checkpointer]") {
   Fixture fixture;
