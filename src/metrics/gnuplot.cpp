@@ -76,11 +76,13 @@ std::string terminal_of(const Plot& plot) {
     return fmt::format(
         "set terminal svg size {},{} enhanced font 'sans-serif,14' background '#ffffff'\n",
         plot.width, plot.height);
+  // Sizes of letters are pixels in SVG, and points here, of which 3 are 4 pixels.
   if (ends_with(plot.path, ".png"))
     return fmt::format(
-        "set terminal pngcairo size {},{} enhanced font 'sans,11' fontscale {} linewidth {} "
+        "set terminal pngcairo size {},{} enhanced font 'sans,14' fontscale {} linewidth {} "
         "pointscale {}\n",
-        plot.width * plot.scale, plot.height * plot.scale, plot.scale, plot.scale, plot.scale);
+        plot.width * plot.scale, plot.height * plot.scale, 0.75 * plot.scale, plot.scale,
+        plot.scale);
   fail(Kind::usage, "plot: expected a file that ends in .svg or .png, found {}", plot.path);
 }
 
