@@ -17,6 +17,7 @@
 #                      mpi            float32, one blocking MPI_Allreduce of the whole gradient, after backward
 #                      mpi-buckets    float32, a blocking MPI_Allreduce per fusion bucket, during backward
 #                      ddp            PyTorch DistributedDataParallel on Gloo, float32, channels_last
+#                      ddp-buckets    the same with the gradient in 16 buckets, as ours
 #                      none           float32, our pipeline, during backward
 #                      bf16-blocking  bf16, after backward
 #                      bf16           bf16, during backward
@@ -40,7 +41,7 @@ rows=resnet18:8@100mbit,resnet18:16@100mbit,resnet18:16@1gbit
 rows+=,resnet20:4@100mbit,resnet20:4@1gbit,resnet20:64@100mbit
 ranks=2
 pixels=32
-ways=mpi,mpi-buckets,ddp,none,bf16-blocking,bf16,best,alone
+ways=mpi,mpi-buckets,ddp,ddp-buckets,none,bf16-blocking,bf16,best,alone
 steps=6
 rounds=1
 out=""
@@ -114,15 +115,17 @@ for line in open(sys.argv[1]):
 PYTHON
 }
 
-# theirs MODEL BATCH RATE ROUND: the same by DDP.
+# theirs MODEL BATCH RATE WAY ROUND: the same by DDP.
 theirs() {
+  local buckets=0
+  [[ $4 == ddp ]] || buckets=16
   OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 "$EQT_ROOT/scripts/netlab.sh" --no-mpi --ranks "$ranks" --rate "$3" \
     --counters "$work/counters" -- "$python" "$EQT_ROOT/tests/bench/ddp_baseline.py" --model "$1" --batch "$2" \
-    --ranks "$ranks" --pixels "$pixels" --warmup 2 --steps "$steps" --channels-last --join >"$work/ddp" 2>"$work/log" || {
+    --ranks "$ranks" --pixels "$pixels" --warmup 2 --steps "$steps" --buckets "$buckets" --channels-last --join >"$work/ddp" 2>"$work/log" || {
     tail -n 5 "$work/log" >&2
-    fail 1 "DDP with $1 at $3 failed; its last words stand above."
+    fail 1 "$1 with \"$4\" at $3 failed; its last words stand above."
   }
-  "$python" - "$work/ddp" "$1,$2,$3,$(burst_used),ddp,$4" >>"$work/steps.csv" <<'PYTHON'
+  "$python" - "$work/ddp" "$1,$2,$3,$(burst_used),$4,$5" >>"$work/steps.csv" <<'PYTHON'
 import json, sys
 for line in open(sys.argv[1]):
     if line.startswith("{"):
@@ -139,8 +142,8 @@ for ((round = 1; round <= rounds; ++round)); do
     batch=${batch%@*}
     for way in ${ways//,/ }; do
       say "round $round, $model, batch $batch, $rate, $way" >&2
-      if [[ $way == ddp ]]; then
-        theirs "$model" "$batch" "$rate" "$round"
+      if [[ $way == ddp* ]]; then
+        theirs "$model" "$batch" "$rate" "$way" "$round"
       else
         ours "$model" "$batch" "$rate" "$way" "$round"
       fi

@@ -9,7 +9,7 @@
 #   --ranks N      MPI processes on this machine [2]
 #   --out DIR      results; those of an earlier run are replaced [runs/quickstart]
 #   --config FILE  what is trained [configs/quickstart.json]
-#   --set KEY=JSON, --quiet, --resume   passed to the program
+#   --set KEY=JSON, --quiet   passed to the program
 #   --help         this text
 #
 #   scripts/quickstart.sh --set compressor.name=none --set train.epochs=2
@@ -31,7 +31,7 @@ while [[ $# -gt 0 ]]; do
     --out | --config) value_of "$1" $#; declare "${1#--}=$(realpath -m -- "$2")"; shift 2 ;;
     --out=* | --config=*) name=${1%%=*}; declare "${name#--}=$(realpath -m -- "${1#*=}")"; shift ;;
     --set) value_of "$1" $#; arguments+=("$1" "$2"); shift 2 ;;
-    --set=* | --quiet | --resume | --overwrite) arguments+=("$1"); shift ;;
+    --set=* | --quiet) arguments+=("$1"); shift ;;
     -*) fail 2 "unknown option \"$1\"; see --help, and build/release/equant-train --help for the program's." ;;
     *) arguments+=("$1"); shift ;;
   esac

@@ -139,15 +139,16 @@ report::Drawing plot_of(const std::vector<Row>& rows, const std::string& about) 
   return bars_drawing(bars);
 }
 
-void check(const AnalyzeVarianceCommand& command, const DumpedGradient& gradient) {
+void check(const AnalyzeVarianceCommand& command, const DumpedGradient& gradient,
+           const std::vector<Subject>& subjects) {
   if (!command.by_tensor) return;
   if (!gradient.has_layout)
     fail(Kind::usage,
          "analyze variance: expected a --gradient with a layout file for --by-tensor, found {}; "
          "leave --by-tensor out",
          command.values.file.empty() ? "drawn values" : "no layout");
-  for (const std::string& set : command.compressors.sets)
-    if (set == "compressor.granularity=model")
+  for (const Subject& subject : subjects)
+    if (subject.config.compressor.granularity != codec::Granularity::layer)
       fail(Kind::usage,
            "analyze variance: expected compressor.granularity layer for --by-tensor, found model, "
            "under which tensors share buckets; leave one of them out");
@@ -157,10 +158,10 @@ void check(const AnalyzeVarianceCommand& command, const DumpedGradient& gradient
 
 void run_analyze_variance(const AnalyzeVarianceCommand& command) {
   const DumpedGradient gradient = values_for(command.values);
-  check(command, gradient);
   std::vector<Row> rows;
   const std::vector<Subject> subjects =
       analyzed_compressors(command.compressors, kUsual, gradient.values.size(), "analyze variance");
+  check(command, gradient, subjects);
   for (const Subject& subject : subjects)
     for (const Part& part : parts_of(segments_for(subject, gradient), gradient, command.by_tensor))
       rows.push_back(row_of(subject, part, gradient, command.values));

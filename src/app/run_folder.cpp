@@ -26,7 +26,9 @@ constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt",
                                  "model_best.pt", "network.pt",   "preprocessing.json"};
 // What other verbs made of them: it does not keep a run from its folder, and ends with them.
 constexpr std::array kMadeOfResults = {"model.safetensors", "model.torchscript.pt",
-                                       "model.state_dict.pt", "vocab.txt"};
+                                       "model.state_dict.pt"};
+constexpr std::array kEvaluationFiles = {report::kEvaluationFile, "classes.csv", "confusion.csv",
+                                         "confusion.svg", "confusion.png"};
 constexpr std::string_view kEvents = "events.out.tfevents.";
 
 /// True if a run wrote it; the folder may contain other files.
@@ -70,11 +72,14 @@ void remove_old(const fs::path& path) {
          error.message());
 }
 
-/// A report shows it as that of the run.
+/// A report shows it as that of the run. Files of others stay.
 void remove_evaluation(const fs::path& folder) {
   const fs::path evaluation = folder / report::kEvaluationFolder;
-  for (const fs::directory_entry& entry : metrics::entries_of(evaluation))
-    if (!entry.is_directory()) remove_old(entry.path());
+  std::error_code error;
+  if (fs::symlink_status(evaluation, error).type() != fs::file_type::directory) return;
+  if (!metrics::is_there(evaluation / report::kEvaluationFile)) return;
+  for (const char* name : kEvaluationFiles)
+    if (!fs::is_directory(evaluation / name, error)) remove_old(evaluation / name);
 }
 
 }  // namespace
@@ -128,7 +133,8 @@ RunFolder::RunFolder(const std::string& path, Results results) : path_(path), re
 }
 
 void RunFolder::begin() {
-  remove_evaluation(path_);  // of weights that this run replaces
+  if (results_ == Results::refuse) return;  // there were no results
+  remove_evaluation(path_);
   if (results_ != Results::replace) return;
   // From here on no summary of an older run may be left, even if this run fails.
   for (const fs::path& result : results_in(path_)) remove_old(result);

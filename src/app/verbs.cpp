@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
+#include <variant>
 
 #include "app/compressor_notes.hpp"
 #include "codec/simd.hpp"
@@ -146,11 +148,14 @@ void require_samples(const config::RunConfig& config, const data::DatasetFacts& 
   data::require_limit(config.data.limit_train, facts.train, "data.limit_train");
   data::require_limit(config.data.limit_test, facts.test, "data.limit_test");
   const std::uint64_t samples = config.data.limit_train > 0 ? config.data.limit_train : facts.train;
-  if (!config.train.has_batches_by_rank() && config.train.samples_per_step() > samples)
+  std::uint64_t step = config.train.samples_per_step();
+  if (const auto* const list = std::get_if<std::vector<std::uint64_t>>(&config.train.batch_sizes))
+    step = config.train.accumulate * std::accumulate(list->begin(), list->end(), std::uint64_t{0});
+  if (step > samples)
     fail(Kind::usage,
-         "train.batch_size times train.accumulate: expected at most the {} training samples, found "
-         "{}; lower one of them",
-         samples, config.train.samples_per_step());
+         "train.{} times train.accumulate: expected at most the {} training samples, found {}; "
+         "lower one of them",
+         config.train.has_batches_by_rank() ? "batch_sizes" : "batch_size", samples, step);
 }
 
 void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {

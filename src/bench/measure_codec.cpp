@@ -291,6 +291,14 @@ void verify_codec(const std::string& name, const codec::Compressor& compressor,
   if (bound && !compressor.properties().random && error > *bound * (1 + 1e-6))
     fail(Kind::bug, "compressor {}: expected a relative variance of at most {:.4g}, found {:.4g}",
          name, *bound, error);
+  // A bound of 1 would let zeros pass.
+  double along = 0;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    along += static_cast<double>(decoded[i]) * values[i];
+  if (!(along > 0))
+    fail(Kind::bug,
+         "compressor {}: expected decoded values in the direction of the given ones, found none",
+         name);
   std::vector<float> half = decoded;
   message.decode_add(message.bytes(), -0.5f, half);
   verify_linear(name, decoded, half);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "bench/measure_codec.hpp"
 #include "codec/message.hpp"
@@ -103,8 +104,14 @@ RankGradients::Distance RankGradients::distance(std::span<const float> result) c
     const double error = std::abs(result[i] - mean);
     found.error += error * error;
     found.mean += mean * mean;
+    found.along += result[i] * mean;
+    found.size += static_cast<double>(result[i]) * result[i];
     // Written so that a NaN is no rounding error.
     if (!(error <= roundings * magnitude / ranks_)) found.rounding_only = false;
+  }
+  if (found.mean > 0) {
+    found.along /= found.mean;
+    found.size /= found.mean;
   }
   const double square = square_norm(base);
   found.error /= square;
@@ -181,6 +188,25 @@ void CollectiveBench::verify() {
          "collective {} of {}: expected a relative error of at most {:.4g}, which its messages' "
          "own errors allow, found {:.4g}",
          collective_.name(), codec::codec_name(compressor_.id()), limit, found.error);
+  verify_direction(found);
+}
+
+/// Where errors may be as large as the mean, zeros or twice the mean would pass.
+void CollectiveBench::verify_direction(const RankGradients::Distance& found) {
+  constexpr std::size_t kFewValues = 4096;  // of which a compressor's noise may be a large part
+  constexpr double kLeastUnbiased = 0.5, kMost = 1.5, kProjection = 1e-3;
+  const codec::Properties& properties = compressor_.properties();
+  const double least = properties.unbiased && values_.size() >= kFewValues ? kLeastUnbiased : 0;
+  const double most =
+      values_.size() >= kFewValues ? kMost : std::numeric_limits<double>::infinity();
+  // A projection P satisfies <Pm, m> = |Pm|^2.
+  const bool projects = !properties.averages_itself ||
+                        std::abs(found.along - found.size) <= kProjection * found.along;
+  if (found.along > least && found.along <= most && projects) return;
+  fail(Kind::bug,
+       "collective {} of {}: expected a result along the mean of the gradients, found {:.4g} times "
+       "the mean in its direction and {:.4g} of its square",
+       collective_.name(), codec::codec_name(compressor_.id()), found.along, found.size);
 }
 
 /// The vote over plainly added signs. Values that are sent uncompressed are not voted on.

@@ -49,6 +49,8 @@ class RankGradients {
   struct Distance {
     double error = 0;            // |result - mean|^2 / mean over ranks of |gradient|^2
     double mean = 0;             // |mean|^2 / mean over ranks of |gradient|^2
+    double along = 0;            // <result, mean> / |mean|^2: 1 of the mean, 0 of zeros
+    double size = 0;             // |result|^2 / |mean|^2
     bool rounding_only = false;  // every value is as near as float32 sums come in any order
   };
   /// By a plain loop in double precision.
@@ -91,6 +93,7 @@ class CollectiveBench {
   void count_bytes(const comm::ByteCount& before, const comm::ByteCount& now);
   void look_at_interface();
   void verify_votes();
+  void verify_direction(const RankGradients::Distance& found);
 
   comm::Communicator& comm_;
   const codec::Compressor& compressor_;

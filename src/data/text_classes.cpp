@@ -31,7 +31,10 @@ bool are_numbers(const std::vector<std::string>& labels) {
 
 std::string shown_label(std::string_view label) {
   constexpr std::size_t kLongest = 60;  // [bytes]
-  return printable(label.substr(0, kLongest)) + (label.size() > kLongest ? "..." : "");
+  if (label.size() <= kLongest) return printable(label);
+  std::size_t length = kLongest;
+  while (length > 0 && (static_cast<unsigned char>(label[length]) & 0xC0) == 0x80) --length;
+  return printable(label.substr(0, length)) + "...";
 }
 
 int LabelNumbers::number(std::string_view label, const std::string& file, std::size_t line) {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "doctor/rules.hpp"
 
@@ -38,6 +40,19 @@ void warn_of_half_duplex(const DoctorFacts& facts, const comm::Link& link, Warni
            pair_name(facts, link.first, link.second), megabits(both), megabits(one))});
 }
 
+/// The median rate of the directions of all other links between hosts; none if there is no other.
+std::optional<double> median_of_others(const DoctorFacts& facts, const comm::Link& link) {
+  std::vector<double> speeds;
+  for (const comm::Link& other : facts.links)
+    if (!other.same_host && &other != &link)
+      speeds.insert(speeds.end(),
+                    {other.forward.bytes_per_second, other.backward.bytes_per_second});
+  if (speeds.empty()) return {};
+  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
+  std::nth_element(speeds.begin(), middle, speeds.end());
+  return *middle;
+}
+
 bool is_loopback(const std::string& name) { return name == "lo"; }
 
 bool is_container_bridge(const std::string& name) {
@@ -49,15 +64,6 @@ bool is_container_bridge(const std::string& name) {
 }  // namespace
 
 void warn_of_links(const DoctorFacts& facts, Warnings& warnings) {
-  std::vector<double> speeds;
-  for (const comm::Link& link : facts.links) {
-    if (link.same_host) continue;
-    speeds.insert(speeds.end(), {link.forward.bytes_per_second, link.backward.bytes_per_second});
-  }
-  if (speeds.empty()) return;
-  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
-  std::nth_element(speeds.begin(), middle, speeds.end());
-  const double median = *middle;
   for (const comm::Link& link : facts.links) {
     if (link.same_host) continue;
     warn_of_half_duplex(facts, link, warnings);
@@ -66,12 +72,13 @@ void warn_of_links(const DoctorFacts& facts, Warnings& warnings) {
         std::minmax(link.forward.bytes_per_second, link.backward.bytes_per_second);
     const std::string name = forward_slower ? pair_name(facts, link.first, link.second)
                                             : pair_name(facts, link.second, link.first);
-    if (slow < kSlowShare * median) {
+    const std::optional<double> median = median_of_others(facts, link);
+    if (median && slow < kSlowShare * *median) {
       warnings.push_back(
           {"slow-link",
            fmt::format("{} moves {:.1f} Mb/s where the median link moves {:.1f}; the whole "
                        "job waits for it: check cable, port speed and other traffic",
-                       name, megabits(slow), megabits(median))});
+                       name, megabits(slow), megabits(*median))});
     } else if (fast > kUnevenFactor * slow) {
       warnings.push_back(
           {"uneven-link",

@@ -41,17 +41,21 @@ void warn_of_shared_cores(const DoctorFacts& facts, Warnings& warnings) {
   for (const auto& [machine, ranks] : grouped(facts, machine_of)) {
     std::set<int> cores;
     int threads = 0;
-    double quota = 0;
+    std::map<int, double> quotas;  // of containers, which are hosts of their own; 0: none
     for (const Rank rank : ranks) {
       const RankFacts& found = rank_facts(facts, rank);
       cores.insert(found.cores.begin(), found.cores.end());
       threads += found.threads;
-      quota = std::max(quota, found.core_quota);
+      quotas[found.first_on_host] = found.core_quota;
     }
     if (cores.empty()) continue;
     const std::string names = host_names(facts, ranks);
-    const auto usable = quota > 0 ? std::min(quota, static_cast<double>(cores.size()))
-                                  : static_cast<double>(cores.size());
+    auto usable = static_cast<double>(cores.size());
+    if (std::ranges::all_of(quotas, [](const auto& host) { return host.second > 0; })) {
+      double sum = 0;
+      for (const auto& [host, quota] : quotas) sum += quota;
+      usable = std::min(usable, sum);
+    }
     const int machine_cores = rank_facts(facts, ranks.front()).host_cores;
     if (static_cast<double>(ranks.size()) > usable) {
       warnings.push_back(
@@ -147,7 +151,8 @@ void warn_of_mixtures(const DoctorFacts& facts, Warnings& warnings) {
   warn_of_mixture(facts, warnings, "mixed-mpi", "the MPI library", "install one version everywhere",
                   &RankFacts::mpi);
   warn_of_mixture(facts, warnings, "mixed-libtorch", "LibTorch's version",
-                  "install one version everywhere: weights may start differently",
+                  "gradients are rounded otherwise, and nothing else depends on it; training "
+                  "refuses ranks with LibTorch beside ranks without",
                   &RankFacts::torch);
   warn_of_mixture(facts, warnings, "mixed-simd", "SIMD target",
                   "results are the same, but every step waits for the slowest processor",

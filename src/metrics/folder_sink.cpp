@@ -10,6 +10,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "metrics/decisions.hpp"
@@ -66,21 +67,43 @@ bool stays(const Place& place, const Json& record) {
   return step <= place.step;
 }
 
-/// Removes the records after that place. @return the ranks of the last run record that is left
+/// 0: of the whole run.
+StepId step_of(const Json& record) {
+  const auto found = record.find("step");
+  return found == record.end() ? 0 : found->get<StepId>();
+}
+
+/// The step to which the run went back, if a line says so: what was recorded of later ones is void.
+std::optional<StepId> back_to(const Json& line) {
+  if (!line.is_object()) return {};
+  if (const auto note = line.find("back_to"); note != line.end() && note->is_number_unsigned())
+    return note->get<StepId>();
+  if (line.value("kind", Json()) != kBackTo) return {};
+  const auto values = line.find("values");
+  if (values == line.end() || !values->is_array() || values->empty() || !(*values)[0].is_number())
+    return {};
+  return static_cast<StepId>((*values)[0].get<double>());
+}
+
+/// Removes the records after that place, and those that the run has gone back behind.
+/// @return the ranks of the last run record that is left
 std::optional<int> cut_records(const std::string& path, const Place& place) {
   if (!is_there(path)) return {};
   require_no_pipe(path);
   std::ifstream file(path, std::ios::binary);
-  std::string kept, line;
+  std::vector<std::pair<StepId, std::string>> kept;
+  std::string line;
   std::optional<int> ranks;
   while (std::getline(file, line)) {
     const Json record = Json::parse(line, nullptr, false);
+    if (const auto back = back_to(record))
+      std::erase_if(kept, [&](const auto& one) { return one.first > *back; });
     if (!stays(place, record)) continue;
     if (record["type"] == "run")
       ranks = record.contains("ranks") && record["ranks"].is_number_integer()
                   ? record["ranks"].get<int>()
                   : 0;
-    kept += line + "\n";
+    kept.emplace_back(step_of(record), line);
   }
   // What cannot be read must not be replaced by what was read so far.
   if (!file.eof())
@@ -88,7 +111,9 @@ std::optional<int> cut_records(const std::string& path, const Place& place) {
          "cannot read {} of the run that is resumed; make it readable, or choose another folder "
          "with --out",
          path);
-  write_atomically(path, kept);
+  std::string text;
+  for (const auto& [step, one] : kept) text += one + "\n";
+  write_atomically(path, text);
   return ranks;
 }
 

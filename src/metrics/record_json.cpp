@@ -180,7 +180,11 @@ Json json_of(const StepRecord& r) {
           {"received_bytes", r.received_bytes}};
 }
 
-Json json_of(const NoteRecord& r) { return {{"type", "note"}, {"step", r.step}, {"text", r.text}}; }
+Json json_of(const NoteRecord& r) {
+  Json note = {{"type", "note"}, {"step", r.step}, {"text", r.text}};
+  if (r.back_to) note["back_to"] = *r.back_to;
+  return note;
+}
 
 Json json_of(const DecisionRecord& r) {
   return {{"type", "decision"},

@@ -38,10 +38,11 @@ std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
   for (const PlannedRun& run : plans.whole)
     if (const auto& first = run.first_epochs; !first.empty())
       notes.push_back(fmt::format(
-          "{}: steps of the first {} epochs send more values, up to {:.3g} %, and take from {} to "
-          "{}; all else here is of later ones",
-          run.scheme, first.size(), 100 * first.front().density,
-          duration(first.front().step_seconds), duration(first.back().step_seconds)));
+          "{}: steps of the first {} send more values, up to {:.3g} %, and take {} at first and {} "
+          "at last; all else here is of later ones",
+          run.scheme, first.size() == 1 ? "epoch" : fmt::format("{} epochs", first.size()),
+          100 * first.front().density, duration(first.front().step_seconds),
+          duration(first.back().step_seconds)));
   std::map<int, std::vector<std::string>> best_ranks;
   for (std::size_t s = 0; s < plans.whole.size(); ++s)
     if (const auto most = crossover(plans.by_ranks[s]))

@@ -101,12 +101,13 @@ std::vector<PlannedRun::FirstEpoch> first_epochs_of(const Scheme& scheme,
   const auto& train = scheme.config.train;
   std::vector<PlannedRun::FirstEpoch> epochs;
   if (!keys.make()->properties().forgets_sent || cluster.cluster.ranks() == 1) return epochs;
-  // An epoch has at least one step.
-  const std::uint64_t trained = train.steps > 0 ? train.steps : train.epochs;
-  double planned = 1 / kAlike;
-  for (std::uint64_t epoch = 0; epoch < trained; ++epoch) {
-    const auto at = static_cast<double>(epoch);
-    if (at >= keys.warmup_epochs) break;
+  auto trained = static_cast<double>(train.epochs);
+  if (train.steps > 0) {  // an epoch of unknown length has at least one
+    const double steps = plan_run(scheme, cluster, subject).steps_per_epoch.value_or(1);
+    trained = std::ceil(static_cast<double>(train.steps) / steps);
+  }
+  double planned = std::numeric_limits<double>::infinity();
+  for (double at = 0; at < std::min(trained, keys.warmup_epochs); ++at) {
     const double density = collective::dgc_density(keys.density, keys.warmup_epochs, at);
     double seconds = epochs.empty() ? 0 : epochs.back().step_seconds;
     if (density < kAlike * planned) {

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "codec/message.hpp"
 #include "collective/lazy_difference.hpp"
@@ -17,6 +20,7 @@
 #include "data/catalogue.hpp"
 #include "data/loader.hpp"
 #include "model/step_memory.hpp"
+#include "setup/build_batches.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
@@ -32,6 +36,7 @@ constexpr std::uint64_t kFloat = sizeof(float);
 // the ranks of the host, and the heap's own space between blocks.
 constexpr std::uint64_t kMpiBytes = 24 * kMib, kMpiBytesPerRank = 4 * kMib;
 constexpr double kHeapShare = 1.1;
+constexpr std::uint64_t kOrderBytes = 2 * sizeof(int) + 2 * sizeof(std::size_t);  // of a sample
 
 /// Batches of a loader.
 std::uint64_t waiting_batches(const config::RunConfig& config) {
@@ -74,8 +79,7 @@ std::uint64_t sample_bytes(const data::DatasetFacts& facts) {
 
 /// The set, labels and order, and the batches that wait.
 std::uint64_t data_set_bytes(const config::RunConfig& config, const data::DatasetFacts& facts) {
-  constexpr std::uint64_t kOrder = 2 * sizeof(int) + 2 * sizeof(std::size_t);
-  return facts.memory_bytes + facts.train * kOrder +
+  return facts.memory_bytes + facts.train * kOrderBytes +
          (waiting_batches(config) * config.train.batch_size + train::kTestBatch) *
              sample_bytes(facts);
 }
@@ -140,8 +144,11 @@ void add_workers(const config::RunConfig& config, int workers, std::uint64_t sam
 
 }  // namespace
 
-MemoryEstimate estimate_memory(const config::RunConfig& config, const data::DatasetFacts& facts,
+MemoryEstimate estimate_memory(const config::RunConfig& given, const data::DatasetFacts& facts,
                                int ranks, int threads, int simulate, bool on_device) {
+  config::RunConfig config = given;
+  if (const auto* const list = std::get_if<std::vector<std::uint64_t>>(&given.train.batch_sizes))
+    config.train.batch_size = std::ranges::max(*list);
   model::set_threads(config.train.is_emulated() ? 1 : threads);  // as the run itself will
   const model::NetworkMemory network = measure_network(config, facts, on_device);
   const auto compressor = config.compressor.make();
@@ -155,8 +162,14 @@ MemoryEstimate estimate_memory(const config::RunConfig& config, const data::Data
                        (config.optimizer.momentum != 0 && !votes);
   estimate.optimizer = moments ? row_of(config.optimizer.name).moments * flat : 0;
   estimate.memories = models_remembered(config, ranks, *compressor) * flat;
+  if (config.train.accumulate > 1) estimate.memories += flat;  // the sum of the batches' gradients
   if (config.output.dump_gradients > 0) estimate.memories += flat;
   if (config.train.ema > 0) estimate.memories += flat + network.buffer_values * kFloat;
+  const auto& checkpoint = config.checkpoint;
+  if (checkpoint.every_steps > 0 ||
+      checkpoint.every_epochs > 0)  // a copy of the state, to be written
+    estimate.memories +=
+        flat + network.buffer_values * kFloat + estimate.optimizer + estimate.memories;
   estimate.messages = message_bytes(config, ranks, network.layout, *compressor);
   if (config.train.is_emulated()) return estimate;
   // Weights are packed for writing when no step is under way: a copy of each tensor, and all bytes.
@@ -177,31 +190,76 @@ std::string memory_text(const MemoryEstimate& e, int ranks) {
       mib(e.messages), mib(e.data_set), mib(e.activations));
 }
 
+namespace {
+
+/// What a rank needs [bytes].
+struct Need {
+  std::uint64_t all = 0;   // in all
+  std::uint64_t more = 0;  // beside what it holds now
+};
+
+/// What each rank needs if its data set takes as much as rank 0's.
+std::vector<Need> needs_of_ranks(const config::RunConfig& config, const data::DatasetFacts& facts,
+                                 int ranks, int threads, int simulate, bool on_device) {
+  std::vector<std::size_t> batches(static_cast<std::size_t>(ranks), config.train.batch_size);
+  if (simulate == 0 && config.train.has_batches_by_rank()) batches = first_batches(config, ranks);
+  std::map<std::size_t, Need> by_batch;
+  std::vector<Need> needs;
+  const std::uint64_t before = resident_bytes();
+  for (const std::size_t batch : batches) {
+    auto known = by_batch.find(batch);
+    if (known == by_batch.end()) {
+      config::RunConfig own = config;
+      own.train.batch_size = batch;
+      if (simulate == 0) own.train.batch_sizes = {};
+      const MemoryEstimate estimate =
+          estimate_memory(own, facts, ranks, threads, simulate, on_device);
+      const Need need = {.all = estimate.total(),
+                         .more = estimate.total() - std::min(before, estimate.program)};
+      known = by_batch.emplace(batch, need).first;
+    }
+    needs.push_back(known->second);
+  }
+  return needs;
+}
+
+}  // namespace
+
 std::uint64_t require_memory(const config::RunConfig& config, int simulate, bool on_device,
                              comm::Communicator& comm) {
-  std::array<std::uint64_t, 2> needed = {};  // by a rank in all, and beside what it holds now
+  std::vector<Need> needs(static_cast<std::size_t>(comm.size()));
   data::DatasetFacts facts;
   if (!config.train.is_emulated()) facts = look_at_data(config, simulate, comm);
   comm.agree_after([&] {
     if (comm.rank() != 0) return;
-    const std::uint64_t before = resident_bytes();
-    const MemoryEstimate estimate = estimate_memory(
-        config, facts, comm.size(), threads_for(config, comm, simulate), simulate, on_device);
-    needed = {estimate.total(), estimate.total() - std::min(before, estimate.program)};
+    needs = needs_of_ranks(config, facts, comm.size(), threads_for(config, comm, simulate),
+                           simulate, on_device);
   });
-  comm.broadcast(std::as_writable_bytes(std::span(needed)), 0);
+  comm.broadcast(std::as_writable_bytes(std::span(needs)), 0);
+  if (has_local_data(config) && simulate == 0) {
+    const auto sets = comm.allgather(facts.memory_bytes + facts.train * kOrderBytes);
+    for (std::size_t rank = 0; rank < needs.size(); ++rank)
+      for (std::uint64_t Need::*bytes : {&Need::all, &Need::more})
+        needs[rank].*bytes += sets[rank] - std::min(sets[0], needs[rank].*bytes + sets[rank]);
+  }
   comm.agree_after([&] {
-    const auto ranks = comm.ranks_on_this_host().size();
-    if (comm.ranks_on_this_host().front() != comm.rank()) return;
+    const auto& ranks = comm.ranks_on_this_host();
+    if (ranks.front() != comm.rank()) return;
+    Need here;
+    for (const Rank rank : ranks) {
+      here.all += needs[static_cast<std::size_t>(rank)].all;
+      here.more += needs[static_cast<std::size_t>(rank)].more;
+    }
     const std::uint64_t found = comm::memory().available_bytes;
-    if (found == 0 || needed[1] <= found / ranks) return;
+    if (found == 0 || here.more <= found) return;
     fail(Kind::usage,
          "host {}: expected {} MiB of free memory for {} ranks, {} MiB each in all, found {} MiB; "
          "try a smaller train.batch_size, fewer ranks on this host or a smaller model.name",
-         comm::host_name(), ranks * (needed[1] / kMib), ranks, needed[0] / kMib, found / kMib);
+         comm::host_name(), here.more / kMib, ranks.size(), here.all / ranks.size() / kMib,
+         found / kMib);
   });
-  require_addresses(needed[1], comm);
-  return needed[0];
+  require_addresses(needs[static_cast<std::size_t>(comm.rank())].more, comm);
+  return needs[0].all;
 }
 
 }  // namespace eqt::setup

@@ -18,7 +18,7 @@ struct MemoryEstimate {
   std::uint64_t program = 0;      // libraries and what the process holds already
   std::uint64_t model = 0;        // parameters, gradient, running statistics
   std::uint64_t optimizer = 0;    // momentum
-  std::uint64_t memories = 0;     // residuals, public copies, directions, weights to be written
+  std::uint64_t memories = 0;     // residuals, public copies, directions, a checkpoint's copy
   std::uint64_t messages = 0;     // buffers of the collective or of gossip, and MPI's own
   std::uint64_t data_set = 0;     // as bytes, and the batches that wait
   std::uint64_t activations = 0;  // of a training step or of the test, whichever holds more
@@ -31,7 +31,8 @@ struct MemoryEstimate {
 /// Builds the network and runs it on a few empty images, to see what a step holds. Errs on the
 /// large side.
 /// @param facts of look_at_data(), unless the run is emulated
-/// @param ranks of the job, on which rooms for messages depend
+/// @param ranks of the job, on which rooms for messages depend; with train.batch_sizes the largest
+///        batch counts
 /// @param threads of each
 /// @throws Error{usage} for a network that cannot be built or data that is not for the task;
 /// Error{data} for files of a data set that are missing or malformed, if only they tell its shape
@@ -43,7 +44,8 @@ MemoryEstimate estimate_memory(const config::RunConfig& config, const data::Data
 /// "memory: about 512 MiB per rank of 2: 210 program, ..."
 std::string memory_text(const MemoryEstimate& estimate, int ranks);
 
-/// Rank 0's estimate [bytes per rank], after all hosts have found room for their ranks.
+/// Rank 0's estimate [bytes], after all hosts have found room for their ranks, each with its own
+/// batch and its own data.
 /// @throws Error{usage} on every rank if one has not: how much is needed and how much was found.
 /// Collective.
 std::uint64_t require_memory(const config::RunConfig& config, int simulate, bool on_device,

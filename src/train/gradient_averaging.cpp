@@ -47,6 +47,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
         options_(options),
         own_(layout, gradient, plan_.size(),
              {.run_seed = options.run_seed,
+              .ranks = comm.size(),
               .rank = comm.rank(),
               .takes_residual = collective.takes_residual(),
               .lossy = options.lossy,

@@ -96,12 +96,14 @@ void OwnGradient::require_in_range(const FusionBucket& bucket) const {
   const bool recovers = options_.divergence != nullptr && options_.divergence->recovers();
   if (!recovers || options_.largest == std::numeric_limits<float>::max()) return;
   const auto values = gradient_.subspan(bucket.begin, bucket.count());
-  const auto is_larger = [&](float value) { return !(std::abs(value) <= options_.largest); };
+  // Some collectives send sums of values.
+  const float largest = options_.largest / static_cast<float>(options_.ranks);
+  const auto is_larger = [&](float value) { return !(std::abs(value) <= largest); };
   const auto found = std::ranges::find_if(values, is_larger);
   if (found == values.end()) return;
   options_.divergence->found(
-      fmt::format("step {}: the gradient holds {} on rank {}, and the compressor sends at most {}; "
-                  "try a smaller optimizer.learning_rate, or compressor.name bf16",
+      fmt::format("step {}: the gradient holds {} on rank {}, and the compressor sends sums of at "
+                  "most {}; try a smaller optimizer.learning_rate, or compressor.name bf16",
                   step_, *found, options_.rank, options_.largest));
   std::ranges::replace_if(values, is_larger, 0.0f);
 }

@@ -48,6 +48,7 @@ class VarianceProbe {
 
 struct OwnGradientOptions {
   std::uint64_t run_seed = 0;
+  int ranks = 1;                                      // of the job
   Rank rank = 0;                                      // for error messages
   bool takes_residual = false;                        // the collective updates the residual
   bool lossy = false;                                 // measure the variance every few steps

@@ -31,6 +31,7 @@ class SimulatedAveraging final : public Synchronizer {
     for (GradientMemory* const memory : memories_) {
       own_.emplace_back(layout, gradient, plan_.size(),
                         OwnGradientOptions{.run_seed = options.run_seed,
+                                           .ranks = static_cast<int>(memories_.size()),
                                            .rank = static_cast<Rank>(own_.size()),
                                            .takes_residual = mean.takes_residual(),
                                            .lossy = options.lossy,

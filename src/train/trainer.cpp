@@ -244,7 +244,7 @@ bool Trainer::finish_epoch() {
   p_.comm.heartbeat("evaluation", true);
   inject_fault(Fault::Phase::evaluation, done_);
   const Assessment assessment = assess();
-  if (assessment.abandoned) check_health_now();
+  if (assessment.abandoned && !check_health_now()) return false;
   require_finite_assessment(assessment);
   if (plan_.replicas_equal) compare_replicas();
   p_.comm.heartbeat("records of an epoch", true);

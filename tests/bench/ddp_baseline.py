@@ -7,7 +7,10 @@ Prints one JSON line. compare_ddp.sh runs it alternating with equant-train.
 
 usage: ddp_baseline.py [--model resnet20|resnet18] [--ranks 2] [--batch 64] [--steps 30]
                        [--pixels 32] [--warmup 5] [--classes 10] [--channels-last] [--hook NAME]
-                       [--join]
+                       [--buckets N] [--join]
+
+Running statistics of batch norm are not sent before each step (broadcast_buffers=False), as ours are
+not.
 
 --hook fp16 is PyTorch's own communication hook; another name is a compressor for that of
 docs/examples/ddp_hook.py.
@@ -99,6 +102,16 @@ def register_hook(model, name):
         model.register_comm_hook(CodecHook(name), CodecHook.run)
 
 
+def buckets_of(options):
+    """So many buckets of equal size, the first one included; 0: those that DDP takes by default."""
+    if options.buckets == 0:
+        return {}
+    values = sum(p.numel() for p in build(options.model, options.classes).parameters())
+    size = max(1, 4 * values // options.buckets)
+    dist._DEFAULT_FIRST_BUCKET_BYTES = size  # its documentation's way to set it
+    return {"bucket_cap_mb": size / 2**20}
+
+
 def train(rank, options, port, report):
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
@@ -109,7 +122,7 @@ def train(rank, options, port, report):
     layout = torch.channels_last if options.channels_last else torch.contiguous_format
     model = nn.parallel.DistributedDataParallel(
         build(options.model, options.classes).to(memory_format=layout),
-        gradient_as_bucket_view=True)
+        gradient_as_bucket_view=True, broadcast_buffers=False, **buckets_of(options))
     register_hook(model, options.hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     images = torch.randn(options.batch, 3, options.pixels, options.pixels).contiguous(memory_format=layout)
@@ -166,6 +179,7 @@ def main():
     parser.add_argument("--pixels", type=int, default=32, help="side of the images")
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--buckets", type=int, default=0, help="of the gradient; 0: DDP's default")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--hook", default="")
     parser.add_argument("--join", action="store_true")

@@ -157,10 +157,12 @@ program export "$RUN" --to safetensors
 expect_code 0 "an export"
 ls "$RUN"/evaluation/evaluation.json "$RUN"/model.safetensors >/dev/null || wrong "evaluation or export are not in the run"
 cp -r "$RUN" "$WORK/again"
+touch "$WORK/again/evaluation/notes.txt"
 program --config "$RUN/config.json" --out "$WORK/again" --overwrite --set train.epochs=1 --quiet
 expect_code 0 "training again"
 [[ ! -e $WORK/again/evaluation/evaluation.json && ! -e $WORK/again/model.safetensors ]] ||
   wrong "after --overwrite an evaluation or export of the older weights is left"
+[[ -e $WORK/again/evaluation/notes.txt ]] || wrong "--overwrite removes a file that no run wrote"
 
 # What cannot be evaluated or exported.
 program evaluate "$WORK/absent"

@@ -44,9 +44,19 @@ done
 
 # A gradient that 16 bits cannot hold is one of these failures, not an error of the compressor.
 train 2 halves "${rollback[@]}" --set compressor.name=fp16 --set optimizer.learning_rate=1000 --set train.steps=12 \
-  --set checkpoint.every_steps=1
-grep -q 'the compressor sends at most 65519.* went back\|all ranks went back' "$RUN/metrics.jsonl" ||
+  --set checkpoint.every_steps=1 --set synchronization.collective=ring
+grep -q 'the compressor sends sums of at most 65519.* went back' "$RUN/metrics.jsonl" ||
   wrong "values beyond the range of fp16: no rollback"
+! grep -q 'compressor fp16: expected' "$ERR" || wrong "values beyond the range of fp16 end the run"
+
+# The report leaves out what came after the step to which the run went back.
+export EQT_FAULT=nan:rank=0,step=30
+train 2 again --set train.steps=0 --set train.epochs=9 --set data.limit_train=128 --set checkpoint.every_epochs=4 "${rollback[@]}"
+unset EQT_FAULT
+expect_code 0 "a rollback behind an epoch"
+grep -q '"back_to":' "$RUN/metrics.jsonl" || wrong "the note does not say to which step"
+program report "$RUN"
+expect_code 0 "a report of a run that went back"
 
 # Without a checkpoint a run returns to its beginning, a limited number of times.
 train 2 hopeless --set train.steps=40 --set optimizer.learning_rate=1e30 "${rollback[@]}"

@@ -36,6 +36,12 @@ measure "VGG-11, qsgd" --set model.name=vgg11 --set train.batch_size=64 --set co
 measure "ResNet-18, top-k, CHOCO" --set model.name=resnet18 --set data.limit_test=16 \
   --set compressor.name=topk --set synchronization.algorithm=choco-sgd
 
+# A batch that one rank has alone, batches whose gradients are added up, and a copy for the checkpoint.
+measure "ResNet-20, uneven batches" --set train.batch_size=4 --set 'train.batch_sizes=[256,4]' --set data.limit_train=1024
+measure "ResNet-50, checkpoints, two batches" --set model.name=resnet50 --set train.batch_size=2 --set data.limit_test=16 \
+  --set train.accumulate=2 --set checkpoint.every_steps=1 --set compressor.name=qsgd --set compressor.bits=8 \
+  --set synchronization.error_feedback=ef14
+
 train 2 refused --set model.name=resnet50 --set train.batch_size=65536
 expect_failure 2 'free memory for 2 ranks, [0-9]+ MiB each.*found [0-9]+ MiB' "more memory than there is"
 [[ ! -e $RUN/summary.json ]] || wrong "a refused run wrote a summary"

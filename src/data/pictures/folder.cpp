@@ -167,6 +167,9 @@ PictureLists list_folder(const PictureSource& source) {
          scan.root().string(), *test_part, kLayout);
   }
   const ByClass train = scan.classes_in(train_part);
+  if (train.empty())
+    fail(Kind::data, "{}: expected a folder for each class, found none; {}",
+         (scan.root() / train_part).string(), kLayout);
   ByClass tests;
   if (test_part && source.needs_test) {
     tests = scan.classes_in(*test_part);

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <future>
+#include <stdexcept>
 
 #include "core/error.hpp"
 
@@ -46,6 +47,10 @@ void SliceNotifier::notify(std::size_t slice) {
   }
 }
 
+void SliceNotifier::end_if_failed() const {
+  if (error_) throw std::runtime_error("the listener of a backward pass has failed");
+}
+
 void SliceNotifier::finish() {
   for (std::size_t i = notified_.size(); i-- > 0;) notify(i);
   if (error_) std::rethrow_exception(error_);
@@ -59,8 +64,11 @@ Backward::Backward(const NamedTensors& parameters, const MirroredValues& gradien
     at::Tensor parameter = parameters[i].second;
     parameter.mutable_grad() = gradient.view(layout[i], parameter);
     accumulators_.push_back(torch::autograd::impl::grad_accumulator(parameter));
-    accumulators_.back()->add_post_hook(std::make_unique<CompleteHook>(
-        [this, i] { download_ ? download_->add(i) : notifier_.notify(i); }));
+    accumulators_.back()->add_post_hook(std::make_unique<CompleteHook>([this, i] {
+      if (download_) return download_->add(i);
+      notifier_.notify(i);
+      notifier_.end_if_failed();
+    }));
   }
 }
 
@@ -71,9 +79,14 @@ void Backward::run(const at::Tensor& loss, const SliceReady& on_ready) {
   if (download_) {
     run_beside(loss);
   } else {
-    loss.backward();
+    try {
+      loss.backward();
+    } catch (...) {
+      // LibTorch may wrap what a hook throws: the listener's own error is thrown below.
+      if (!notifier_.failed()) throw;
+    }
   }
-  check_gradients_in_place();
+  if (!notifier_.failed()) check_gradients_in_place();
   notifier_.finish();
 }
 

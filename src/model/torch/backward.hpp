@@ -20,12 +20,15 @@
 
 namespace eqt::model {
 
-/// Calls the listener for each slice once per backward pass. An exception of the listener is kept
-/// until the end of the pass and then thrown unchanged.
+/// Calls the listener for each slice once per backward pass. An exception of the listener is kept,
+/// and thrown unchanged by finish().
 class SliceNotifier {
  public:
   void start(const SliceReady& listener, std::size_t slices);
   void notify(std::size_t slice);
+  bool failed() const noexcept { return error_ != nullptr; }
+  /// In a hook of LibTorch: throws if the listener has failed, to end the pass.
+  void end_if_failed() const;
   /// Calls it for the slices that backward did not reach, the last slice first.
   void finish();
 

@@ -18,7 +18,7 @@ using namespace eqt;
 
 namespace {
 
-enum class Fault { none, shrinks, infinite, nonlinear, forgetful, lossy, noisy, coarse };
+enum class Fault { none, shrinks, infinite, nonlinear, forgetful, lossy, noisy, coarse, zeros };
 
 /// Sends float32, and lacks one property.
 class Faulty final : public codec::Compressor {
@@ -34,7 +34,9 @@ class Faulty final : public codec::Compressor {
     return properties;
   }
   std::size_t max_payload_bytes(std::size_t count) const override { return 4 * count; }
-  std::optional<double> variance_bound(std::size_t) const override { return 0.5; }
+  std::optional<double> variance_bound(std::size_t) const override {
+    return fault_ == Fault::zeros ? 1.0 : 0.5;
+  }
 
   std::size_t encode(std::span<const float> values, const codec::EncodeContext& context, Workspace&,
                      std::span<std::byte> payload) const override {
@@ -43,6 +45,7 @@ class Faulty final : public codec::Compressor {
       float v = values[i];
       if (fault_ == Fault::shrinks) v *= 0.999f;
       if (fault_ == Fault::coarse) v *= 0.25f;  // an error of 9/16
+      if (fault_ == Fault::zeros) v = 0;
       if (fault_ == Fault::lossy) v += 1e-6f;
       if (fault_ == Fault::noisy)  // variance 1
         v *= stream.bits(static_cast<std::uint32_t>(i)) % 2 == 0 ? 2.0f : 0.0f;
@@ -95,6 +98,7 @@ TEST_CASE("a compressor without its declared properties is not measured", "[benc
   CHECK(contains(refusal(Fault::lossy), "every value back"));
   CHECK(contains(refusal(Fault::noisy), "0.5 over 96 seeds"));
   CHECK(contains(refusal(Fault::coarse), "at most 0.5, found 0.5625"));
+  CHECK(contains(refusal(Fault::zeros), "in the direction of the given ones"));
 }
 
 TEST_CASE("the gradient is normal with the stated deviation, whatever its length", "[bench]") {

@@ -197,6 +197,12 @@ TEST_CASE("links: half duplex, slow, uneven", "[doctor]") {
   CHECK(speeds(0.49, 1.0) == Ids{"slow-link"});
   CHECK(speeds(0.51, 0.51).empty());
   CHECK(speeds(1.0, 2.1) == Ids{"uneven-link"});
+  // Of two hosts there is no other link to compare with.
+  CHECK(after([](auto& f) {
+          f.ranks.resize(2);
+          f.links.resize(1);
+          f.links[0].forward = {50e-6, 0.1 * kGigabit, 0.1 * kGigabit};
+        }) == Ids{"uneven-link"});
   // A pair of ranks on one host is no network link.
   CHECK(on_one_host_after([](auto& f) {
           f.links[0].forward = {1e-6, 1e9, 1e8};

@@ -82,6 +82,8 @@ TEST_CASE("decisions after the step to which the run went back are void") {
     sink->write(batches(30, {2}));
   }
   CHECK(steps_of(read_decisions(path, "batches")) == std::vector<StepId>{10, 20, 30});
+  make_folder_sink(folder.path().string(), true, StepId{27});
+  CHECK(steps_of(read_decisions(path, "batches")) == std::vector<StepId>{10, 20});
 }
 
 TEST_CASE("of two decisions for a step the later line counts") {

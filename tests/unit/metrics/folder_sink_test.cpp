@@ -186,6 +186,37 @@ TEST_CASE("a run that goes on with other ranks has a further record", "[metrics]
   CHECK(ranks == std::vector{4, 2});
 }
 
+TEST_CASE("a run that goes on loses what it has gone back behind", "[metrics]") {
+  const TemporaryFolder folder;
+  {
+    const auto sink = make_folder_sink(folder.path(), true);
+    sink->write(run_record());
+    for (const StepId step : {1u, 2u, 3u, 4u}) sink->write(step_record(step));
+    sink->write(NoteRecord{.step = 4, .text = "back", .back_to = 2});
+    CHECK(records_in(folder.path()).back().at("back_to") == 2);
+    sink->write(step_record(3));
+  }
+  make_folder_sink(folder.path(), true, 3);
+  std::vector<int> steps;
+  for (const json& record : records_in(folder.path()))
+    if (record.at("type") == "step") steps.push_back(record.at("step"));
+  CHECK(steps == std::vector{1, 2, 3});
+}
+
+TEST_CASE("an epoch that will be evaluated again is recorded again", "[metrics]") {
+  const TemporaryFolder folder;
+  EpochRecord epoch = epoch_record();
+  {
+    const auto sink = make_folder_sink(folder.path(), true);
+    sink->write(run_record());
+    sink->write(epoch);
+  }
+  make_folder_sink(folder.path(), true, epoch.step);
+  CHECK(records_in(folder.path()).size() == 2);
+  make_folder_sink(folder.path(), true, epoch.step, true);
+  CHECK(records_in(folder.path()).size() == 1);
+}
+
 TEST_CASE("records that cannot be read are not replaced by fewer", "[metrics]") {
   if (::geteuid() == 0) return;  // root reads everything
   const TemporaryFolder folder;
