@@ -49,7 +49,8 @@ launch() {
   shift 2
   if [[ $rate == shared ]]; then
     echo '{"burst_bytes": 0}' >"$work/counters"
-    mpirun -np "$n" --oversubscribe --quiet --bind-to none "$@"
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+      mpirun -np "$n" --oversubscribe --quiet --bind-to none "$@"
   else
     "$EQT_ROOT/scripts/netlab.sh" --ranks "$n" --rate "$rate" --counters "$work/counters" -- "$@"
   fi

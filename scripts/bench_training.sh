@@ -95,8 +95,10 @@ burst_used() {
 
 # ours MODEL BATCH RATE WAY ROUND: appends a line for each step.
 ours() {
-  local extra=() images
-  mapfile -t extra < <(arguments "$4")
+  local extra=() images words
+  words=$(arguments "$4") || exit 2
+  mapfile -t extra <<<"$words"
+  [[ -n $words ]] || extra=()
   images=$((2 * ranks * $2 * (steps + 2)))
   OMP_NUM_THREADS=1 "$EQT_ROOT/scripts/netlab.sh" --ranks "$ranks" --rate "$3" --counters "$work/counters" -- \
     "$program" --config "$work/config.json" --quiet --out "$work/run" --overwrite --set "model.name=$1" \
@@ -142,7 +144,7 @@ for ((round = 1; round <= rounds; ++round)); do
     batch=${batch%@*}
     for way in ${ways//,/ }; do
       say "round $round, $model, batch $batch, $rate, $way" >&2
-      if [[ $way == ddp* ]]; then
+      if [[ $way == ddp || $way == ddp-buckets ]]; then
         theirs "$model" "$batch" "$rate" "$way" "$round"
       else
         ours "$model" "$batch" "$rate" "$way" "$round"

@@ -171,7 +171,8 @@ for ((try = 1; try <= tries; try++)); do
     continue
   fi
   say "The run ended with exit code $code"
-  [[ $asked_to_resume -eq 1 ]] || arguments+=(--resume)
+  # With --overwrite it begins again: the checkpoints may be those of the run that is to be replaced.
+  [[ $asked_to_resume -eq 1 || " ${arguments[*]-} " == *" --overwrite "* ]] || arguments+=(--resume)
   asked_to_resume=1
 done
 [[ $code -ne 6 || -z $stuck_on ]] || fail 6 "mpirun started no rank within $start_timeout seconds; see --start-timeout."

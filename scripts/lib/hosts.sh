@@ -32,7 +32,8 @@ on_host() {
   if is_here "$host"; then
     "$@" </dev/null
   else
+    # A remote shell joins the words and divides them again.
     # shellcheck disable=SC2086  # the shell's command has words
-    timeout "$seconds" $shell "$host" "$@" </dev/null
+    timeout "$seconds" $shell "$host" "$(printf '%q ' "$@")" </dev/null
   fi
 }

@@ -100,6 +100,7 @@ phase_doctor() {
   said=$("$EQT_ROOT/scripts/run_hosts.sh" --hosts "$list" --shell "$shell" --answer "$answer" --program "$program" \
     ${interface:+--interface "$interface"} -- doctor) || code=$?
   [[ $code -eq 0 ]] || fail "$code" "equant-train doctor failed on $list; its words stand above."
+  grep '^warning:' <<<"$said" || true
   line doctor "$list" "$(tail -n 1 <<<"$said")"
 }
 
@@ -121,7 +122,8 @@ phase_run() {
     return
   fi
   if [[ " ${arguments[*]-} " != *" --overwrite "* && " ${arguments[*]-} " != *" --resume "* ]]; then
-    has=$(hosts_with "$out/checkpoints" | paste -sd' ')
+    # Without a checkpoint it begins again, in the same folder.
+    has=$({ hosts_with "$out/checkpoints"; hosts_with "$out/metrics.jsonl"; } | awk '!seen[$0]++' | paste -sd' ')
     [[ -z $has ]] || { line run "$has" "a run in $out was stopped, it continues"; arguments+=(--resume); }
   fi
   [[ -z $interface ]] ||
