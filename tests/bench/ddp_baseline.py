@@ -140,6 +140,9 @@ def train(rank, options, port, report):
     require_identical(model)
     if rank == 0:
         report([b - a for a, b in zip(ends, ends[1:])])
+    # A process that ends may reset connections from which others have yet to read.
+    dist.barrier()
+    time.sleep(1)
     dist.destroy_process_group()
 
 
