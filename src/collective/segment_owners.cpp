@@ -77,4 +77,20 @@ std::vector<SegmentOwners> assign_owners(std::span<const pipeline::FusionBucket>
   return all;
 }
 
+std::vector<SliceRange> places_of_sums(std::span<const SegmentOwners> owners, std::size_t rank,
+                                       std::size_t sums) {
+  std::vector<SliceRange> places(sums);
+  for (const SegmentOwners& bucket : owners) {
+    for (const SegmentPart& own : bucket.parts_of[rank]) {
+      const OwnedSegment& owned = bucket.segments[own.segment];
+      if (!owned.whole.compressed) continue;
+      for (std::size_t at = 0; at < owned.deal.size_of(own.part); ++at) {
+        places[owned.sums_from[own.part] + at] = {
+            owned.whole.slice, owned.whole.first_index + owned.deal.index({own.part, at}), 1};
+      }
+    }
+  }
+  return places;
+}
+
 }  // namespace eqt::collective

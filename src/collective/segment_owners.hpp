@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codec/sparse/deal.hpp"
+#include "core/saved_state.hpp"
 #include "pipeline/plan.hpp"
 
 namespace eqt::collective {
@@ -47,5 +48,10 @@ inline constexpr std::size_t kMinPart = 4096;
 /// @param sums_of  set to the number of sums that each rank keeps
 std::vector<SegmentOwners> assign_owners(std::span<const pipeline::FusionBucket> plan,
                                          std::size_t ranks, std::vector<std::size_t>& sums_of);
+
+/// Which value of the model each of the rank's `sums` sums is of.
+/// @param owners  of all fusion buckets
+std::vector<SliceRange> places_of_sums(std::span<const SegmentOwners> owners, std::size_t rank,
+                                       std::size_t sums);
 
 }  // namespace eqt::collective

@@ -83,7 +83,9 @@ class Sparse final : public Collective {
   const CollectiveRow& row() const noexcept override { return kSparse; }
   bool takes_residual() const noexcept override { return true; }
   void visit_state(StateVisitor& visitor) override {
-    if (feedback_) visitor.placed("owner sums", sums_, [this] { return places(); });
+    if (!feedback_) return;
+    visitor.placed("owner sums", sums_,
+                   [this] { return places_of_sums(owners_, me_, sums_.size()); });
   }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
@@ -104,27 +106,6 @@ class Sparse final : public Collective {
   }
 
  private:
-  /// Of my sums.
-  std::vector<SliceRange> places() const {
-    std::vector<SliceRange> ranges(sums_.size());
-    for (const SegmentOwners& owners : owners_) {
-      for (const OwnedSegment& owned : owners.segments) {
-        if (owned.whole.compressed) place_sums(owned, ranges);
-      }
-    }
-    return ranges;
-  }
-
-  void place_sums(const OwnedSegment& owned, std::vector<SliceRange>& ranges) const {
-    for (std::size_t p = 0; p < owned.owners.size(); ++p) {
-      if (owned.owners[p] != me_) continue;
-      for (std::size_t at = 0; at < owned.deal.size_of(p); ++at) {
-        ranges[owned.sums_from[p] + at] = {owned.whole.slice,
-                                           owned.whole.first_index + owned.deal.index({p, at}), 1};
-      }
-    }
-  }
-
   struct Slot {
     MessageBuffer own;                                // my survivors in one message
     Frame own_frame;                                  // the same, for the contribution
