@@ -79,7 +79,7 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
       for (const int ranks : plans.ranks)
         others.push_back(ranks == run.ranks ? run
                                             : plan_run(scheme, first_ranks(file, ranks), subject));
-      run.first_epochs = first_epochs_of(scheme, file, subject);
+      run.first_epochs = first_epochs_of(run, scheme, file, subject);
       plans.whole.push_back(std::move(run));
       plans.by_ranks.push_back(std::move(others));
       planned.push_back(std::move(scheme));

@@ -93,7 +93,7 @@ PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subj
   return run;
 }
 
-std::vector<PlannedRun::FirstEpoch> first_epochs_of(const Scheme& scheme,
+std::vector<PlannedRun::FirstEpoch> first_epochs_of(const PlannedRun& run, const Scheme& scheme,
                                                     const ClusterFile& cluster,
                                                     const Subject& subject) {
   constexpr double kAlike = 0.95;
@@ -102,10 +102,8 @@ std::vector<PlannedRun::FirstEpoch> first_epochs_of(const Scheme& scheme,
   std::vector<PlannedRun::FirstEpoch> epochs;
   if (!keys.make()->properties().forgets_sent || cluster.cluster.ranks() == 1) return epochs;
   auto trained = static_cast<double>(train.epochs);
-  if (train.steps > 0) {  // an epoch of unknown length has at least one
-    const double steps = plan_run(scheme, cluster, subject).steps_per_epoch.value_or(1);
-    trained = std::ceil(static_cast<double>(train.steps) / steps);
-  }
+  if (train.steps > 0)  // an epoch of unknown length has at least one
+    trained = std::ceil(static_cast<double>(train.steps) / run.steps_per_epoch.value_or(1));
   double planned = std::numeric_limits<double>::infinity();
   for (double at = 0; at < std::min(trained, keys.warmup_epochs); ++at) {
     const double density = collective::dgc_density(keys.density, keys.warmup_epochs, at);

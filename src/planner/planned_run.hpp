@@ -60,7 +60,8 @@ PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subj
 
 /// Epochs in which `compressor.warmup_epochs` still sends more values, as far as the config trains.
 /// Of a long warm-up, epochs whose density is within 5 % of an earlier one's have its seconds.
-std::vector<PlannedRun::FirstEpoch> first_epochs_of(const Scheme& scheme,
+/// @param run  the scheme's plan
+std::vector<PlannedRun::FirstEpoch> first_epochs_of(const PlannedRun& run, const Scheme& scheme,
                                                     const ClusterFile& cluster,
                                                     const Subject& subject);
 
