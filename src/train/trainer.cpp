@@ -35,14 +35,13 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
                    .measures = plan.measures}),
       evaluator_(parts.comm, parts.replica, parts.test_set, replicas_of(plan), parts.workers,
                  plan.measures.sums()),
-      health_check_(parts.comm,
-                    plan.paranoid || (parts.divergence != nullptr && parts.divergence->recovers())),
+      health_check_(parts.comm, plan.paranoid || may_go_back()),
       accumulation_(parts.replica, plan.accumulate),
       selection_({.early_stopping = plan.early_stopping, .keeps_best = plan.keeps_best}) {
   if (plan.ema > 0) average_.emplace(plan.ema);
   accumulation_.set_weight(plan.loss_weight(0));
   evaluator_.weigh_buffers(plan.buffer_weights);
-  if (parts.divergence != nullptr && parts.divergence->recovers())
+  if (may_go_back())
     accumulation_.on_divergence([this](const Error& error) {
       p_.divergence->found(fmt::format("rank {}: {}", p_.comm.rank(), error.what()));
     });
@@ -135,15 +134,14 @@ void Trainer::train_until_pause() {
 }
 
 void Trainer::begin() {
-  const bool may_go_back = p_.divergence != nullptr && p_.divergence->recovers();
-  EQT_CHECK(!may_go_back || p_.checkpointer != nullptr, "a rollback without checkpoints");
+  EQT_CHECK(!may_go_back() || p_.checkpointer != nullptr, "a rollback without checkpoints");
   p_.comm.heartbeat("the state to begin with");
   begin_timeline();
   if (!plan_.resumes) {
     share_initial_state();
     if (p_.balancer != nullptr) weigh_batches();  // the loader has them already
     if (average_) average_->start(p_.replica);
-    if (may_go_back) p_.checkpointer->save_and_wait(0);
+    if (may_go_back()) p_.checkpointer->save_and_wait(0);
     return;
   }
   const std::optional<StepId> done = p_.checkpointer->restore_newest();
@@ -178,8 +176,7 @@ void Trainer::save_if_due() {
   p_.comm.heartbeat("checkpoint", true);
   inject_fault(Fault::Phase::checkpoint, done_);
   require_finite_model(done_);
-  const bool may_go_back = p_.divergence != nullptr && p_.divergence->recovers();
-  if (may_go_back && !check_health_now()) return;
+  if (may_go_back() && !check_health_now()) return;
   p_.checkpointer->save(done_);
   p_.comm.end_heartbeat();
 }

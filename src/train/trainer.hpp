@@ -162,6 +162,7 @@ class Trainer {
   void train_until_pause();
   bool finish_epoch();
   void run_final_rounds();
+  bool may_go_back() const { return p_.divergence != nullptr && p_.divergence->recovers(); }
   std::uint64_t parameter_hash();
 
   // In trainer_step.cpp.

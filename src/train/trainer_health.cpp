@@ -58,8 +58,7 @@ bool Trainer::act_on(const HealthStatus& status) {
   if (!status.stop) return true;
   if (p_.checkpointer != nullptr) {
     require_finite_model(done_);
-    const bool may_go_back = p_.divergence != nullptr && p_.divergence->recovers();
-    if (may_go_back) {
+    if (may_go_back()) {
       if (const auto diverged = health_check_.now(report(false)).diverged) {
         roll_back(*diverged);
         return false;

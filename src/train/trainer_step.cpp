@@ -39,7 +39,7 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
     const NotedSpan span(p_.timeline, metrics::Activity::update);
     clip_gradient();
     p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
-    if (p_.divergence != nullptr && p_.divergence->recovers()) require_finite_model(step.own);
+    if (may_go_back()) require_finite_model(step.own);
   }
   record.seconds.update = update.seconds();
   comm.heartbeat("synchronization", true);
