@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "core/error.hpp"
-#include "data/catalogue.hpp"
 #include "report/values.hpp"
 
 namespace eqt::report {
@@ -43,9 +42,7 @@ std::string value_of(const Settings& settings, const std::string& key) {
 /// The path of files of the user's own, without the folders above: "/data/cats" and "/mnt/cats" are
 /// the same on two machines.
 std::string own_data(const Run& run) {
-  const data::DatasetRow* const row = data::DatasetRow::all().find(run.dataset);
-  if (row == nullptr || !row->is_own) return "";
-  return last_name(run.setting("data.path"));
+  return has_own_data(run) ? last_name(run.setting("data.path")) : "";
 }
 
 Settings relevant_settings(const Run& run) {

@@ -40,8 +40,7 @@ std::string paper_network(std::string_view model) { return title_of<model::Model
 std::string paper_data(std::string_view dataset) { return title_of<data::DatasetRow>(dataset); }
 
 std::string paper_data_of(const Run& run) {
-  const data::DatasetRow* const row = data::DatasetRow::all().find(run.dataset);
-  if (row == nullptr || !row->is_own) return paper_data(run.dataset);
+  if (!has_own_data(run)) return paper_data(run.dataset);
   const std::string folder = last_name(run.setting("data.path"));
   if (folder.starts_with("imagenette")) return "Imagenette";
   if (folder == "ag-news") return "AG News";

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "data/catalogue.hpp"
+
 namespace eqt::report {
 
 std::string values_of(const std::vector<const Run*>& runs, const TextOf& of) {
@@ -33,6 +35,11 @@ std::string compressor_words(const std::string& name) { return name == "none" ? 
 std::string pixels_of(const Run& run) {
   const std::string side = run.setting("data.resize", "0");
   return side == "0" ? "" : fmt::format(" at {0} x {0} pixels", side);
+}
+
+bool has_own_data(const Run& run) {
+  const data::DatasetRow* const row = data::DatasetRow::all().find(run.dataset);
+  return row != nullptr && row->is_own;
 }
 
 std::string last_name(const std::string& path) {

@@ -26,6 +26,9 @@ std::string compressor_words(const std::string& name);
 /// " at 16 x 16 pixels" of pictures that were made smaller, otherwise "".
 std::string pixels_of(const Run& run);
 
+/// True if what its data.path holds is the user's own, whatever the data set's name.
+bool has_own_data(const Run& run);
+
 /// The last folder of a path, which may end in a slash.
 std::string last_name(const std::string& path);
 
