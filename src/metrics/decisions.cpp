@@ -43,9 +43,9 @@ std::vector<DecisionRecord> read_decisions(const std::string& path, std::string_
            "\"values\", found another text; give the {} of a run's folder",
            path, number, kDecisions);
     const auto& found = line["kind"].get_ref<const std::string&>();
-    if (found == kBackTo && line["values"].size() == 1)
+    if (const auto back = back_to(line))
       std::erase_if(by_step, [&](const auto& decision) {
-        return static_cast<double>(decision.first) > line["values"][0].get<double>();
+        return static_cast<double>(decision.first) > *back;
       });
     if (found != kind) continue;
     const StepId step = line["step"].get<StepId>();

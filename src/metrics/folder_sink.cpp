@@ -73,18 +73,6 @@ StepId step_of(const Json& record) {
   return found == record.end() ? 0 : found->get<StepId>();
 }
 
-/// The step to which the run went back, if a line says so: what was recorded of later ones is void.
-std::optional<StepId> back_to(const Json& line) {
-  if (!line.is_object()) return {};
-  if (const auto note = line.find("back_to"); note != line.end() && note->is_number_unsigned())
-    return note->get<StepId>();
-  if (line.value("kind", Json()) != kBackTo) return {};
-  const auto values = line.find("values");
-  if (values == line.end() || !values->is_array() || values->empty() || !(*values)[0].is_number())
-    return {};
-  return static_cast<StepId>((*values)[0].get<double>());
-}
-
 /// Removes the records after that place, and those that the run has gone back behind.
 /// @return the ranks of the last run record that is left
 std::optional<int> cut_records(const std::string& path, const Place& place) {
@@ -97,7 +85,7 @@ std::optional<int> cut_records(const std::string& path, const Place& place) {
   while (std::getline(file, line)) {
     const Json record = Json::parse(line, nullptr, false);
     if (const auto back = back_to(record))
-      std::erase_if(kept, [&](const auto& one) { return one.first > *back; });
+      std::erase_if(kept, [&](const auto& one) { return static_cast<double>(one.first) > *back; });
     if (!stays(place, record)) continue;
     if (record["type"] == "run")
       ranks = record.contains("ranks") && record["ranks"].is_number_integer()

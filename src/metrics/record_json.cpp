@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "metrics/decisions.hpp"
 #include "metrics/timeline.hpp"
 
 namespace eqt::metrics {
@@ -301,6 +302,18 @@ Json json_of(const Summary& s) {
   summary["sent_bytes_by_node"] = list(s.sent_bytes_by_node());
   summary["paper_sent_bytes_per_node"] = count(s.paper_sent_bytes_per_node);
   return summary;
+}
+
+std::optional<double> back_to(const Json& line) {
+  if (!line.is_object()) return {};
+  if (const auto note = line.find("back_to"); note != line.end() && note->is_number_unsigned())
+    return note->get<double>();
+  if (line.value("kind", Json()) != kBackTo) return {};
+  const auto values = line.find("values");
+  if (values == line.end() || !values->is_array() || values->size() != 1 ||
+      !(*values)[0].is_number())
+    return {};
+  return (*values)[0].get<double>();
 }
 
 }  // namespace eqt::metrics

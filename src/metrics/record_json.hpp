@@ -4,6 +4,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 
 #include "metrics/records.hpp"
 
@@ -21,5 +22,9 @@ Json json_of(const ProfileRecord& record);
 Json json_of(const TimelineRecord& record);
 Json json_of(const EpochRecord& record);
 Json json_of(const Summary& summary);
+
+/// The step to which the run went back, if a line of these files says so: what was recorded of
+/// later ones is void.
+std::optional<double> back_to(const Json& line);
 
 }  // namespace eqt::metrics
