@@ -79,7 +79,6 @@ run() {
   local extra=() seconds words
   words=$(arguments "$2") || exit 2
   mapfile -t extra <<<"$words"
-  [[ -n $words ]] || extra=()
   seconds=$(per_board "$1" "$3")
   printf '{"name":"scaling","model":{"name":"%s"},"train":{"emulate_compute":%s,"steps":%d}}\n' \
     "$1" "$seconds" $((steps + 1)) >"$work/config.json"

@@ -87,6 +87,13 @@ cifar_complete() {
   done
 }
 
+# make_unpacked: sets $unpacked to a new folder in $dir, which is removed at the end. What is unpacked
+# there is moved when it is complete, so that an interrupted run leaves nothing that looks complete.
+make_unpacked() {
+  unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
+  trap 'rm -rf -- "$unpacked"' EXIT
+}
+
 # get_cifar ARCHIVE MD5 SUBFOLDER BYTES FILE...
 get_cifar() {
   local archive="$1" sum="$2" subfolder="$3" folder="$dir/$3"
@@ -98,10 +105,7 @@ get_cifar() {
   fi
   mkdir -p "$dir" || fail "cannot make the folder $dir; name another as the second argument"
   get_checked "https://www.cs.toronto.edu/~kriz/$archive" "$dir/$archive" "$sum"
-  # Unpacked in another folder and then moved, so that an interrupted run leaves nothing that looks
-  # complete.
-  unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
-  trap 'rm -rf -- "$unpacked"' EXIT
+  make_unpacked
   tar -xzf "$dir/$archive" -C "$unpacked" || fail "cannot unpack $dir/$archive into $dir; is the disk full?"
   cifar_complete "$unpacked/$subfolder" "$@" || fail "$dir/$archive does not hold the expected files"
   rm -rf "$folder"
@@ -177,8 +181,7 @@ get_imagenette() {
   mkdir -p "$dir" || fail "cannot make the folder $dir; name another as the second argument"
   get_checked https://s3.amazonaws.com/fast-ai-imageclas/imagenette2-160.tgz "$archive" \
     e793b78cc4c9e9a4ccc0c1155377a412
-  unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
-  trap 'rm -rf -- "$unpacked"' EXIT
+  make_unpacked
   tar -xzf "$archive" -C "$unpacked" || fail "cannot unpack $archive into $dir; is the disk full?"
   has_pictures "$unpacked/imagenette2-160" "${imagenette_pictures[@]}" || fail "$archive does not hold the expected files"
   rm -rf "$folder"
@@ -258,8 +261,7 @@ get_imagenet() {
     name="${entry%%:*}" rest="${entry#*:}"
     check_imagenet "$name" "${rest%%:*}" "${rest#*:}"
   done
-  unpacked="$(mktemp -d "$dir/.unpack.XXXXXX")"
-  trap 'rm -rf -- "$unpacked"' EXIT
+  make_unpacked
   unpack_imagenet_train "$unpacked" || fail "cannot unpack ILSVRC2012_img_train.tar into $dir; is the disk full?"
   unpack_imagenet_val "$unpacked" ||
     fail "cannot unpack ILSVRC2012_img_val.tar and ILSVRC2012_bbox_val_v3.tgz into $dir; is the disk full, or has a picture no class?"
