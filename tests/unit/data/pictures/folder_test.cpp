@@ -147,7 +147,7 @@ TEST_CASE("without test pictures a part of each class is taken", "[folder]") {
 }
 
 TEST_CASE("folders that cannot be trained on are refused in a sentence", "[folder]") {
-  says(Folder().refusal(), "at least 2 classes, found none");
+  says(Folder().refusal(), "expected a folder for each class, found none");
   says(Folder({"train/one/1.jpg"}).refusal(), "only \"one\"");
   says(Folder({"train/cat/1.jpg", "train/Cat/1.jpg"}).refusal(), "\"Cat\" and \"cat\"");
   says(Folder({"train/a/1.jpg", "train/b/notes.txt"}).refusal(), "train/b: expected pictures");
