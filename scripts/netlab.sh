@@ -31,6 +31,7 @@
 #   scripts/netlab.sh --no-mpi -- sh -c 'if [ "$RANK" = 0 ]; then iperf3 -s -1;
 #     else sleep 1; iperf3 -c "$MASTER_ADDR" --bidir; fi'
 #
+# SIGUSR1 is passed on, so that a run saves its state; SIGTERM and Ctrl-C end everything.
 # Hosts are called board0, board1, ... and have the addresses 10.77.0.1, 10.77.0.2, ... on eth0.
 # Everything is in separate namespaces, so several laboratories can run at the same time, and the
 # kernel removes all of one when this script ends, even by kill -9. Needs root, or a kernel that
@@ -191,13 +192,19 @@ fi
 laboratory=$!
 signalled=""
 
+# first_inside: prints the number that the first process inside has here.
+first_inside() {
+  local first=""
+  { read -r first _ <"/proc/$laboratory/task/$laboratory/children"; } 2>/dev/null || true
+  printf '%s\n' "${first:-$laboratory}"
+}
+
 # end_on CODE: asks the first process inside to finish, and kills it after 10 seconds.
 end_on() {
-  local first="" tick
+  local tick
   trap '' INT TERM HUP
   signalled=$1
-  read -r first _ <"/proc/$laboratory/task/$laboratory/children" || true
-  kill -TERM "${first:-$laboratory}" 2>/dev/null || true
+  kill -TERM "$(first_inside)" 2>/dev/null || true
   for ((tick = 0; tick < 100; tick++)); do
     kill -0 "$laboratory" 2>/dev/null || return 0
     sleep 0.1
@@ -207,5 +214,17 @@ end_on() {
 trap 'end_on 129' HUP
 trap 'end_on 130' INT
 trap 'end_on 143' TERM
-wait "$laboratory" && code=0 || code=$?
+# ask_again: the first process inside ignores signals until it has built the laboratory.
+ask_again() {
+  while kill -USR1 "$(first_inside)" && sleep 1; do :; done
+}
+
+asked=0
+trap 'asked=$((asked + 1)); [[ $asked -gt 1 ]] || ask_again >/dev/null 2>&1 3>&- & ' USR1
+while :; do
+  before=$asked code=0
+  wait "$laboratory" || code=$?
+  # A signal ends only `wait`, not the laboratory.
+  [[ $asked -ne $before ]] || break
+done
 exit "${signalled:-$code}"

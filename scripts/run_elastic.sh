@@ -66,31 +66,11 @@ answering() {
   rm -f "$state"/answers.*
   for host in "${hosts[@]}"; do
     { on_host "$answer" "$shell" "${host%%:*}" true >/dev/null 2>&1 &&
-      touch "$state/answers.$host"; } &
+      touch "$state/answers.$host"; } 2>/dev/null &
   done
   wait
   for host in "${hosts[@]}"; do
     [[ ! -e $state/answers.$host ]] || printf '%s\n' "$host"
-  done
-}
-
-# The first rank says this when mpirun has started it: until every host has a daemon of Open MPI, it
-# starts none.
-readonly STARTED="run_elastic: mpirun has started the ranks"
-# shellcheck disable=SC2016  # for the shell of each rank
-readonly SAY_STARTED='[ "${OMPI_COMM_WORLD_RANK:-0}" != 0 ] || echo "$0" >&2; exec "$@"'
-
-# watch_words: copies the job's output and records that ranks have started, and the first failure of
-# one.
-watch_words() {
-  local line
-  while IFS= read -r line; do
-    if [[ $line == "$STARTED" ]]; then
-      touch "$state/started"
-      continue
-    fi
-    printf '%s\n' "$line" >&2
-    [[ ! $line =~ ^equant-train:\ (timeout|mpi|wire): ]] || touch "$state/failed"
   done
 }
 
@@ -110,13 +90,16 @@ end_shells() {
   done
 }
 
+# half_a_second: waits; false if this script was killed, which ends mpirun, too.
+half_a_second() { sleep 0.5 && kill -0 $$ 2>/dev/null; }
+
 # limit JOB: ends mpirun if it does not start a rank, because it waits for a host whose daemon does
 # not start, or if it does not end after a failure, because it may wait for a lost host.
 limit() {
   local tick=0
   for (( ; tick < 2 * start_timeout; tick++)); do
     [[ ! -e $state/started && ! -e $state/failed ]] || break
-    sleep 0.5
+    half_a_second || return
   done
   if [[ ! -e $state/started && ! -e $state/failed ]]; then
     touch "$state/stuck"
@@ -124,22 +107,9 @@ limit() {
     end_job "$1"
     return
   fi
-  until [[ -e $state/failed ]]; do sleep 0.5; done
-  for ((tick = 0; tick < 2 * patience; tick++)); do sleep 0.5; done
+  until [[ -e $state/failed ]]; do half_a_second || return; done
+  for ((tick = 0; tick < 2 * patience; tick++)); do half_a_second || return; done
   end_job "$1"
-}
-
-# start HOSTS RANKS ARGUMENTS: one start; its exit code.
-start() {
-  local with=$1 ranks=$2 code=0
-  shift 2
-  rm -f "$state/failed" "$state/started" "$state/stuck"
-  exec {words}> >(watch_words)
-  after_start=limit
-  run_gracefully mpirun -np "$ranks" --host "$with" --quiet --bind-to none ${mca[@]+"${mca[@]}"} \
-    sh -c "$SAY_STARTED" "$STARTED" "$program" --config "$config" "$@" 2>&"$words" {words}>&- || code=$?
-  exec {words}>&-
-  return "$code"
 }
 
 arguments=("$@")
@@ -157,9 +127,10 @@ for ((try = 1; try <= tries; try++)); do
   [[ $with != "$stuck_on" ]] ||
     fail 6 "mpirun started no rank on $with within $start_timeout seconds: orted, Open MPI's daemon, must start on each and write to its folder for temporary files, /tmp; see --start-timeout."
   say "Start $try of at most $tries: $ranks ranks on $with"
-  code=0
-  start "$with" "$ranks" ${arguments[@]+"${arguments[@]}"} || code=$?
-  end_on_signals
+  mpirun=(mpirun -np "$ranks" --host "$with" --quiet --bind-to none ${mca[@]+"${mca[@]}"})
+  rm -f "$state/stuck"
+  code=0 after_start=limit
+  start_on_hosts "$program" --config "$config" ${arguments[@]+"${arguments[@]}"} || code=$?
   case $code in
     0) exit 0 ;;
     2 | 3 | 4 | 70 | 74 | 75) exit "$code" ;;

@@ -29,6 +29,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 # shellcheck source=scripts/lib/hosts.sh
 source "$EQT_ROOT/scripts/lib/hosts.sh"
+end_on_signals
 
 list=""
 hostfile=""
@@ -91,11 +92,13 @@ else
 fi
 if [[ -n $threads ]]; then
   mpirun+=(-x "OMP_NUM_THREADS=$threads")
-  [[ " $* " != *" --config"* ]] || set -- --set "threads_per_rank=$threads" "$@"
+  [[ $1 != -* || " $* " != *" --config"* ]] || set -- --set "threads_per_rank=$threads" "$@"
 fi
 [[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+state=$(mktemp -d "${TMPDIR:-/tmp}/run_hosts.XXXXXX")
+trap 'rm -rf "$state"' EXIT
 code=0
-run_gracefully "${mpirun[@]}" "$program" "$@" || code=$?
+start_on_hosts "$program" "$@" || code=$?
 # mpirun's own codes: a rank did not start, a host was lost, a host could not be reached.
 case $code in
   1 | 213 | 255) fail "$code" "mpirun ended with exit code $code: it could not start a rank, or was ended; without --quiet it says more: ${mpirun[*]/--quiet/} $program ..." ;;

@@ -23,6 +23,7 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+end_on_signals
 
 ranks=2
 threads=""
@@ -41,17 +42,14 @@ set -- "${rest[@]}"
   "--program."
 command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
 
-state=""
+state=$(mktemp -d "${TMPDIR:-/tmp}/run_local.XXXXXX")
+trap 'rm -rf "$state"' EXIT
 arguments=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     --config=*) set -- --config "${1#*=}" "${@:2}" ;;
   esac
   if [[ $1 == --config && $# -ge 2 ]]; then
-    if [[ -z $state ]]; then
-      state=$(mktemp -d "${TMPDIR:-/tmp}/run_local.XXXXXX")
-      trap 'rm -rf "$state"' EXIT
-    fi
     path=$(readable_again "$2" "$state")
     arguments+=(--config "$path")
     shift 2
@@ -102,9 +100,31 @@ fi
 unset EQT_TERMINAL
 if [[ -t 2 ]] && EQT_TERMINAL=$(tty <&2); then export EQT_TERMINAL; fi
 
+# end_after_limit JOB: a state of gigabytes takes a card minutes to save.
+end_after_limit() {
+  local end=$((SECONDS + seconds)) passed=0 signal
+  for signal in ALRM TERM KILL; do
+    while [[ $SECONDS -lt $end ]]; do
+      sleep 0.5
+      kill -0 $$ 2>/dev/null || return
+    done
+    if [[ $signal == ALRM ]]; then
+      touch "$state/late"
+      kill -ALRM $$
+    else
+      kill -"$signal" "$1"
+    fi
+    end=$((SECONDS + 300))
+  done
+}
+
 # mpirun passes SIGUSR1 on to every rank, which then ends after a step with its state saved; after
 # SIGTERM it ends the job within a second. It has its own process group, because Ctrl-C reaches a
 # whole group.
-limit=()
-[[ -z $seconds ]] || limit=(timeout --verbose --foreground --signal=USR1 --kill-after=30 "$seconds")
-run_gracefully ${limit[@]+"${limit[@]}"} "${mpirun[@]}" "$program" "$@"
+[[ -z $seconds ]] || after_start=end_after_limit
+code=0
+run_gracefully "${mpirun[@]}" "$program" "$@" || code=$?
+if [[ -e $state/late && ($code -eq 75 || $code -eq 137 || $code -eq 143) ]]; then
+  fail 124 "the run was ended after $seconds s (--timeout)."
+fi
+exit "$code"

@@ -143,11 +143,12 @@ readable_again() {
 }
 
 # run_gracefully COMMAND...: runs mpirun and returns its exit code. Signals that would end the
-# script are sent to mpirun as the signal that it passes on to ranks. A second signal ends them at
-# once. If after_start names a function, it runs at the same time, with mpirun's process number as
-# its argument.
+# script are sent to mpirun as the signal that it passes on to ranks; then its code is 75, unless the
+# run ends in another way. A second signal ends them at once. After a signal the script is to end:
+# others are ignored. Without one it is as after end_on_signals. If after_start names a function, it runs at the same time, with mpirun's
+# process number as its argument; with SIGALRM to the script it asks the run to end, too.
 run_gracefully() {
-  local code before beside="" tether=()
+  local code before wakings=0 beside="" repeating="" tether=()
   signals_seen=0
   # When this script is killed, mpirun ends its ranks.
   ! command -v setpriv >/dev/null || tether=(setpriv --pdeathsig TERM)
@@ -159,27 +160,54 @@ run_gracefully() {
     "$after_start" "$graceful_job" &
     beside=$!
   fi
-  trap pass_signal_on INT TERM HUP USR1 USR2 XCPU
+  trap 'pass_signal_on anew' INT TERM HUP USR1
+  trap 'pass_signal_on again' USR2 XCPU ALRM
   while :; do
-    before=$signals_seen code=0
+    before=$wakings code=0
     wait "$graceful_job" || code=$?
     # A signal ends only `wait`, not the job.
-    [[ $signals_seen -ne $before ]] || break
+    [[ $wakings -ne $before ]] || break
   done
-  trap - INT TERM HUP USR1 USR2 XCPU
-  [[ -z $beside ]] || kill "$beside" 2>/dev/null || true
+  if [[ $signals_seen -gt 0 ]]; then
+    trap '' INT TERM HUP USR1 USR2 XCPU ALRM
+  else
+    end_on_signals
+  fi
+  kill ${beside:+"$beside"} ${repeating:+"$repeating"} 2>/dev/null || true
+  if [[ $signals_seen -gt 0 ]] && ended_by_request "$code"; then
+    say "Stopped by a signal"
+    code=75
+  fi
   return "$code"
 }
 
+# ended_by_request CODE: whether SIGUSR1 or SIGUSR2 has ended mpirun, or a rank: these do not expect them before
+# the ranks have started, and mpirun does not after they have ended.
+ended_by_request() { [[ $1 -eq 138 || $1 -eq 140 ]]; }
+
 # end_on_signals: from now on a signal ends the script with exit code 75, as it ends a run, after the command
-# that it waits for. For scripts that call run_gracefully, before and after it.
+# that it waits for. For scripts that call run_gracefully, before it.
 end_on_signals() {
+  trap - ALRM
   trap 'say "Stopped by a signal while no rank was running"; exit 75' INT TERM HUP USR1 USR2 XCPU
 }
 
+# pass_signal_on anew|again: a signal that comes again, like SIGXCPU every second, is the same request.
 pass_signal_on() {
-  local signal=TERM
+  wakings=$((wakings + 1))
+  [[ $1 == anew || $signals_seen -eq 0 ]] || return 0
   signals_seen=$((signals_seen + 1))
-  [[ $signals_seen -gt 1 ]] || signal=USR1
-  kill -"$signal" "$graceful_job" 2>/dev/null || true
+  if [[ $signals_seen -gt 1 ]]; then
+    kill -TERM "$graceful_job" 2>/dev/null || true
+    return
+  fi
+  kill -USR1 "$graceful_job" 2>/dev/null || true
+  repeat_signal "$graceful_job" >/dev/null 2>&1 &
+  repeating=$!
+}
+
+# repeat_signal JOB: sends SIGUSR2 every second until JOB has ended. mpirun loses a signal that comes
+# while it starts the ranks; to a rank that is told already SIGUSR2 says nothing new.
+repeat_signal() {
+  while sleep 1 && kill -USR2 "$1"; do :; done
 }

@@ -37,3 +37,43 @@ on_host() {
     timeout "$seconds" $shell "$host" "$(printf '%q ' "$@")" </dev/null
   fi
 }
+
+# The first rank says this on stderr when mpirun has started it.
+readonly STARTED="mpirun has started the ranks"
+# shellcheck disable=SC2016  # for the shell of each rank
+readonly SAY_STARTED='[ "${OMPI_COMM_WORLD_RANK:-0}" != 0 ] || echo "$0" >&2; exec "$@"'
+
+# start_on_hosts PROGRAM ARGUMENT...: run_gracefully for the command in the array `mpirun`. Files in the folder
+# $state say that ranks have started, and that one has failed. Until every host has a daemon of Open MPI it
+# starts none, and a signal may end it with code 0: that becomes 75.
+start_on_hosts() {
+  local code=0 words watcher tick
+  rm -f "$state/started" "$state/failed"
+  exec {words}> >(watch_words)
+  watcher=$!
+  run_gracefully "${mpirun[@]}" sh -c "$SAY_STARTED" "$STARTED" "$@" 2>&"$words" {words}>&- || code=$?
+  exec {words}>&-
+  # A process on the way to a lost host may keep the pipe open.
+  for ((tick = 0; tick < 20; tick++)); do
+    kill -0 "$watcher" 2>/dev/null || break
+    sleep 0.05
+  done
+  if [[ $code -eq 0 && $signals_seen -gt 0 && ! -e $state/started ]]; then
+    say "Stopped by a signal"
+    code=75
+  fi
+  return "$code"
+}
+
+# watch_words: copies the job's stderr to its own.
+watch_words() {
+  local line
+  while IFS= read -r line; do
+    if [[ $line == "$STARTED" ]]; then
+      touch "$state/started"
+      continue
+    fi
+    printf '%s\n' "$line" >&2
+    [[ ! $line =~ ^equant-train:\ (timeout|mpi|wire): ]] || touch "$state/failed"
+  done
+}

@@ -17,10 +17,11 @@ must() {
 }
 
 # on HOST COMMAND...: runs COMMAND on that host.
-on() {
+on() { (exec_on "$@"); }
+exec_on() {
   local host=$1
   shift
-  nsenter --net="$state/board$host.net" --uts="$state/board$host.uts" -- "$@"
+  exec nsenter --net="$state/board$host.net" --uts="$state/board$host.uts" -- "$@"
 }
 
 # limit RATE BURST COMMAND...: limits the device that COMMAND's tc configures to RATE.
@@ -161,7 +162,7 @@ without_launch_warnings() {
 # end_with CODE: gives running processes 3 seconds to finish; the kernel ends the rest.
 end_with() {
   local process tick=0
-  trap '' TERM USR1
+  trap '' TERM USR1 ALRM
   kill -TERM ${started[@]+"${started[@]}"} 2>/dev/null || true
   for process in ${started[@]+"${started[@]}"} $filter; do
     for (( ; tick < 60; tick++)); do
@@ -171,6 +172,17 @@ end_with() {
   done
   print_counters
   exit "$1"
+}
+
+# stop_softly: lets a run save its state, as run_gracefully does.
+stop_softly() {
+  local process
+  trap '' USR1
+  asked_to_stop=1
+  for process in ${started[@]+"${started[@]}"}; do
+    kill -USR1 "$process" 2>/dev/null || true
+    repeat_signal "$process" >/dev/null 2>&1 3>&- &
+  done
 }
 
 # cut_link HOST SECONDS: disconnects that host after so many seconds, as if its cable were pulled.
@@ -205,7 +217,7 @@ start_under_mpi() {
   [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
   exec {words}> >(without_launch_warnings >&2)
   filter=$!
-  on 0 "${mpirun[@]}" "$@" <&0 2>&"$words" {words}>&- &
+  exec_on 0 "${mpirun[@]}" "$@" <&0 2>&"$words" {words}>&- &
   started+=($!)
   exec {words}>&-
 }
@@ -217,14 +229,14 @@ start_once() {
   for key in "${!settings[@]}"; do export "OMPI_MCA_$key=${settings[$key]}"; done
   export NETLAB_HOSTS=$list OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
-  on 0 "$@" <&0 &
+  exec_on 0 "$@" <&0 &
   started+=($!)
 }
 
 start_without_mpi() {
   local rank
   for ((rank = 0; rank < ranks; rank++)); do
-    on $((rank / per_host)) env RANK="$rank" WORLD_SIZE="$ranks" LOCAL_RANK=$((rank % per_host)) \
+    exec_on $((rank / per_host)) env RANK="$rank" WORLD_SIZE="$ranks" LOCAL_RANK=$((rank % per_host)) \
       MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 GLOO_SOCKET_IFNAME=eth0 "$@" <&0 &
     started+=($!)
   done
@@ -232,13 +244,14 @@ start_without_mpi() {
 
 # run_laboratory CMD...: never returns. The first rank that fails ends the others.
 run_laboratory() {
-  local code=0 job ended change
+  local code=0 job ended change asked_to_stop=0
   build_laboratory
   [[ $only_check -eq 0 ]] || exit 0
   trap 'end_with 143' TERM
-  trap 'printf "%s: ended after %s s (--timeout)\n" netlab.sh "$seconds" >&2; end_with 124' USR1
+  trap 'printf "%s: ended after %s s (--timeout)\n" netlab.sh "$seconds" >&2; end_with 124' ALRM
+  trap stop_softly USR1
   if [[ -n $seconds ]]; then
-    { sleep "$seconds" && kill -USR1 1; } 3>&- &
+    { sleep "$seconds" && kill -ALRM 1; } 3>&- &
   fi
   [[ -z $cut_host ]] || cut_link "$cut_host" "$cut_after" 3>&- &
   EQT_LABORATORY=$(laboratory_text)
@@ -249,9 +262,12 @@ run_laboratory() {
   done
   while [[ ${#started[@]} -gt 0 && $code -eq 0 ]]; do
     wait -n -p ended "${started[@]}" || code=$?
+    # A signal ends only `wait`.
+    [[ -n ${ended:-} ]] || code=0
     for job in "${!started[@]}"; do
-      [[ ${started[job]} != "$ended" ]] || unset "started[job]"
+      [[ ${started[job]} != "${ended:-}" ]] || unset "started[job]"
     done
   done
+  if [[ $asked_to_stop -eq 1 ]] && ended_by_request "$code"; then code=75; fi
   end_with "$code"
 }

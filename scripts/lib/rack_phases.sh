@@ -131,9 +131,8 @@ phase_run() {
   run_gracefully "$EQT_ROOT/scripts/run_elastic.sh" --hosts "$list" --least "$least" --shell "$shell" \
     --answer "$answer" --program "$program" ${mca[@]+"${mca[@]}"} "$config" --out "$out" \
     ${arguments[@]+"${arguments[@]}"} || code=$?
-  # mpirun ends with code 0 when the signal comes before it has started the ranks.
-  if [[ $code -eq 0 && $signals_seen -gt 0 && -z $(hosts_with "$out/summary.json") ]]; then code=75; fi
   [[ $code -eq 0 ]] || exit "$code"
+  end_on_signals
   line run "$list" "finished"
 }
 

@@ -298,7 +298,9 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())
     except SweepError as error:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of a sweep, several at the same time, until they are done or the time is up."""
 
-import signal
 import time
 
-PATIENCE = 60  # seconds in which a run that was asked to stop must save its state
+PATIENCE = 300  # seconds in which a run that was asked to stop must save its state
 POLL = 0.1  # seconds
 
 
@@ -48,11 +47,11 @@ class Jobs:
 
     def _stop(self, ended):
         for run in self.active:
-            run.signal(signal.SIGTERM)
+            run.stop()
         limit = time.monotonic() + PATIENCE
         while self.active:
             if time.monotonic() >= limit:
                 for run in self.active:
-                    run.signal(signal.SIGKILL)
+                    run.kill()
             self._collect(ended)
             time.sleep(POLL)

@@ -121,7 +121,7 @@ class Run:
             limit = ["--timeout", options.timeout] if options.timeout else []
             return [str(ROOT / "scripts/netlab.sh"), "--ranks", self.ranks, "--rate", self.link,
                     *limit, "--", PROGRAM, *arguments]
-        limit = ["timeout", "--kill-after=30", options.timeout] if options.timeout else []
+        limit = ["timeout", "--kill-after=300", options.timeout] if options.timeout else []
         return [*limit, PROGRAM, *arguments, "--simulate", self.ranks]
 
     def environment(self, options):
@@ -162,14 +162,18 @@ class Run:
             self.state_file.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
         return True
 
-    def signal(self, number):
-        """Launchers pass SIGTERM on; SIGKILL is for all that was started."""
+    def stop(self):
+        """Asks it to save its state and end; a laboratory's SIGTERM ends what is in it at once."""
         self.was_stopped = True
         try:
-            if number == signal.SIGKILL:
-                os.killpg(self.process.pid, number)
-            else:
-                self.process.send_signal(number)
+            self.process.send_signal(signal.SIGUSR1 if self.link else signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+
+    def kill(self):
+        """Ends all that was started."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
 

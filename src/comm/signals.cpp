@@ -94,7 +94,7 @@ extern "C" void note_signal(int number, siginfo_t* info, void*) {
     g_from_launcher.store(from_launcher && number != SIGUSR1 && number != SIGUSR2);
     g_since_ns.store(now);
     g_number.compare_exchange_strong(none, number);
-  } else if (now - g_since_ns.load() >= kSameRequestNs && number != SIGXCPU) {
+  } else if (now - g_since_ns.load() >= kSameRequestNs && number != SIGXCPU && number != SIGUSR2) {
     constexpr std::string_view kSentence =
         "equant-train: interrupted: a second signal ends this rank at once, without a checkpoint\n";
     [[maybe_unused]] const auto written = write(STDERR_FILENO, kSentence.data(), kSentence.size());

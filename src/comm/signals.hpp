@@ -23,10 +23,10 @@ struct Signal {
 };
 
 /// From now on SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU and SIGHUP are recorded. A second one,
-/// half a second or more after the first, ends the process at once. SIGXCPU comes every second and
-/// never counts as a second one. A signal that is ignored stays ignored. Open MPI's mpirun passes
-/// SIGUSR1 and SIGUSR2 on unchanged; after SIGTERM and SIGINT it ends the job within a second. Call
-/// it again to change the effect of the first signal.
+/// half a second or more after the first, ends the process at once. SIGXCPU comes every second, and
+/// so does SIGUSR2 from the scripts: these never count as a second one. A signal that is ignored
+/// stays ignored. Open MPI's mpirun passes SIGUSR1 and SIGUSR2 on unchanged; after SIGTERM and
+/// SIGINT it ends the job within a second. Call it again to change the effect of the first signal.
 void note_signals(OnSignal meaning);
 
 /// For the end of the run, when there is nothing left to stop.

@@ -123,6 +123,20 @@ run "$netlab" --timeout 1 --no-mpi -- sleep 62
 expect_code 124 "--timeout"
 expect_text 'timeout' "--timeout"
 
+# SIGUSR1 lets a run save its state, whenever it comes.
+for delay in 0.2 2.5; do
+  RUN=$WORK/softly OUT=$WORK/softly.out ERR=$WORK/softly.err CODE=0
+  rm -rf "$RUN"
+  "$netlab" --ranks 2 --rate unlimited -- "$EQT_PROGRAM" --config "$WORK/tiny.json" --out "$RUN" \
+    --set train.steps=600 --set train.epochs=600 >"$OUT" 2>"$ERR" </dev/null &
+  script=$!
+  sleep "$delay"
+  kill -USR1 "$script"
+  wait "$script" || CODE=$?
+  expect_code 75 "netlab.sh after SIGUSR1 after $delay s"
+  [[ ! -e $RUN/summary.json ]] || wrong "SIGUSR1 after $delay s: the run has gone on to its end"
+done
+
 # All kinds of ends: Ctrl-C, SIGTERM of a deadline, SIGKILL.
 for case in INT:130 TERM:143 KILL:137; do
   mark=63.$$.${case#*:}

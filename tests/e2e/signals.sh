@@ -69,6 +69,25 @@ expect_code 0 "--resume after SIGTERM"
 expect_equal "$whole" "$(summary parameter_hash)" "a stopped and resumed run's parameters"
 expect_equal 60 "$(summary steps)" "a stopped and resumed run's steps"
 
+# While mpirun starts the ranks, which takes some 0.5 s.
+for delay in 0.08 0.2 0.4; do
+  RUN=$WORK/early OUT=$WORK/early.out ERR=$WORK/early.err
+  rm -rf "$RUN"
+  "${run_local[@]}" --config "$WORK/tiny.json" --out "$RUN" "${settings[@]}" >"$OUT" 2>"$ERR" </dev/null &
+  JOB=$!
+  sleep "$delay"
+  kill -TERM "$JOB"
+  ended
+  expect_code 75 "SIGTERM to run_local.sh after $delay s"
+  [[ ! -e $RUN/summary.json ]] || wrong "SIGTERM after $delay s: the run has gone on to its end"
+done
+
+run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 --timeout 6 -- --config "$WORK/tiny.json" --out "$WORK/late" \
+  "${settings[@]}" --set train.emulate_compute=1
+expect_code 124 "run_local.sh --timeout"
+expect_text 'the run was ended after 6 s' "run_local.sh --timeout"
+[[ -n $(find "$WORK/late/checkpoints" -type f -size +0 2>/dev/null) ]] || wrong "--timeout: no checkpoint"
+
 job mpirun "${mpirun[@]}"
 kill -USR1 "$JOB"
 stopped "SIGUSR1 to mpirun"
