@@ -24,7 +24,7 @@ eqt_mpi_test(evaluator RANKS 1 2 3 4 5 LINK eqt_train eqt_xxhash SOURCES mpi/eva
 eqt_mpi_test(final_rounds RANKS 2 3 4 5 8 LINK eqt_train SOURCES mpi/final_rounds_test.cpp)
 eqt_mpi_test(health_check RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/health_check_test.cpp)
 eqt_mpi_test(adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/adaptation_test.cpp)
-eqt_mpi_test(grade_adaptation RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/grade_adaptation_test.cpp)
+eqt_mpi_test(grade_adaptation RANKS 1 2 3 LINK eqt_train SOURCES mpi/grade_adaptation_test.cpp)
 eqt_mpi_test(simulated_averaging RANKS 1 2 3 4 LINK eqt_train eqt_decoders
   SOURCES mpi/simulated_averaging_test.cpp)
 eqt_mpi_test(power_sgd RANKS 1 2 3 4 LINK eqt_train nlohmann_json::nlohmann_json
