@@ -68,8 +68,11 @@ def read_document(path):
 def read_records(path):
     """{(type, step): record} of the numbered records; the last one of a step if a run went back."""
     records = {}
-    with open(path, encoding="utf-8") as file:
-        lines = file.readlines()
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.readlines()
+    except OSError as error:
+        fail(3, f"{path}: expected a run's file, found none that can be read ({error.strerror}).")
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)

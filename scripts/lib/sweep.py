@@ -269,7 +269,7 @@ def main():
     if options.estimate:
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
-    plans = Plans(options.plan_links)
+    plans = Plans(options)
     for run in runs:
         plans.add_to(run)
     jobs, ended = Jobs(options), itertools.count(1)

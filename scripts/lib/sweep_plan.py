@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from sweep_run import PROGRAM
+from sweep_run import PROGRAM, options_among
 
 LATENCY_MS = 0.1  # of a cable and a switch
 
@@ -66,8 +66,9 @@ def boards_of(config, ranks, step_seconds):
 class Plans:
     """Adds to finished runs what they would take on links of these rates [Mb/s, as text]."""
 
-    def __init__(self, links):
-        self.links = links or []
+    def __init__(self, options):
+        self.links = options.plan_links or []
+        self._plugins = options_among(options.extra, "--plugin")
         self._said = set()
 
     def columns(self):
@@ -111,14 +112,13 @@ class Plans:
                 self._said.add(str(reason))
             return {megabits: None for megabits in links}
 
-    @staticmethod
-    def _in(place, run, links):
+    def _in(self, place, run, links):
         cluster, calibration = place / "cluster.json", place / "calibration.json"
         config = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
         summary = run.summary()
         boards = boards_of(config, summary["ranks"], run.step_seconds)
         # The scheme of the run alone, with the collective that it used.
-        words = ["--config", str(run.folder / "config.json"), "--cluster", str(cluster), "--json",
+        words = [*self._plugins, "--config", str(run.folder / "config.json"), "--cluster", str(cluster), "--json",
                  "--ranks", str(summary["ranks"]), "--vary", f"seed={config['seed']}"]
         if "step_seconds" not in boards[0]:
             told_by(["--calibrate", str(calibration), "--from", str(run.folder)])

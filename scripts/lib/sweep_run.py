@@ -22,6 +22,13 @@ DEFAULT_PROGRAM = (ROOT.parent.parent / "bin/equant-train" if INSTALLED
 PROGRAM = os.environ.get("EQT_PROGRAM") or str(DEFAULT_PROGRAM)
 
 
+def options_among(words, *names):
+    """The options of these names and their values, in the order of a command's words."""
+    starts = tuple(f"{name}=" for name in names)
+    return [word for word, before in zip(words, ["", *words])
+            if word in names or before in names or word.startswith(starts)]
+
+
 class Run:
     """One combination: its command, its folder and its result."""
 
@@ -100,9 +107,7 @@ class Run:
 
     def check_command(self, options):
         sets = [word for value in self.values for word in ("--set", value)]
-        words, taken = options.extra, ("--set", "--plugin")
-        kept = [word for word, before in zip(words, ["", *words])
-                if word in taken or before in taken or word.startswith(("--set=", "--plugin="))]
+        kept = options_among(options.extra, "--set", "--plugin")
         return [PROGRAM, "check", "--config", self.file, *kept, *sets]
 
     def command(self, options, folder, more=()):

@@ -54,6 +54,13 @@ train 1 past --plugin "$plugins/writes_past.so" --set compressor.name=writes-pas
 expect_failure 70 'outside its payload' "a plugin that writes past its payload"
 train 1 draws --plugin "$plugins/not_deterministic.so" --set compressor.name=not-deterministic
 expect_failure 2 'the same payload each time' "a plugin that is not deterministic"
+
+echo '{"configs": [{"name": "mean-sign", "config": "tiny.json", "set": {"compressor.name": "mean-sign"}}],
+  "simulate": true, "ranks": 2, "threads": 1, "plan_links": 10, "plan_step_seconds": 0.1}' >sweep.json
+run "$EQT_ROOT/scripts/sweep.sh" sweep.json --out "$WORK/sweep" -- "${mine[@]}"
+expect_code 0 "a sweep with a plugin"
+! grep -q 'no plan of' "$OUT" || wrong "a sweep with a plugin has no plan: $(grep 'no plan of' "$OUT")"
+
 program list --plugin "$plugins/other_version.so"
 expect_failure 2 'of version 1, found 2' "a plugin of another version"
 program list --plugin "$plugins/no_symbol.so"
