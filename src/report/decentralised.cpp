@@ -53,9 +53,10 @@ TrainingRow row_of(const Run& run) {
                   {}};
   if (run.setting("data.partition.kind") == "skew")
     row.skew = std::strtod(run.setting("data.partition.skew", "0").c_str(), nullptr);
-  row.variant = run.setting("model.normalization");
+  row.variant = normalization_of(run);
   if (run.setting("optimizer.momentum_kind", "local") != "local")
-    row.variant += ", " + run.setting("optimizer.momentum_kind") + " momentum";
+    row.variant +=
+        (row.variant.empty() ? "" : ", ") + run.setting("optimizer.momentum_kind") + " momentum";
   return row;
 }
 

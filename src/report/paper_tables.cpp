@@ -36,7 +36,7 @@ std::string our_condition(const std::string& what, const std::vector<const Run*>
       if (!run.emulated) return run.setting("train.epochs");
       return fmt::format("seconds are of one step, {} steps measured", run.outcome.steps);
     });
-  if (what == "normalization") return values_of(runs, setting("model.normalization"));
+  if (what == "normalization") return values_of(runs, normalization_of);
   if (what == "optimizer")
     return values_of(runs, [](const Run& run) {
       return fmt::format("{}, momentum {} ({}), weight decay {}, rate {}, schedule {}",

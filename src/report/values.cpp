@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "data/catalogue.hpp"
+#include "model/catalogue.hpp"
 
 namespace eqt::report {
 
@@ -28,6 +29,12 @@ std::string values_of(const std::vector<const Run*>& runs, const TextOf& of) {
 
 TextOf setting(const char* key) {
   return [key](const Run& run) { return run.setting(key); };
+}
+
+std::string normalization_of(const Run& run) {
+  const model::ModelRow* const network = model::ModelRow::all().find(run.model);
+  if (network != nullptr && !network->normalizes) return "";
+  return run.setting("model.normalization");
 }
 
 std::string compressor_words(const std::string& name) { return name == "none" ? "float32" : name; }

@@ -20,6 +20,9 @@ std::string values_of(const std::vector<const Run*>& runs, const TextOf& of);
 /// A key of the config.
 TextOf setting(const char* key);
 
+/// model.normalization; "" of a network without such layers.
+std::string normalization_of(const Run& run);
+
 /// The name of a compressor for people: "float32" for "none".
 std::string compressor_words(const std::string& name);
 

@@ -76,7 +76,7 @@ Table conditions_table(const std::vector<Run>& runs) {
   add("samples", samples_of);
   add("network",
       [](const Run& run) { return fmt::format("{} ({} parameters)", run.model, run.parameters); });
-  add("normalization", setting("model.normalization"));
+  add("normalization", normalization_of);
   add("precision", setting("model.precision"));
   add("algorithm", [](const Run& run) { return run.algorithm; });
   add("ranks", [](const Run& run) { return fmt::format("{}", run.ranks); });
