@@ -142,11 +142,11 @@ readable_again() {
   printf '%s\n' "$2/config.json"
 }
 
-# run_gracefully COMMAND...: runs mpirun and returns its exit code. Signals that would end the
-# script are sent to mpirun as the signal that it passes on to ranks; then its code is 75, unless the
-# run ends in another way. A second signal ends them at once. After a signal the script is to end:
-# others are ignored. Without one it is as after end_on_signals. If after_start names a function, it runs at the same time, with mpirun's
-# process number as its argument; with SIGALRM to the script it asks the run to end, too.
+# run_gracefully COMMAND...: runs mpirun and returns its exit code, 75 if a signal has stopped it. Signals that
+# would end the script are sent to mpirun as the signal that it passes on to ranks; a second one ends them at
+# once. Then the script is to end: further signals are ignored. Without a signal it is as after end_on_signals.
+# If after_start names a function, it runs at the same time, with mpirun's process number as its argument;
+# with SIGALRM to the script it asks the run to end, too.
 run_gracefully() {
   local code before wakings=0 beside="" repeating="" tether=()
   signals_seen=0
