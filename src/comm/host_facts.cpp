@@ -37,17 +37,29 @@ std::string first_word(const std::string& text) {
   return word;
 }
 
-/// Files of that name in this process's control group and in the root of the hierarchy that it
-/// sees.
-std::vector<std::string> control_group_texts(const std::string& file) {
+/// Folders of this process's control groups of a controller, and the roots of the hierarchies that
+/// it sees, which in a container are the container's group. Not all of them exist.
+std::vector<std::string> control_groups(const std::string& controller) {
+  const std::string version2 = "/sys/fs/cgroup", version1 = version2 + "/" + controller;
+  std::vector<std::string> folders = {version2 + "/", version1 + "/"};
   std::istringstream groups(text_of("/proc/self/cgroup"));
-  std::vector<std::string> texts = {text_of("/sys/fs/cgroup/" + file)};
-  for (std::string line; std::getline(groups, line);) {
-    if (line.starts_with("0::/")) {
-      texts.push_back(text_of("/sys/fs/cgroup/" + line.substr(4) + "/" + file));
-    }
+  for (std::string line; std::getline(groups, line);) {  // number:controllers:/path
+    const std::size_t names = line.find(':'), path = line.find(":/");
+    if (names == std::string::npos || path == std::string::npos) continue;
+    const bool is_version2 = names == path;
+    std::istringstream controllers(line.substr(names + 1, is_version2 ? 0 : path - names - 1));
+    bool has_it = is_version2;
+    for (std::string name; std::getline(controllers, name, ',');) has_it |= name == controller;
+    if (has_it)
+      folders.push_back((is_version2 ? version2 : version1) + line.substr(path + 1) + "/");
   }
-  return texts;
+  return folders;
+}
+
+/// The file of a control group of version 2, or of version 1.
+std::string group_text(const std::string& folder, const char* version2, const char* version1) {
+  const std::string text = text_of(folder + version2);
+  return text.empty() ? text_of(folder + version1) : text;
 }
 
 }  // namespace
@@ -114,6 +126,16 @@ Memory parse_memory(std::string_view text) {
   return {kibibytes["MemTotal:"] * kKibi, kibibytes["MemAvailable:"] * kKibi};
 }
 
+std::uint64_t parse_reclaimable(std::string_view text) {
+  std::map<std::string, std::uint64_t> bytes;
+  std::istringstream lines{std::string(text)};
+  std::string name;
+  for (std::uint64_t value = 0; lines >> name >> value;) bytes[name] = value;
+  // Version 1 counts the groups below under names of their own.
+  const std::string all = bytes.contains("total_inactive_file") ? "total_" : "";
+  return bytes[all + "inactive_file"] + bytes[all + "active_file"] + bytes["slab_reclaimable"];
+}
+
 std::string parse_processor_name(std::string_view text) {
   std::string board;
   std::istringstream lines{std::string(text)};
@@ -134,14 +156,18 @@ std::string processor_name() { return parse_processor_name(text_of("/proc/cpuinf
 
 Memory memory() {
   Memory memory = parse_memory(text_of("/proc/meminfo"));
-  const auto limits = control_group_texts("memory.max");
-  const auto used = control_group_texts("memory.current");
-  for (std::size_t i = 0; i < limits.size() && i < used.size(); ++i) {
-    const auto limit = number<std::uint64_t>(first_word(limits[i]));
+  for (const std::string& group : control_groups("memory")) {
+    const auto limit =
+        number<std::uint64_t>(first_word(group_text(group, "memory.max", "memory.limit_in_bytes")));
     if (!limit) continue;  // "max"
-    const auto taken = number<std::uint64_t>(first_word(used[i])).value_or(0);
+    const auto used = number<std::uint64_t>(
+                          first_word(group_text(group, "memory.current", "memory.usage_in_bytes")))
+                          .value_or(0);
+    // Pages of files that were read count as used, and are given up when memory is wanted.
+    const std::uint64_t kept =
+        used - std::min(used, parse_reclaimable(text_of(group + "memory.stat")));
     memory.total_bytes = std::min(memory.total_bytes, *limit);
-    memory.available_bytes = std::min(memory.available_bytes, *limit - std::min(*limit, taken));
+    memory.available_bytes = std::min(memory.available_bytes, *limit - std::min(*limit, kept));
   }
   return memory;
 }
@@ -166,10 +192,13 @@ int fair_threads(int ranks_on_this_host) {
 
 double core_quota() {
   double quota = 0;
-  for (const std::string& text : control_group_texts("cpu.max")) {
+  for (const std::string& group : control_groups("cpu")) {
+    std::string text = text_of(group + "cpu.max");
+    if (text.empty())
+      text = text_of(group + "cpu.cfs_quota_us") + " " + text_of(group + "cpu.cfs_period_us");
     std::istringstream words(text);
-    double granted = 0, period = 0;  // microseconds; "max" instead of the first is no limit
-    if (!(words >> granted >> period) || period <= 0) continue;
+    double granted = 0, period = 0;  // microseconds; "max" or -1 instead of the first is no limit
+    if (!(words >> granted >> period) || granted <= 0 || period <= 0) continue;
     if (quota == 0 || granted / period < quota) quota = granted / period;
   }
   return quota;

@@ -37,6 +37,9 @@ struct Memory {
 Memory memory();
 /// Reads the text of /proc/meminfo.
 Memory parse_memory(std::string_view text);
+/// Reads the text of a control group's memory.stat, of either version: bytes that count as used and
+/// that the kernel gives up when memory is wanted, pages of files first of all.
+std::uint64_t parse_reclaimable(std::string_view text);
 
 /// Numbers of the cores that this process may use, ascending.
 std::vector<int> allowed_cores();

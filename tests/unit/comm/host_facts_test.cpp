@@ -63,6 +63,14 @@ TEST_CASE("memory is read in kibibytes", "[host]") {
   CHECK(comm::parse_memory("").total_bytes == 0);
 }
 
+TEST_CASE("pages of files in a control group can be given up", "[host]") {
+  CHECK(comm::parse_reclaimable("anon 7\nfile 900\nshmem 100\ninactive_file 500\n"
+                                "active_file 300\nslab_reclaimable 20\n") == 820);
+  CHECK(comm::parse_reclaimable("cache 3\ninactive_file 1\nactive_file 2\ntotal_cache 900\n"
+                                "total_inactive_file 500\ntotal_active_file 300\n") == 800);
+  CHECK(comm::parse_reclaimable("") == 0);
+}
+
 TEST_CASE("this machine's facts are plausible", "[host]") {
   const auto cores = comm::allowed_cores();
   CHECK(!cores.empty());
