@@ -8,7 +8,7 @@ eqt_test(codec_levels_unit LABEL unit LINK eqt_codec eqt_hwy SOURCES
   unit/codec/levels_test.cpp)
 eqt_test(codec_levels_property LABEL property TIMEOUT 300 LINK eqt_codec eqt_hwy SOURCES
   property/codec/level_laws_test.cpp
-  property/codec/level_malformed_test.cpp)
+  ALONE property/codec/level_malformed_test.cpp)
 eqt_test_library(eqt_level_vectors SOURCES support/level_vectors.cpp
   LINK eqt_codec nlohmann_json::nlohmann_json)
 eqt_test(codec_levels_golden LABEL golden LINK eqt_level_vectors eqt_hwy

@@ -10,7 +10,7 @@ eqt_test(codec_sparse_unit LABEL unit LINK eqt_codec eqt_hwy nlohmann_json::nloh
 eqt_test(codec_sparse_property LABEL property LINK eqt_codec eqt_hwy
   nlohmann_json::nlohmann_json SOURCES
   property/codec/sparse_laws_test.cpp
-  property/codec/sparse_malformed_test.cpp)
+  ALONE property/codec/sparse_malformed_test.cpp)
 eqt_test(codec_sparse_golden LABEL golden LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES
   golden/codec_sparse_test.cpp)

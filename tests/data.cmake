@@ -2,8 +2,9 @@
 eqt_test(data_unit LABEL unit LINK eqt_data ZLIB::ZLIB
   SOURCES unit/data/formats_test.cpp unit/data/image_set_test.cpp unit/data/area_average_test.cpp unit/data/synthetic_test.cpp
           unit/data/partition_test.cpp unit/data/skew_partition_test.cpp
-          unit/data/batch_test.cpp unit/data/dirichlet_partition_test.cpp unit/data/loader_test.cpp unit/data/dataset_test.cpp
-          unit/data/length_buckets_test.cpp unit/data/text_test.cpp)
+          unit/data/batch_test.cpp unit/data/dirichlet_partition_test.cpp
+          unit/data/length_buckets_test.cpp unit/data/text_test.cpp
+  ALONE unit/data/loader_test.cpp unit/data/dataset_test.cpp)
 
 eqt_test_library(eqt_picture_files SOURCES support/picture_files.cpp
   LINK JPEG::JPEG PNG::PNG PkgConfig::libwebp)

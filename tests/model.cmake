@@ -13,16 +13,16 @@ if(NOT TARGET eqt_torch)
 endif()
 
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_networks eqt_hwy
-  SOURCES unit/model/bert_test.cpp unit/model/bf16_test.cpp unit/model/board_speed_test.cpp unit/model/emulated_replica_test.cpp
+  SOURCES unit/model/bert_test.cpp unit/model/board_speed_test.cpp unit/model/emulated_replica_test.cpp
           unit/model/export_test.cpp unit/model/float32_beside_torch_test.cpp
           unit/model/frozen_test.cpp unit/model/int8_beside_torch_test.cpp
-          unit/model/mirror_test.cpp unit/model/plain_network_test.cpp unit/model/replica_test.cpp
-          unit/model/weights_test.cpp)
+  ALONE unit/model/bf16_test.cpp unit/model/mirror_test.cpp unit/model/plain_network_test.cpp
+        unit/model/replica_test.cpp unit/model/weights_test.cpp)
 # Separate, because it does not use the torch-free interface.
 eqt_test(model_torch LABEL unit LINK eqt_networks eqt_torch eqt_hwy
   SOURCES unit/model/batch_norm_test.cpp unit/model/layers_test.cpp
-          unit/model/normalization_test.cpp unit/model/script_network_test.cpp unit/model/task_test.cpp
-          support/norm_oracle.cpp)
+          support/norm_oracle.cpp
+  ALONE unit/model/normalization_test.cpp unit/model/script_network_test.cpp unit/model/task_test.cpp)
 
 # Compared with Python's LibTorch: Debian's python3-torch, which another python3 in PATH may hide.
 find_program(EQT_TORCH_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)

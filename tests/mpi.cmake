@@ -36,7 +36,7 @@ eqt_mpi_test(sparse RANKS 1 2 3 4 5 8 LINK eqt_train SOURCES mpi/sparse_test.cpp
 
 eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/memory_test.cpp unit/pipeline/plan_test.cpp unit/collective/message_test.cpp
-  unit/collective/cost_test.cpp unit/collective/ef21_test.cpp)
+  ALONE unit/collective/cost_test.cpp unit/collective/ef21_test.cpp)
 eqt_test(collective_laws LABEL property LINK eqt_collective SOURCES property/collective/rounds_test.cpp)
 eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
   unit/train/batch_allocation_test.cpp unit/train/fault_test.cpp unit/train/selection_test.cpp unit/train/step_profile_test.cpp

@@ -150,8 +150,8 @@ TEST_CASE("the shipped clusters are read, and the schema has every key of theirs
     ++files;
     const std::string text = config::read_document(entry.path(), "--cluster", "a cluster");
     CHECK(parse_cluster(text, entry.path()).cluster.ranks() > 1);
-    for (const auto& [key, value] : json::parse(text).items())
-      CHECK(schema["properties"].contains(key));
+    const json document = json::parse(text);
+    for (const auto& [key, value] : document.items()) CHECK(schema["properties"].contains(key));
   }
   CHECK(files >= 4);
 }
