@@ -74,12 +74,6 @@ answering() {
   done
 }
 
-end_job() {
-  kill -TERM "$1" 2>/dev/null || return 0
-  sleep 5
-  kill -KILL "$1" 2>/dev/null || true
-}
-
 # end_shells JOB: ends what mpirun has started, which reaches other hosts for it.
 end_shells() {
   local process words
@@ -89,9 +83,6 @@ end_shells() {
     [[ ! ${words##*) } =~ ^[A-Z]\ $1\  ]] || kill -TERM "${words%% *}" 2>/dev/null || true
   done
 }
-
-# half_a_second: waits; false if this script was killed, which ends mpirun, too.
-half_a_second() { sleep 0.5 && kill -0 $$ 2>/dev/null; }
 
 # limit JOB: ends mpirun if it does not start a rank, because it waits for a host whose daemon does
 # not start, or if it does not end after a failure, because it may wait for a lost host.
@@ -108,7 +99,7 @@ limit() {
     return
   fi
   until [[ -e $state/failed ]]; do half_a_second || return; done
-  for ((tick = 0; tick < 2 * patience; tick++)); do half_a_second || return; done
+  wait_here "$patience" || return
   end_job "$1"
 }
 

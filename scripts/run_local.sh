@@ -100,24 +100,13 @@ fi
 unset EQT_TERMINAL
 if [[ -t 2 ]] && EQT_TERMINAL=$(tty <&2); then export EQT_TERMINAL; fi
 
-# wait_here SECONDS: false if this script was killed.
-wait_here() {
-  local end=$((SECONDS + $1))
-  while [[ $SECONDS -lt $end ]]; do
-    sleep 0.5
-    kill -0 $$ 2>/dev/null || return
-  done
-}
-
 # end_after_limit JOB: a state of gigabytes takes a card minutes to save.
 end_after_limit() {
   wait_here "$seconds" || return
   touch "$state/late"
   kill -ALRM $$
   wait_here 300 || return
-  kill -TERM "$1"
-  wait_here 5 || return
-  kill -KILL "$1"
+  end_job "$1"
 }
 
 # mpirun passes SIGUSR1 on to every rank, which then ends after a step with its state saved; after

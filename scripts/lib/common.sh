@@ -201,13 +201,29 @@ pass_signal_on() {
     kill -TERM "$graceful_job" 2>/dev/null || true
     return
   fi
-  kill -USR1 "$graceful_job" 2>/dev/null || true
-  repeat_signal "$graceful_job" >/dev/null 2>&1 &
+  ask_to_stop "$graceful_job"
   repeating=$!
 }
 
-# repeat_signal JOB: sends SIGUSR2 every second until JOB has ended. mpirun loses a signal that comes
-# while it starts the ranks; to a rank that is told already SIGUSR2 says nothing new.
-repeat_signal() {
-  while sleep 1 && kill -USR2 "$1"; do :; done
+# ask_to_stop JOB: sends SIGUSR1, and SIGUSR2 every second until JOB has ended, in a process $! of its own. mpirun
+# loses a signal that comes while it starts the ranks; to a rank that is told already SIGUSR2 says nothing new.
+ask_to_stop() {
+  kill -USR1 "$1" 2>/dev/null || true
+  while sleep 1 && kill -USR2 "$1"; do :; done >/dev/null 2>&1 3>&- &
+}
+
+# half_a_second: waits; false if this script was killed, which ends mpirun, too.
+half_a_second() { sleep 0.5 && kill -0 $$ 2>/dev/null; }
+
+# wait_here SECONDS: false if this script was killed.
+wait_here() {
+  local end=$((SECONDS + $1))
+  while [[ $SECONDS -lt $end ]]; do half_a_second || return; done
+}
+
+# end_job JOB: SIGTERM, and SIGKILL 5 seconds later.
+end_job() {
+  kill -TERM "$1" 2>/dev/null || return 0
+  sleep 5
+  kill -KILL "$1" 2>/dev/null || true
 }

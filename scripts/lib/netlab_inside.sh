@@ -180,8 +180,7 @@ stop_softly() {
   trap '' USR1
   asked_to_stop=1
   for process in ${started[@]+"${started[@]}"}; do
-    kill -USR1 "$process" 2>/dev/null || true
-    repeat_signal "$process" >/dev/null 2>&1 3>&- &
+    ask_to_stop "$process"
   done
 }
 
