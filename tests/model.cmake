@@ -20,7 +20,7 @@ eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_networks eqt_hwy
         unit/model/replica_test.cpp unit/model/weights_test.cpp)
 # Separate, because it does not use the torch-free interface.
 eqt_test(model_torch LABEL unit LINK eqt_networks eqt_torch eqt_hwy
-  SOURCES unit/model/batch_norm_test.cpp unit/model/layers_test.cpp
+  SOURCES unit/model/batch_norm_test.cpp unit/model/cpu_allocator_test.cpp unit/model/layers_test.cpp
           support/norm_oracle.cpp
   ALONE unit/model/normalization_test.cpp unit/model/script_network_test.cpp unit/model/task_test.cpp)
 

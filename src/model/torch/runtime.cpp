@@ -10,6 +10,7 @@
 #include "model/linear_algebra.hpp"
 #include "model/process_settings.hpp"
 #include "model/replica.hpp"
+#include "model/torch/cpu_allocator.hpp"
 #include "model/torch/torch_errors.hpp"
 
 namespace eqt::model {
@@ -36,6 +37,7 @@ void set_threads(int threads) {
   EQT_CHECK(threads >= 1, "{} threads", threads);
   guarded("setting the number of threads", [&] {
     keep_freed_memory();
+    allocate_exact_blocks();
     set_own_threads(threads);
     at::globalContext().setFlushDenormal(true);
     set_torch_threads(threads);
