@@ -17,6 +17,7 @@ wrong command line, 3 for a folder without runs or with records that cannot be r
 
 import argparse
 import hashlib
+import io
 import json
 import math
 import os
@@ -52,12 +53,17 @@ def settings(value, name=""):
         yield name, value if isinstance(value, (bool, int, float, str)) else json.dumps(value)
 
 
-def read_document(path):
+def read_text(path, errors="strict"):
     try:
-        with open(path, encoding="utf-8") as file:
-            document = json.load(file)
+        with open(path, encoding="utf-8", errors=errors) as file:
+            return file.read()
     except OSError as error:
         fail(3, f"{path}: expected a run's file, found none that can be read ({error.strerror}).")
+
+
+def read_document(path):
+    try:
+        document = json.loads(read_text(path))
     except ValueError as error:
         fail(3, f"{path}: expected JSON, found something else ({error}).")
     if not isinstance(document, dict):
@@ -68,11 +74,7 @@ def read_document(path):
 def read_records(path):
     """{(type, step): record} of the numbered records; the last one of a step if a run went back."""
     records = {}
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.readlines()
-    except OSError as error:
-        fail(3, f"{path}: expected a run's file, found none that can be read ({error.strerror}).")
+    lines = io.StringIO(read_text(path, errors="replace")).readlines()
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)

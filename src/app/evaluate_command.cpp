@@ -17,6 +17,7 @@
 #include "comm/session.hpp"
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"
+#include "metrics/run_files.hpp"
 #include "model/array_loss.hpp"
 #include "report/draw.hpp"
 #include "report/evaluation.hpp"
@@ -82,8 +83,9 @@ model::Measures measures_of(const config::RunConfig& config, const model::ModelO
 
 Subject subject_of_run(const EvaluateCommand& command) {
   const TrainedRun run = open_run(command.target, command.best);
-  const std::string path =
-      command.config_path.empty() ? run.folder + "/config.json" : command.config_path;
+  const std::string path = command.config_path.empty()
+                               ? run.folder + "/" + metrics::run_files::kConfig
+                               : command.config_path;
   config::RunConfig config = config::parse_config(read_config_file(path), path, command.sets);
   config.task = run.config.task;
   config.data.standardize = run.config.data.standardize;

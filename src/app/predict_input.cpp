@@ -18,6 +18,7 @@
 #include "data/pictures/picture_list.hpp"
 #include "data/shown.hpp"
 #include "data/text_input.hpp"
+#include "metrics/run_files.hpp"
 #include "text/rows.hpp"
 
 namespace eqt::app {
@@ -127,7 +128,7 @@ class TextLines final : public PredictInput {
       fail(Kind::data, "preprocessing.json: expected texts of {} to {} tokens, found {}",
            kMinLength, kMaxLength, length);
     data::TextOptions options;
-    options.vocabulary = run.folder + "/vocab.txt";
+    options.vocabulary = run.folder + "/" + metrics::run_files::kVocabulary;
     options.max_length = length;
     options.lower_case = json.at("lowercase").get<bool>();
     return options;

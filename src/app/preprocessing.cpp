@@ -12,6 +12,7 @@
 #include "core/whole_file.hpp"
 #include "data/array_set.hpp"
 #include "data/text_input.hpp"
+#include "metrics/run_files.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::app {
@@ -56,7 +57,7 @@ void add_pictures(const data::ImageShape& shape, const data::DatasetPair& data,
 
 /// How a text becomes the input; the vocabulary is in a file of its own.
 void add_texts(const data::TextOptions& options, Json& json) {
-  json["text"] = {{"vocabulary", "vocab.txt"},
+  json["text"] = {{"vocabulary", metrics::run_files::kVocabulary},
                   {"max_length", options.max_length},
                   {"lowercase", options.lower_case}};
 }

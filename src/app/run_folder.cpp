@@ -15,15 +15,17 @@
 #include "core/error.hpp"
 #include "metrics/folder.hpp"
 #include "metrics/output_file.hpp"
+#include "metrics/run_files.hpp"
 #include "report/evaluation.hpp"
 
 namespace eqt::app {
 namespace {
 
 namespace fs = std::filesystem;
+namespace files = metrics::run_files;
 
-constexpr std::array kResults = {"metrics.jsonl", "summary.json", "model.pt",
-                                 "model_best.pt", "network.pt",   "preprocessing.json"};
+constexpr std::array kResults = {files::kRecords,     files::kSummary,    files::kLastWeights,
+                                 files::kBestWeights, files::kOwnNetwork, files::kPreprocessing};
 // What other verbs made of them: it does not keep a run from its folder, and ends with them.
 constexpr std::array kMadeOfResults = {"model.safetensors", "model.torchscript.pt",
                                        "model.state_dict.pt"};
@@ -141,6 +143,6 @@ void RunFolder::begin() {
   for (const char* name : kMadeOfResults) remove_old(fs::path(path_) / name);
 }
 
-bool RunFolder::holds_finished_run() const { return metrics::is_there(file("summary.json")); }
+bool RunFolder::holds_finished_run() const { return metrics::is_there(file(files::kSummary)); }
 
 }  // namespace eqt::app

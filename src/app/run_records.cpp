@@ -15,11 +15,14 @@
 #include "core/shipped.hpp"
 #include "data/text_input.hpp"
 #include "metrics/output_file.hpp"
+#include "metrics/run_files.hpp"
 #include "model/bf16.hpp"
 #include "setup/build_model.hpp"
 
 namespace eqt::app {
 namespace {
+
+namespace files = metrics::run_files;
 
 // An emulated step may be this much longer, because no core is free when it ends.
 constexpr double kLateSeconds = 0.001;
@@ -188,10 +191,10 @@ std::unique_ptr<metrics::Sink> make_sink(const Job& job) {
 
 void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_bytes,
                  metrics::Sink& sink) {
-  metrics::write_atomically(job.folder->file("config.json"),
+  metrics::write_atomically(job.folder->file(files::kConfig),
                             config::resolved_json(setup::settled_config(job.config, run)));
   if (job.config.model.name->users_own && !run.plan.emulated)
-    metrics::write_atomically(job.folder->file(kNetworkFile),
+    metrics::write_atomically(job.folder->file(files::kOwnNetwork),
                               *setup::published_network(job.config).script);
   metrics::RunRecord record = setup::describe(job.config, run, job.comm);
   if (job.laboratory.link) record.emulated_link = comm::text_of(*job.laboratory.link);
@@ -210,12 +213,12 @@ void write_end(const Job& job, const setup::Run& run, const metrics::Summary& su
     note_emulation(job.config, summary, sink);
   } else {
     metrics::write_atomically(
-        job.folder->file("preprocessing.json"),
+        job.folder->file(files::kPreprocessing),
         preprocessing_json(job.config.data.name->name, run.data.sets, *job.config.model.name));
     if (run.data.sets.texts != nullptr)
-      metrics::write_atomically(job.folder->file("vocab.txt"),
+      metrics::write_atomically(job.folder->file(files::kVocabulary),
                                 run.data.sets.texts->vocabulary().file());
-    run.model.replica->save_weights(job.folder->file("model.pt"));
+    run.model.replica->save_weights(job.folder->file(files::kLastWeights));
   }
   job.comm.heartbeat("writing of the summary", true);
   sink.write(summary);

@@ -26,6 +26,7 @@
 #include "config/run_config.hpp"
 #include "core/random.hpp"
 #include "core/version.hpp"
+#include "metrics/run_files.hpp"
 #include "setup/build_run.hpp"
 #include "setup/memory_estimate.hpp"
 #include "setup/room_to_start.hpp"
@@ -243,7 +244,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
        .workers = run.data.simulation == nullptr ? nullptr : run.data.simulation->workers.get(),
        .balancer = run.balancer.get(),
        .timeline = run.timeline.get(),
-       .best_weights = job.path + "/" + kBestWeights},
+       .best_weights = job.path + "/" + metrics::run_files::kBestWeights},
       run.plan);
   metrics::Summary summary = trainer.run();
   summary.name = job.config.name;

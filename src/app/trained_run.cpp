@@ -7,12 +7,14 @@
 #include "app/verbs.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
+#include "metrics/run_files.hpp"
 #include "setup/build_model.hpp"
 
 namespace eqt::app {
 namespace {
 
 namespace fs = std::filesystem;
+namespace files = metrics::run_files;
 
 bool is_file(const fs::path& path) {
   std::error_code error;
@@ -21,7 +23,7 @@ bool is_file(const fs::path& path) {
 
 }  // namespace
 
-bool is_run_folder(const std::string& path) { return is_file(fs::path(path) / "config.json"); }
+bool is_run_folder(const std::string& path) { return is_file(fs::path(path) / files::kConfig); }
 
 TrainedRun open_run(const std::string& folder, bool best) {
   const fs::path path(folder);
@@ -32,20 +34,20 @@ TrainedRun open_run(const std::string& folder, bool best) {
          folder);
   TrainedRun run;
   run.folder = folder;
-  const std::string config_path = (path / "config.json").string();
+  const std::string config_path = (path / files::kConfig).string();
   run.config = config::parse_config(read_config_file(config_path), config_path, {});
-  run.weights = (path / (best ? kBestWeights : kLastWeights)).string();
+  run.weights = (path / (best ? files::kBestWeights : files::kLastWeights)).string();
   if (!is_file(run.weights))
     fail(Kind::data, "expected weights at {}, found none; {}", run.weights,
          best ? "train with checkpoint.best, or leave --best out"
               : "wait for the end of the run, which writes them");
-  run.input = read_preprocessing((path / "preprocessing.json").string());
+  run.input = read_preprocessing((path / files::kPreprocessing).string());
   return run;
 }
 
 model::ModelOptions network_options(const TrainedRun& run) {
   config::RunConfig config = run.config;
-  const fs::path own = fs::path(run.folder) / kNetworkFile;
+  const fs::path own = fs::path(run.folder) / files::kOwnNetwork;
   if (config.model.name->users_own && is_file(own)) config.model.path = own.string();
   // Classes without names are as many as the targets may be.
   const auto named = static_cast<std::int64_t>(run.input.class_names.size());

@@ -11,11 +11,6 @@
 
 namespace eqt::app {
 
-/// Names of files in a run folder.
-inline constexpr const char* kLastWeights = "model.pt";
-inline constexpr const char* kBestWeights = "model_best.pt";
-inline constexpr const char* kNetworkFile = "network.pt";  // of the user's own, as it was given
-
 struct TrainedRun {
   std::string folder;
   config::RunConfig config;

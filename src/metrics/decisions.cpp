@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/record_json.hpp"
+#include "metrics/run_files.hpp"
 
 namespace eqt::metrics {
 namespace {
@@ -41,7 +42,7 @@ std::vector<DecisionRecord> read_decisions(const std::string& path, std::string_
       fail(Kind::data,
            "{}, line {}: expected a decision with \"step\", \"kind\" and a list of numbers "
            "\"values\", found another text; give the {} of a run's folder",
-           path, number, kDecisions);
+           path, number, run_files::kDecisions);
     const auto& found = line["kind"].get_ref<const std::string&>();
     if (const auto back = back_to(line))
       std::erase_if(by_step, [&](const auto& decision) {
@@ -57,7 +58,7 @@ std::vector<DecisionRecord> read_decisions(const std::string& path, std::string_
   }
   if (!file.eof())
     fail(Kind::data, "cannot read {}: expected the {} of a run's folder; check path and rights",
-         path, kDecisions);
+         path, run_files::kDecisions);
   std::vector<DecisionRecord> decisions;
   for (auto& [step, decision] : by_step) decisions.push_back(std::move(decision));
   return decisions;

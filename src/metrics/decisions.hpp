@@ -13,9 +13,6 @@
 
 namespace eqt::metrics {
 
-/// The file of a run folder.
-inline constexpr const char* kDecisions = "decisions.jsonl";
-
 /// The kind of a line that says to which step the run went back: decisions before that line about
 /// later steps are void.
 inline constexpr const char* kBackTo = "back to";

@@ -17,6 +17,7 @@
 #include "metrics/folder.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/record_json.hpp"
+#include "metrics/run_files.hpp"
 #include "metrics/sink.hpp"
 #include "metrics/timeline.hpp"
 
@@ -24,9 +25,6 @@ namespace eqt::metrics {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kRecords = "metrics.jsonl";
-constexpr const char* kSummary = "summary.json";
 
 std::string text_of(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -46,8 +44,8 @@ std::string prepare(const fs::path& folder) {
   if (error)
     fail(Kind::output, "cannot make the run folder {}: {}; choose another with --out",
          folder.string(), error.message());
-  remove_old(folder / kSummary);  // it marks a complete run
-  return (folder / kRecords).string();
+  remove_old(folder / run_files::kSummary);  // it marks a complete run
+  return (folder / run_files::kRecords).string();
 }
 
 /// Where a run goes on.
@@ -108,9 +106,9 @@ std::optional<int> cut_records(const std::string& path, const Place& place) {
 class FolderSink : public Sink {
  public:
   FolderSink(const std::string& folder, bool step_records, std::optional<Place> goes_on_after)
-      : summary_path_((fs::path(folder) / kSummary).string()),
-        decisions_path_((fs::path(folder) / kDecisions).string()),
-        timeline_path_((fs::path(folder) / kTimeline).string()),
+      : summary_path_((fs::path(folder) / run_files::kSummary).string()),
+        decisions_path_((fs::path(folder) / run_files::kDecisions).string()),
+        timeline_path_((fs::path(folder) / run_files::kTimeline).string()),
         step_records_(step_records),
         ranks_(goes_on_after ? cut_records(prepare(folder), *goes_on_after) : std::nullopt),
         records_(prepare(folder),

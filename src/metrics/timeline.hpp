@@ -11,9 +11,6 @@
 
 namespace eqt::metrics {
 
-/// The file of a run folder.
-inline constexpr const char* kTimeline = "timeline.jsonl";
-
 struct ActivityRow {
   Activity value;
   std::string_view name;   // in the file

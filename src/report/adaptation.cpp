@@ -11,6 +11,7 @@
 #include <set>
 #include <string_view>
 
+#include "metrics/run_files.hpp"
 #include "report/members.hpp"
 #include "report/script.hpp"
 #include "report/text.hpp"
@@ -139,7 +140,7 @@ void draw(const std::vector<Subject>& subjects, const Height& height, Drawings& 
 
 StepCourse read_steps(const Run& run) {
   StepCourse course;
-  const std::filesystem::path path = std::filesystem::path(run.path) / "metrics.jsonl";
+  const std::filesystem::path path = std::filesystem::path(run.path) / metrics::run_files::kRecords;
   std::ifstream file(path, std::ios::binary);
   std::size_t number = 0;
   // A last line without its end was cut off.

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "metrics/decisions.hpp"
+#include "metrics/run_files.hpp"
 #include "report/colours.hpp"
 #include "report/script.hpp"
 #include "report/text.hpp"
@@ -96,7 +97,8 @@ Drawing batches_drawing(const Run& run, const std::vector<metrics::DecisionRecor
 void draw_decisions(const std::vector<Run>& runs, Drawings& drawings) {
   std::size_t drawn = 0;
   for (const Run& run : runs) {
-    const std::filesystem::path path = std::filesystem::path(run.path) / metrics::kDecisions;
+    const std::filesystem::path path =
+        std::filesystem::path(run.path) / metrics::run_files::kDecisions;
     std::error_code error;
     if (!std::filesystem::is_regular_file(path, error)) continue;
     const auto decisions = metrics::read_decisions(path.string(), "batches");

@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "metrics/decisions.hpp"
+#include "metrics/run_files.hpp"
 #include "report/script.hpp"
 #include "report/text.hpp"
 
@@ -135,7 +136,8 @@ std::string why_not_drawn(const Run& run, const GradeCourse& course) {
 
 GradeCourse read_grades(const Run& run) {
   GradeCourse course;
-  const std::filesystem::path path = std::filesystem::path(run.path) / metrics::kDecisions;
+  const std::filesystem::path path =
+      std::filesystem::path(run.path) / metrics::run_files::kDecisions;
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return course;
   for (const metrics::DecisionRecord& record : metrics::read_decisions(path.string(), kKind)) {

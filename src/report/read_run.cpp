@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "metrics/run_files.hpp"
 #include "report/document.hpp"
 #include "report/members.hpp"
 #include "report/outcome.hpp"
@@ -25,6 +26,7 @@ namespace {
 
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
+namespace files = metrics::run_files;
 
 // The schema of metrics.jsonl that this program writes and reads (metrics/folder_sink.cpp).
 constexpr std::uint64_t kSchema = 1;
@@ -360,12 +362,12 @@ Run read_run(const std::string& folder) {
   Run run;
   run.folder = visible(folder);
   run.path = folder;
-  const std::string config = read_document(path / "config.json");
+  const std::string config = read_document(path / files::kConfig);
   if (!config.empty()) {
-    const Json json = parse_document(config, visible((path / "config.json").string()));
-    flatten(Members(json, visible((path / "config.json").string())).object(), "", run.settings);
+    const Json json = parse_document(config, visible((path / files::kConfig).string()));
+    flatten(Members(json, visible((path / files::kConfig).string())).object(), "", run.settings);
   }
-  RecordReader(path / "metrics.jsonl", run).read();
+  RecordReader(path / files::kRecords, run).read();
   run.seed = run.setting("seed", "?");
   if (run.name.empty()) run.name = run.setting("name", "run");
   const std::string epochs = run.setting("train.epochs", "0");
@@ -374,8 +376,8 @@ Run read_run(const std::string& folder) {
   note_link(run);
   run.settings.try_emplace("ranks", fmt::format("{}", run.ranks));
   run.settings["simulated"] = run.simulated ? "simulated" : "by MPI";
-  const std::string place = visible((path / "summary.json").string());
-  const std::string summary = read_document(path / "summary.json");
+  const std::string place = visible((path / files::kSummary).string());
+  const std::string summary = read_document(path / files::kSummary);
   run.finished = !summary.empty();
   if (!run.finished) {
     run.outcome = outcome_so_far(run);

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "metrics/run_files.hpp"
 #include "report/read_run.hpp"
 #include "report/text.hpp"
 
@@ -22,7 +23,8 @@ constexpr int kDeepest = 3;
 bool is_run_folder(const fs::path& folder) {
   std::error_code ignored;
   return std::ranges::any_of(
-      std::initializer_list<const char*>{"config.json", "metrics.jsonl", "summary.json"},
+      std::initializer_list<const char*>{metrics::run_files::kConfig, metrics::run_files::kRecords,
+                                         metrics::run_files::kSummary},
       [&](const char* file) { return fs::is_regular_file(folder / file, ignored); });
 }
 

@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "metrics/run_files.hpp"
 #include "metrics/timeline.hpp"
 #include "report/members.hpp"
 #include "report/script.hpp"
@@ -170,7 +171,7 @@ StepRange parse_steps(const std::string& text) {
 
 std::vector<TimelineRecord> read_timeline(const std::string& folder, int ranks,
                                           const std::optional<StepRange>& range) {
-  const std::filesystem::path path = std::filesystem::path(folder) / metrics::kTimeline;
+  const std::filesystem::path path = std::filesystem::path(folder) / metrics::run_files::kTimeline;
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return {};
   std::ifstream file(path, std::ios::binary);
@@ -237,8 +238,8 @@ void draw_timelines(const std::vector<Run>& runs, const std::optional<StepRange>
     const std::size_t spans = count_spans(records);
     if (spans == 0) {
       std::error_code error;
-      if (range &&
-          std::filesystem::exists(std::filesystem::path(run.path) / metrics::kTimeline, error))
+      if (range && std::filesystem::exists(
+                       std::filesystem::path(run.path) / metrics::run_files::kTimeline, error))
         drawings.left_out.push_back(
             fmt::format("No timeline of {}: it has none of the steps {} to {}.", run.folder,
                         range->first, range->last));

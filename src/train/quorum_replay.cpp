@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "metrics/run_files.hpp"
 
 namespace eqt::train {
 namespace {
@@ -46,7 +47,8 @@ QuorumReplay::QuorumReplay(const std::vector<metrics::DecisionRecord>& decisions
       fail(Kind::data,
            "train.replay: expected round {} with its members, found {} round {}; give the "
            "{} of a whole run",
-           rounds_.size() + 1, empty ? "an empty" : "", decision.step, metrics::kDecisions);
+           rounds_.size() + 1, empty ? "an empty" : "", decision.step,
+           metrics::run_files::kDecisions);
     rounds_.push_back(std::move(round));
   }
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "metrics/run_files.hpp"
 #include "planner/calibration/calibration_sources.hpp"
 #include "report/members.hpp"
 #include "report/read_run.hpp"
@@ -106,7 +107,7 @@ RunTimes run_times(const std::string& folder) {
          "{}: expected a run with equal batches, found one with train.batch_sizes {}; make a run "
          "without the key",
          run.folder, run.setting("train.batch_sizes"));
-  Steps steps = steps_of(run.path + "/metrics.jsonl");
+  Steps steps = steps_of(run.path + "/" + metrics::run_files::kRecords);
   if (steps.compute.empty() || !(median(steps.compute) > 0))
     fail(Kind::data,
          "{}: expected records of steps from step {} on, found none; make a run of some more steps "

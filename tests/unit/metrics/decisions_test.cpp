@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "metrics/run_files.hpp"
 #include "metrics/sink.hpp"
 #include "records_support.hpp"
 #include "support/catch.hpp"
@@ -38,7 +39,7 @@ TEST_CASE("decisions are read as they were written, each kind by itself") {
     sink->write(DecisionRecord{.step = 60, .kind = "quorum", .values = {1, 0.1}, .why = ""});
     sink->write(batches(100, {80, 48}));
   }
-  const std::string path = (folder.path() / kDecisions).string();
+  const std::string path = (folder.path() / run_files::kDecisions).string();
   const Replay replay(read_decisions(path, "batches"));
   CHECK(steps_of(replay.all()) == std::vector<StepId>{50, 100});
   REQUIRE(replay.after(100) != nullptr);
@@ -52,7 +53,7 @@ TEST_CASE("decisions are read as they were written, each kind by itself") {
 
 TEST_CASE("a new run forgets the decisions of the one before; a resumed one those after its step") {
   const TemporaryFolder folder;
-  const std::string path = (folder.path() / kDecisions).string();
+  const std::string path = (folder.path() / run_files::kDecisions).string();
   {
     const auto sink = make_folder_sink(folder.path().string(), true);
     sink->write(batches(50, {70, 58}));
@@ -69,7 +70,7 @@ TEST_CASE("a new run forgets the decisions of the one before; a resumed one thos
 
 TEST_CASE("decisions after the step to which the run went back are void") {
   const TemporaryFolder folder;
-  const std::string path = (folder.path() / kDecisions).string();
+  const std::string path = (folder.path() / run_files::kDecisions).string();
   const auto went_back = [](StepId from, StepId to) {
     return NoteRecord{.step = from, .text = "it went back", .back_to = to};
   };
@@ -92,14 +93,14 @@ TEST_CASE("of two decisions for a step the later line counts") {
     const auto sink = make_folder_sink(folder.path().string(), true);
     for (const double size : {1.0, 2.0}) sink->write(batches(50, {size}));
   }
-  const auto read = read_decisions((folder.path() / kDecisions).string(), "batches");
+  const auto read = read_decisions((folder.path() / run_files::kDecisions).string(), "batches");
   REQUIRE(read.size() == 1);
   CHECK(read[0].values == std::vector<double>{2});
 }
 
 TEST_CASE("a line that is no decision is refused by its number") {
   const TemporaryFolder folder;
-  const std::string path = (folder.path() / kDecisions).string();
+  const std::string path = (folder.path() / run_files::kDecisions).string();
   const std::string good = R"({"type":"decision","step":50,"kind":"batches","values":[64,64]})";
   for (const std::string bad :
        {"{", "[]", R"({"step":-1,"kind":"batches","values":[1]})", R"({"step":1,"values":[1]})",
