@@ -40,6 +40,7 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+trap 'exit 75' USR1  # until something runs that could be asked
 
 ranks=2
 per_host=1
@@ -214,9 +215,15 @@ end_on() {
 trap 'end_on 129' HUP
 trap 'end_on 130' INT
 trap 'end_on 143' TERM
-# ask_again: the first process inside ignores signals until it has built the laboratory.
+# ask_again: the kernel keeps signals from the first process inside until it expects them, but not from the one that
+# starts it.
 ask_again() {
-  while kill -USR1 "$(first_inside)" && sleep 1; do :; done
+  local first
+  while kill -0 "$laboratory"; do
+    first=$(first_inside)
+    [[ $first == "$laboratory" ]] || kill -USR1 "$first" || true
+    sleep 1
+  done
 }
 
 asked=0

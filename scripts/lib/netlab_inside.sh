@@ -214,9 +214,12 @@ start_under_mpi() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # A rank that spins while it waits uses the core that the other rank needs.
   [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
+  waits_for_ranks=1
   exec {words}> >(without_launch_warnings >&2)
   filter=$!
-  exec_on 0 "${mpirun[@]}" "$@" <&0 2>&"$words" {words}>&- &
+  # shellcheck disable=SC2016  # for the shell of each rank
+  exec_on 0 "${mpirun[@]}" sh -c '[ "${OMPI_COMM_WORLD_RANK:-0}" != 0 ] || : >"$0"; exec "$@"' "$state/ranks" "$@" \
+    <&0 2>&"$words" {words}>&- &
   started+=($!)
   exec {words}>&-
 }
@@ -243,12 +246,11 @@ start_without_mpi() {
 
 # run_laboratory CMD...: never returns. The first rank that fails ends the others.
 run_laboratory() {
-  local code=0 job ended change asked_to_stop=0
+  local code=0 job ended change asked_to_stop=0 waits_for_ranks=0
   build_laboratory
   [[ $only_check -eq 0 ]] || exit 0
   trap 'end_with 143' TERM
   trap 'printf "%s: ended after %s s (--timeout)\n" netlab.sh "$seconds" >&2; end_with 124' ALRM
-  trap stop_softly USR1
   if [[ -n $seconds ]]; then
     { sleep "$seconds" && kill -ALRM 1; } 3>&- &
   fi
@@ -256,6 +258,7 @@ run_laboratory() {
   EQT_LABORATORY=$(laboratory_text)
   export EQT_LABORATORY
   if [[ $no_mpi -eq 1 ]]; then start_without_mpi "$@"; else start_under_mpi "$@"; fi
+  trap stop_softly USR1  # until now it ends the laboratory, in which nothing runs yet
   for change in ${changes[@]+"${!changes[@]}"}; do
     { (change_rates "${changes[change]}" "${change_bursts[change]}") || kill -TERM 1; } 3>&- &
   done
@@ -267,6 +270,9 @@ run_laboratory() {
       [[ ${started[job]} != "${ended:-}" ]] || unset "started[job]"
     done
   done
-  if [[ $asked_to_stop -eq 1 ]] && ended_by_request "$code"; then code=75; fi
+  if [[ $asked_to_stop -eq 1 ]]; then
+    # mpirun ends with 0 if it is asked before it has started a rank.
+    if ended_by_request "$code" || [[ $code -eq 0 && $waits_for_ranks -eq 1 && ! -e $state/ranks ]]; then code=75; fi
+  fi
   end_with "$code"
 }
