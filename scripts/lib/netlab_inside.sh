@@ -214,7 +214,6 @@ start_under_mpi() {
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   # A rank that spins while it waits uses the core that the other rank needs.
   [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
-  waits_for_ranks=1
   exec {words}> >(without_launch_warnings >&2)
   filter=$!
   # shellcheck disable=SC2016  # for the shell of each rank
@@ -244,9 +243,12 @@ start_without_mpi() {
   done
 }
 
+# ended_without_ranks CODE: whether mpirun ended with 0 because it was asked before it had started a rank.
+ended_without_ranks() { [[ $1 -eq 0 && $no_mpi -eq 0 && $once -eq 0 && ! -e $state/ranks ]]; }
+
 # run_laboratory CMD...: never returns. The first rank that fails ends the others.
 run_laboratory() {
-  local code=0 job ended change asked_to_stop=0 waits_for_ranks=0
+  local code=0 job ended change asked_to_stop=0
   build_laboratory
   [[ $only_check -eq 0 ]] || exit 0
   trap 'end_with 143' TERM
@@ -270,9 +272,6 @@ run_laboratory() {
       [[ ${started[job]} != "${ended:-}" ]] || unset "started[job]"
     done
   done
-  if [[ $asked_to_stop -eq 1 ]]; then
-    # mpirun ends with 0 if it is asked before it has started a rank.
-    if ended_by_request "$code" || [[ $code -eq 0 && $waits_for_ranks -eq 1 && ! -e $state/ranks ]]; then code=75; fi
-  fi
+  if [[ $asked_to_stop -eq 1 ]] && { ended_by_request "$code" || ended_without_ranks "$code"; }; then code=75; fi
   end_with "$code"
 }
