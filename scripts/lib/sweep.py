@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every combination of configs, --set values, seeds, ranks and links; makes one table of the results.
+"""Runs every combination of configs, --vary values, seeds, ranks and links; makes one table of the results.
 
 Called by scripts/sweep.sh. Needs only Python's standard library.
 """
@@ -29,18 +29,18 @@ examples:
 
   scripts/sweep.sh --out runs/sweep1 --ranks 2 \\
     --config configs/cifar10_resnet20/none.json --config configs/cifar10_resnet20/qsgd4.json \\
-    --set 'train.batch_size=32|64' --seed 1 --seed 2 -- --set train.epochs=3
+    --vary train.batch_size=32,64 --seed 1,2 -- --set train.epochs=3
 
   scripts/sweep.sh --out runs/rows --rows configs/decentralised/table4.rows --only '*-0' \\
-    --set 'data.partition.skew=0.0|0.9' --seed 1 --seed 2 --seed 3
+    --vary data.partition.skew=0.0,0.9 --seed 1,2,3
 
 A sweep in JSON says all of it (configs/sweeps/README.md has its keys). It first estimates how long it
 will take, from runs that are finished or else from a few measured steps of each kind, and in the end
-has "equant-train report" make tables and plots. --set comes on top, --seed, --ranks, --threads and
+has "equant-train report" make tables and plots. --vary and --set come on top, --seed, --ranks, --threads and
 --timeout take the place of what it says.
 
 A file of rows has a line "NAME RANKS CONFIG [KEY=VALUE]..." for each, the config relative to the file;
-# begins a comment. --set and --seed come on top of it; --ranks takes the place of its ranks.
+# begins a comment. --vary, --set and --seed come on top of it; --ranks takes the place of its ranks.
 
 Each run has a folder and a .log in --out. A run whose folder has a summary.json is finished and is
 not run again, so the same command resumes a sweep that was stopped; a run that was cut off continues
@@ -107,6 +107,31 @@ def chosen_rows(options):
     return [Row(row.name, options.ranks or row.ranks, row.config, row.sets) for row in rows]
 
 
+def parts_of(text, separator):
+    """The parts between separators that are in no brackets or quotes."""
+    parts, depth, quoted = [""], 0, False
+    for letter in text:
+        quoted ^= letter == '"'
+        if not quoted:
+            depth += (letter in "[{") - (letter in "]}")
+        if letter == separator and depth == 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+class Varied(argparse.Action):
+    """Keeps the settings of --vary KEY=V,V and of --set KEY=V or KEY=A|B: a list of "KEY=V" for each."""
+
+    def __call__(self, parser, namespace, item, option=None):
+        if not re.match(r"[^=]+=.", item):
+            parser.error(f'{option} needs {self.metavar}, found "{item}"')
+        key, values = item.split("=", 1)
+        parts = parts_of(values, "|") if "|" in values or option == "--set" else parts_of(values, ",")
+        namespace.sets = [*namespace.sets, [f"{key}={value}" for value in parts]]
+
+
 def parse_arguments(words):
     parser = argparse.ArgumentParser(
         prog=here("scripts/sweep.sh"), description=__doc__.splitlines()[0], epilog=here(EPILOG),
@@ -123,9 +148,12 @@ def parse_arguments(words):
     what.add_argument("--rows", metavar="FILE", type=pathlib.Path, help="a file of rows, see below")
     parser.add_argument("--only", action="append", metavar="PATTERN",
                         help="only rows with such a name, as of files; repeat for more")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=A|B", dest="sets",
-                        help="a key and its values, separated by |; repeat for more keys")
-    parser.add_argument("--seed", action="append", metavar="N", help="a seed; repeat for more")
+    parser.add_argument("--vary", action=Varied, default=[], metavar="KEY=V,V,...", dest="sets",
+                        help="a key and its values, as of plan; commas in brackets or quotes do not divide; "
+                             "repeat for all combinations with more keys")
+    parser.add_argument("--set", action=Varied, metavar="KEY=V", dest="sets",
+                        help="a key and its value; A|B are several, as with --vary")
+    parser.add_argument("--seed", action="append", metavar="N,N,...", help="seeds; repeat for more")
     for name, meaning in (("ranks", "MPI processes [2]"), ("threads", "threads per rank"),
                           ("timeout", "end a run after this many seconds"),
                           ("jobs", "runs at the same time [1]")):
@@ -146,12 +174,11 @@ def parse_arguments(words):
     options = parser.parse_args(words[:split])
     options.extra = words[split + 1:]
     options.jobs = int(options.jobs or 1)
-    for item in options.sets:
-        if not re.match(r"[^=]+=.", item):
-            parser.error(f'--set needs KEY=VALUE or KEY=A|B, found "{item}"')
+    if options.seed:
+        options.seed = [seed for seeds in options.seed for seed in seeds.split(",")]
     for seed in options.seed or []:
         if not seed.isdigit():
-            parser.error(f'--seed needs a whole number, found "{seed}"')
+            parser.error(f'--seed needs whole numbers, found "{seed}"')
     for config in options.config or [options.rows or options.file]:
         if not pathlib.Path(config).is_file():
             parser.error(f"there is no file {config}")
@@ -161,14 +188,6 @@ def parse_arguments(words):
         if getattr(options, name) and not options.file:
             parser.error(f"--{name} needs a sweep in JSON")
     return options
-
-
-def grid_of(sets):
-    keys = []
-    for item in sets:
-        key, values = item.split("=", 1)
-        keys.append([f"{key}={value}" for value in values.split("|")])
-    return keys
 
 
 def runs_of_file(options, sweep):
@@ -184,7 +203,7 @@ def runs_of_file(options, sweep):
         sweep.ranks = [options.ranks]
     runs = []
     for (row, ranks, link, sets, told), more, seed in itertools.product(
-            sweep.combinations(), itertools.product(*grid_of(options.sets)),
+            sweep.combinations(), itertools.product(*options.sets),
             options.seed or sweep.seeds or [None]):
         played = row.simulate or sweep.simulate
         chosen = Row(row.name, ranks, row.config, row.sets, played, row.stage, row.step_seconds)
@@ -197,7 +216,7 @@ def all_runs(options, sweep):
         runs = runs_of_file(options, sweep)
     else:
         runs = [Run(options, row, sets, seed) for row, sets, seed in itertools.product(
-            chosen_rows(options), itertools.product(*grid_of(options.sets)),
+            chosen_rows(options), itertools.product(*options.sets),
             options.seed or [None])]
     if len({run.folder for run in runs}) < len(runs):
         fail(2, "two runs of this sweep are the same: a config, value or seed is named twice.")

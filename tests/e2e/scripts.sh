@@ -99,6 +99,13 @@ run "$sweep" "${rows[@]}" --set 'train.batch_size=16|32' --dry-run
 expect_code 0 "a dry run of rows"
 expect_equal 2 "$(grep -c '^to run: alone .*on 1 ranks' "$OUT")" "runs of the first row"
 expect_equal 2 "$(grep -c '^to run: local .*local_steps=2 .*on 2 ranks' "$OUT")" "runs of the second"
+# The lists of plan --vary; commas in brackets or quotes belong to a value.
+run "$sweep" "${rows[@]}" --vary train.batch_size=16,32 --vary 'train.batch_sizes=null,[8,24]' --seed 1,2 --dry-run
+expect_code 0 "a dry run of lists"
+expect_equal 8 "$(grep -c '^to run: alone .*on 1 ranks' "$OUT")" "runs of the first row, 2 x 2 x 2"
+expect_equal 4 "$(grep -c '^to run: alone .*train\.batch_sizes=\[8,24\]' "$OUT")" "runs with a list as a value"
+run "$sweep" "${rows[@]}" --seed 1,x --dry-run
+expect_failure 2 '--seed needs whole numbers.*"x"' "a seed that is none"
 run "$sweep" "${rows[@]}" --only 'loc*' --seed 1 --seed 2 -- --set train.steps=4
 expect_code 0 "a sweep of rows"
 python3 - "$WORK/rows" <<'PY' || wrong "the tables of a sweep of rows are not what was run"
