@@ -101,8 +101,9 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
   if (bounds.variance && *bounds.variance >= kFeltVariance && *bounds.variance < 1 && !memory &&
       !properties.scales_up && !config.compressor.adapts_grades())
     notes.push_back(
-        "compressor: with synchronization.error_feedback \"ef14\" the same bytes end at a higher "
-        "accuracy; it keeps a residual of the model's size");
+        "compressor: with synchronization.error_feedback \"ef14\" the same bytes ended at a higher "
+        "accuracy where that was measured (docs/choosing.md); it keeps a residual of the model's "
+        "size");
   std::ranges::move(noise_notes(config), std::back_inserter(notes));
   const double ef21_momentum = config.synchronization.ef21_momentum;
   if (ef21_momentum < 1 && config.optimizer.momentum > 0)

@@ -30,7 +30,7 @@ constexpr std::string_view kSection = "compressor.";
 std::vector<CompressorField> make_fields() {
   return {
       EQT_FIELD(name, must_stay)
-          .says("how gradients are compressed; points: of test accuracy, docs/choosing.md"),
+          .says("how gradients are compressed; docs/choosing.md has what it costs in accuracy"),
       bind<CompressorConfig>("compressor.bits", OnResume::must_stay,
                              [](CompressorConfig& config) -> Member {
                                return OpenInteger{&config.bits, &config.open.bits};

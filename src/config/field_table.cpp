@@ -414,20 +414,23 @@ std::vector<Field> synchronization_fields() {
           .from(0, kMany)
           .in("steps")
           .says("local-sgd, d-psgd, choco-sgd: steps that ranks take while the messages of a round "
-                "are under way; "
-                "\"auto\" = until the next round ends"),
+                "are under way; \"auto\" = half of the next round, rounded up: later averages "
+                "cost accuracy"),
       EQT_FIELD(synchronization.fragments, must_stay)
           .from(1, kMany)
           .says("local-sgd: parts of the model that are averaged in turn, spread over local_steps "
                 "(Streaming DiLoCo)"),
       EQT_FIELD(synchronization.outer.learning_rate, must_stay)
           .within({0, 10, true, false})
-          .says("local-sgd: factor of the mean difference of a round (SlowMo, DiLoCo)"),
+          .says("local-sgd: factor of the mean difference of a round (SlowMo's alpha, DiLoCo)"),
       EQT_FIELD(synchronization.outer.momentum, must_stay)
           .within({0, 1, false, true})
           .says("local-sgd: momentum of the mean differences"),
       EQT_FIELD(synchronization.outer.nesterov, must_stay)
           .says("local-sgd: Nesterov's form of that momentum"),
+      EQT_FIELD(synchronization.outer.by_rate, must_stay)
+          .says("local-sgd: that momentum is of differences divided by the learning rate of their "
+                "round, and a step is multiplied by that of its round (SlowMo)"),
       EQT_FIELD(synchronization.outer.mixing, must_stay)
           .within({0, 1, false, true})
           .says(

@@ -100,6 +100,11 @@ void check_outer_step(const RunConfig& config, const std::string& origin) {
          "{}: expected synchronization.outer.momentum above 0 with synchronization.outer.nesterov, "
          "found 0; try 0.9",
          origin);
+  if (s.outer.by_rate && s.outer.momentum == 0)
+    fail(Kind::usage,
+         "{}: expected synchronization.outer.momentum above 0 with synchronization.outer.by_rate, "
+         "without which it changes nothing, found 0; try 0.7",
+         origin);
   const bool late = s.delay.count != 0u;
   const bool parts = s.fragments > 1;
   if (!late && !parts && s.outer == RunConfig::Synchronization::Outer{}) return;

@@ -34,6 +34,9 @@ void check_quorum(const RunConfig& config, const codec::Properties& properties,
   if (s.outer.mixing.value)
     refuse("synchronization.outer.mixing", "null", "in which all progress counts",
            fmt::format("{}", *s.outer.mixing.value));
+  if (s.outer.by_rate)
+    refuse("synchronization.outer.by_rate", "false",
+           "whose members have no learning rate in common", "true");
   if (!s.overlap)
     refuse("synchronization.overlap", "true", "whose rounds close during the steps", "false");
   if (!(s.collective == collective::kAutomatic) && !(s.collective == collective::kAllgather))

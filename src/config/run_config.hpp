@@ -185,7 +185,8 @@ struct RunConfig {
     struct Outer {
       double learning_rate = 1, momentum = 0;
       bool nesterov = false;
-      NumberOrNull mixing;  // null: ranks keep all progress
+      bool by_rate = false;  // momentum of differences divided by the learning rate
+      NumberOrNull mixing;   // null: ranks keep all progress
 
       bool operator==(const Outer&) const = default;
     } outer;                               // local-sgd: what is done with the mean difference

@@ -4,12 +4,20 @@
 namespace eqt::gossip {
 namespace {
 
-constexpr std::string_view kLocalSgdKeys[] = {
-    "local_steps",         "post_local_epochs", "local_steps_base",
-    "local_steps_most",    "local_steps_alpha", "delay",
-    "outer.learning_rate", "outer.momentum",    "outer.nesterov",
-    "outer.mixing",        "fragments",         "quorum",
-    "grace_seconds"};
+constexpr std::string_view kLocalSgdKeys[] = {"local_steps",
+                                              "post_local_epochs",
+                                              "local_steps_base",
+                                              "local_steps_most",
+                                              "local_steps_alpha",
+                                              "delay",
+                                              "outer.learning_rate",
+                                              "outer.momentum",
+                                              "outer.nesterov",
+                                              "outer.by_rate",
+                                              "outer.mixing",
+                                              "fragments",
+                                              "quorum",
+                                              "grace_seconds"};
 
 constexpr std::string_view kLaqKeys[] = {"laq_bits", "laq_history", "laq_weight", "laq_silence"};
 

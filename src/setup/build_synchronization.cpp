@@ -125,7 +125,8 @@ train::OuterStep outer_step(const config::RunConfig& config) {
   const auto& outer = config.synchronization.outer;
   train::OuterStep step{.learning_rate = static_cast<float>(outer.learning_rate),
                         .momentum = static_cast<float>(outer.momentum),
-                        .nesterov = outer.nesterov};
+                        .nesterov = outer.nesterov,
+                        .by_rate = outer.by_rate};
   if (outer.mixing.value) step.mixing = static_cast<float>(*outer.mixing.value);
   return step;
 }
@@ -219,7 +220,7 @@ void build_quorum_rounds(const config::RunConfig& config, const SyncBase& base, 
        .difference = parts.difference.span(),
        .layout = replica.layout()},
       {.local_steps = *s.local_steps.count,
-       .delay = s.delay.count.value_or(*s.local_steps.count),
+       .delay = s.delay.count.value_or(train::automatic_delay(*s.local_steps.count)),
        .quorum = s.quorum,
        .grace_seconds = s.grace_seconds,
        .outer = outer_step(config),
@@ -260,7 +261,8 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
   if (gossip.pairs != nullptr) return build_asynchronous_gossip(config, base, std::move(parts));
   parts.adaptation = make_adaptation(config, base.comm, compressor);
   const std::uint64_t local_steps = *config.synchronization.local_steps.count;
-  const std::uint64_t delay = config.synchronization.delay.count.value_or(local_steps);
+  const std::uint64_t delay =
+      config.synchronization.delay.count.value_or(train::automatic_delay(local_steps));
   const bool periodic = local_steps > 1 || delay > 0;
   parts.synchronizer = train::make_gossip_averaging(
       {.comm = base.comm,

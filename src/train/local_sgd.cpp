@@ -67,12 +67,13 @@ class LocalSgd final : public Synchronizer {
 
   SyncResult after_update(float rate) override {
     rates_ += rate;
+    for (Round& round : rounds_) round.add_step(rate);
     SyncResult result;
     result.rounds = 0;
     const bool last = step_ + 1 == plan_.total_steps;
     if (last) ended_ = step_ + 1;
     for (std::size_t f = 0; f < rounds_.size(); ++f) {
-      if (rounds_[f].sent && plan_.merges_after(step_, *rounds_[f].sent, f))
+      if (rounds_[f].sent && plan_.merges_after(step_, *rounds_[f].sent))
         result.add(merge(f, false));
       if (!plan_.averages_after(step_, f)) continue;
       receive();  // the next round is sent
@@ -98,6 +99,7 @@ class LocalSgd final : public Synchronizer {
     rates_ = static_cast<float>(rates);
     started_ = started != 0;
     if (outer_.momentum != 0) visitor.values("outer momentum", momentum_.span(), Across::same);
+    if (outer_.by_rate) visit_rates(visitor);
     if (plan_.delays()) visit_under_way(visitor);
     if (p_.direction != nullptr) visit_in(visitor, "direction", *p_.direction);
     visit_in(visitor, "mean", *p_.mean);
@@ -108,6 +110,17 @@ class LocalSgd final : public Synchronizer {
   struct Round {
     std::optional<StepId> sent = {};  // the step that ended the round whose mean is not applied yet
     SyncResult received = {};         // of that mean, which is in p_.difference
+    double rates = 0, steps = 0;      // of the round that is going on
+    double sent_rate = 0;             // mean learning rate of the round whose mean is under way
+
+    void add_step(float rate) {
+      rates += static_cast<double>(rate);
+      steps += 1;
+    }
+    void end() {
+      sent_rate = steps > 0 ? rates / steps : 0;
+      rates = steps = 0;
+    }
   };
 
   /// Calls act(i) for each value of a fragment.
@@ -132,6 +145,7 @@ class LocalSgd final : public Synchronizer {
     p_.mean->begin(plan_.averages_before(step, fragment), epoch_);
     for (std::size_t slice = 0; slice < p_.layout.size(); ++slice) p_.mean->slice_ready(slice);
     rounds_[fragment].sent = step;
+    rounds_[fragment].end();
     under_way_ = fragment;
   }
 
@@ -160,7 +174,9 @@ class LocalSgd final : public Synchronizer {
 
   void adopt_average(std::size_t fragment) {
     const auto reference = reference_.span();
-    for_values(fragment, [&](std::size_t i) { p_.parameters[i] = reference[i] - outer_step(i); });
+    const float rate = rate_of(fragment);
+    for_values(fragment,
+               [&](std::size_t i) { p_.parameters[i] = reference[i] - outer_step(i, rate); });
     if (p_.direction != nullptr) p_.direction->observe(reference, p_.parameters, rates_);
     for_values(fragment, [&](std::size_t i) { reference[i] = p_.parameters[i]; });
     rates_ = 0;
@@ -168,8 +184,9 @@ class LocalSgd final : public Synchronizer {
 
   void mix_with_average(std::size_t fragment, float mixing) {
     const auto reference = reference_.span();
+    const float rate = rate_of(fragment);
     for_values(fragment, [&](std::size_t i) {
-      reference[i] -= outer_step(i);
+      reference[i] -= outer_step(i, rate);
       p_.parameters[i] = mixing * p_.parameters[i] + (1 - mixing) * reference[i];
     });
   }
@@ -177,18 +194,23 @@ class LocalSgd final : public Synchronizer {
   /// This rank keeps its own progress since its difference was sent.
   void keep_progress(std::size_t fragment) {
     const auto reference = reference_.span(), own = own_.span();
+    const float rate = rate_of(fragment);
     for_values(fragment, [&](std::size_t i) {
-      const float step = outer_step(i);
+      const float step = outer_step(i, rate);
       reference[i] -= step;
       p_.parameters[i] += own[i] - step;
     });
   }
 
   /// What the mean of value i moves the average by.
-  float outer_step(std::size_t i) {
+  float outer_step(std::size_t i, float rate) {
     float unused = 0;
     const auto momentum = momentum_.span();
-    return outer_.of(p_.difference[i], momentum.empty() ? unused : momentum[i]);
+    return outer_.of(p_.difference[i], momentum.empty() ? unused : momentum[i], rate);
+  }
+
+  float rate_of(std::size_t fragment) const {
+    return static_cast<float>(rounds_[fragment].sent_rate);
   }
 
   /// Of all values.
@@ -197,6 +219,17 @@ class LocalSgd final : public Synchronizer {
     for (const pipeline::Range& range : p_.mean->values_of(fragment))
       count += range.end - range.begin;
     return static_cast<double>(count) / static_cast<double>(p_.parameters.size());
+  }
+
+  /// The same on all ranks.
+  void visit_rates(StateVisitor& visitor) {
+    for (std::size_t f = 0; f < rounds_.size(); ++f) {
+      if (rounds_.size() > 1) visitor.enter(fmt::format("fragment {}", f));
+      visitor.real("sum of rates", rounds_[f].rates, Across::same);
+      visitor.real("steps of the round", rounds_[f].steps, Across::same);
+      visitor.real("rate of the round sent", rounds_[f].sent_rate, Across::same);
+      if (rounds_.size() > 1) visitor.leave();
+    }
   }
 
   /// With another number of ranks nothing is under way: the next difference, from the same average,

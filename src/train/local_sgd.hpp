@@ -43,10 +43,11 @@ struct LocalSgdParts {
 /// arXiv:2006.00441; DGA, L. Zhu et al., NeurIPS 2021). A late mean is waited for, so the result
 /// does not depend on timing. After the last step x = r on all ranks.
 ///
-/// The outer step is that of SlowMo (J. Wang et al., ICLR 2020, arXiv:1910.00643), CO2 (with a
-/// delay; W. Sun et al., ICLR 2024, arXiv:2401.16265) and DiLoCo (A. Douillard et al.,
-/// arXiv:2311.08105). Deviates from SlowMo: the difference is not divided by the learning rate of
-/// the steps, which is the same while that does not change.
+/// The outer step is that of SlowMo (J. Wang et al., ICLR 2020, arXiv:1910.00643; with by_rate) and
+/// of DiLoCo (A. Douillard et al., arXiv:2311.08105). With a delay it comes later, as in CO2 (W.
+/// Sun et al., ICLR 2024, arXiv:2401.16265), whose staleness gap penalty and outer momentum
+/// clipping are not here. Deviates from SlowMo: where the rate changes within a round, its mean
+/// counts.
 ///
 /// With fragments each of them has rounds of its own, so that less is sent at once, more often
 /// (Streaming DiLoCo, A. Douillard et al., arXiv:2501.18512, which also mixes). Messages of one

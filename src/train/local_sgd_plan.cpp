@@ -15,6 +15,13 @@ bool LocalSgdPlan::averages_after(StepId step, std::size_t fragment) const {
   return step < dense_steps || (step + 1 - dense_steps) % local_steps == 0;
 }
 
+StepId LocalSgdPlan::delay_after(StepId sent) const {
+  if (delay) return *delay;
+  if (ends.empty()) return automatic_delay(local_steps);
+  const auto next = std::ranges::upper_bound(ends, sent);
+  return automatic_delay((next == ends.end() ? total_steps - 1 : *next) - sent);
+}
+
 StepId LocalSgdPlan::averages_before(StepId step, std::size_t fragment) const {
   if (fragments > 1) {
     const StepId begin = offset(fragment);  // its first round is shorter, unless this is 0

@@ -11,6 +11,11 @@
 
 namespace eqt::train {
 
+/// What a delay of "auto" is: half of the steps of the next round, rounded up. Later averages hide
+/// longer messages, but cost accuracy as longer rounds do (gossip/ALGORITHMS.md has measurements):
+/// who needs them asks for them by a number.
+constexpr StepId automatic_delay(StepId local_steps) { return (local_steps + 1) / 2; }
+
 /// A round ends with a step after which ranks send how far their models have moved.
 struct LocalSgdPlan {
   StepId local_steps = 1;  // H: steps per round; the run's last step ends a round, too
@@ -19,7 +24,7 @@ struct LocalSgdPlan {
   StepId dense_steps = 0;
   StepId total_steps = 1;
   /// D: steps between the end of a round and the step after which its mean is applied. 0: at once;
-  /// empty: with the end of the next round, which is H steps later.
+  /// empty: automatic_delay() of the next round.
   std::optional<StepId> delay = 0;
   /// The steps that end rounds of different lengths, in order, except the run's last step. Not
   /// empty: local_steps and dense_steps are not read.
@@ -34,12 +39,12 @@ struct LocalSgdPlan {
   StepId averages_before(StepId step, std::size_t fragment = 0) const;
   bool delays() const noexcept { return delay != StepId{0}; }
   /// Whether the mean of the fragment's round that ended with `sent` is applied after `step`.
-  bool merges_after(StepId step, StepId sent, std::size_t fragment = 0) const {
-    if (step + 1 == total_steps) return true;
-    return delay ? step == sent + *delay : averages_after(step, fragment);
+  bool merges_after(StepId step, StepId sent) const {
+    return step + 1 == total_steps || step == sent + delay_after(sent);
   }
 
  private:
+  StepId delay_after(StepId sent) const;
   StepId offset(std::size_t fragment) const { return fragment * local_steps / fragments; }
 };
 

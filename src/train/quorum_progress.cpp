@@ -18,7 +18,7 @@ QuorumProgress::QuorumProgress(const QuorumProgressOptions& options)
       shift_(options.values) {
   EQT_CHECK(o_.delay >= 1 && o_.delay <= o_.local_steps, "a delay of {} of {} steps", o_.delay,
             o_.local_steps);
-  EQT_CHECK(!o_.outer.mixing, "mixing with a quorum");
+  EQT_CHECK(!o_.outer.mixing && !o_.outer.by_rate, "mixing or common rates with a quorum");
 }
 
 void QuorumProgress::start(std::span<const float> parameters) {
@@ -111,7 +111,7 @@ void QuorumProgress::apply_last(std::span<const float> mean, std::uint64_t count
   const auto reference = reference_.span(), momentum = momentum_.span();
   float unused = 0;
   for (std::size_t i = 0; i < mean.size(); ++i)
-    reference[i] -= o_.outer.of(mean[i], momentum.empty() ? unused : momentum[i]);
+    reference[i] -= o_.outer.of(mean[i], momentum.empty() ? unused : momentum[i], 1);
   std::ranges::copy(reference, parameters.begin());
   outstanding_ = false;
   counted_ = own_steps_;
@@ -160,7 +160,7 @@ void QuorumProgress::apply(std::uint64_t round, std::span<const std::uint64_t> c
   const bool first = rounds_ == taken_;
   float unused = 0;
   for (std::size_t i = 0; i < mean.size(); ++i) {
-    const float step = o_.outer.of(mean[i], momentum.empty() ? unused : momentum[i]);
+    const float step = o_.outer.of(mean[i], momentum.empty() ? unused : momentum[i], 1);
     reference[i] -= step;
     shift[i] = first ? step : shift[i] + step;
   }

@@ -25,7 +25,7 @@ struct QuorumProgressOptions {
   std::size_t values = 0;  // of the model
   StepId local_steps = 1;  // H
   StepId delay = 1;        // D, in [1, H]
-  OuterStep outer = {};    // without mixing
+  OuterStep outer = {};    // without mixing and by_rate
   const QuorumReplay* replay = nullptr;
 };
 

@@ -115,7 +115,7 @@ algorithms)
     --set synchronization.delay=3 --set synchronization.outer.momentum=0.5 --set compressor.name=topk
   same fragments 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=5 \
     --set synchronization.delay=5 --set synchronization.fragments=3 --set compressor.name=elastiquant \
-    --set synchronization.outer.momentum=0.5
+    --set synchronization.outer.momentum=0.5 --set synchronization.outer.by_rate=true --set schedule.kind=cosine
   same mixing 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=6 \
     --set synchronization.delay=2 --set synchronization.fragments=2 --set compressor.name=topk \
     --set synchronization.outer.mixing=0.5

@@ -144,6 +144,7 @@ TEST_CASE("late averages and outer steps follow a simulation of all ranks", "[lo
   for (const Delay delay : {Delay(0), Delay(1), Delay(3), Delay(4), Delay()}) {
     for (const train::OuterStep outer :
          {train::OuterStep{}, train::OuterStep{.learning_rate = 0.7f, .momentum = 0.5f},
+          train::OuterStep{.learning_rate = 0.7f, .momentum = 0.5f, .by_rate = true},
           train::OuterStep{.learning_rate = 0.7f, .momentum = 0.9f, .nesterov = true}}) {
       for (const bool overlap : {false, true}) {
         const Settings settings{.plan = {.local_steps = 4, .total_steps = 18, .delay = delay},
@@ -156,6 +157,40 @@ TEST_CASE("late averages and outer steps follow a simulation of all ranks", "[lo
       }
     }
   }
+}
+
+TEST_CASE("a delay of auto is half of the next round, rounded up", "[local_sgd]") {
+  for (const StepId every : {1u, 2u, 3u, 8u}) {
+    const train::LocalSgdPlan plan{.local_steps = every, .total_steps = 100, .delay = {}};
+    for (StepId step = every; step < 99; ++step)
+      CHECK(plan.merges_after(step, every - 1) == (step == every - 1 + (every + 1) / 2));
+    CHECK(plan.merges_after(99, every - 1));  // the run's last step applies all
+  }
+  // Rounds that end with the steps 1, 4 and 10, and the run with 19.
+  const train::LocalSgdPlan plan{.total_steps = 20, .delay = {}, .ends = {1, 4, 10}};
+  CHECK(plan.merges_after(3, 1));    // 3 steps: 2 of them
+  CHECK(plan.merges_after(7, 4));    // 6: 3
+  CHECK(plan.merges_after(15, 10));  // 9: 5
+  CHECK_FALSE(plan.merges_after(4, 1));
+  CHECK_FALSE(plan.merges_after(10, 4));
+}
+
+TEST_CASE("SlowMo's step is divided by the rate of its round", "[local_sgd]") {
+  // A direction of 1 in rounds whose rate falls from 0.1 to 0.0001: u = 1, 1.5, 1.75, and the step
+  // is alpha gamma u (Wang et al. 2020, algorithm 1). Undivided, the last one would be 172 times as
+  // large: 0.25 * 0.1 + 0.5 * 0.01 + 0.0001 in place of 0.000175.
+  train::OuterStep outer{.learning_rate = 2, .momentum = 0.5f, .by_rate = true};
+  float u = 0;
+  CHECK(outer.of(0.1f, u, 0.1f) == Approx(2 * 0.1 * 1));
+  CHECK(outer.of(0.01f, u, 0.01f) == Approx(2 * 0.01 * 1.5));
+  CHECK(outer.of(0.0001f, u, 0.0001f) == Approx(2 * 0.0001 * 1.75));
+  CHECK(outer.of(0, u, 0) == 0);  // nothing has moved
+  CHECK(u == Approx(0.875));
+  outer.by_rate = false;
+  float z = 0;
+  (void)outer.of(0.1f, z, 0.1f);
+  (void)outer.of(0.01f, z, 0.01f);
+  CHECK(outer.of(0.0001f, z, 0.0001f) == Approx(2 * (0.25 * 0.1 + 0.5 * 0.01 + 0.0001)));
 }
 
 TEST_CASE("a late average has the same bits with and without overlap", "[local_sgd]") {

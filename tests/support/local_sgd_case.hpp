@@ -188,14 +188,26 @@ inline std::vector<float> simulate_late(int ranks, const Settings& settings) {
     }
   };
   enum class Merge { adopt, keep, mix };
+  // SlowMo's: the mean rate of the round whose mean is applied; otherwise 1.
+  struct Rates {
+    double sum = 0, steps = 0, sent = 1;
+  };
+  std::vector<Rates> rates(settings.plan.fragments);
+  const auto end_round = [&](std::size_t fragment) {
+    measure(fragment);
+    Rates& round = rates[fragment];
+    if (settings.outer.by_rate) round = {.sent = round.sum / round.steps};
+  };
   const auto apply = [&](std::size_t fragment, Merge merge) {
+    const double rate = rates[fragment].sent;
     const double mu = static_cast<double>(settings.outer.momentum);
     const double alpha = static_cast<double>(settings.outer.mixing.value_or(0));
     for (std::size_t i = 0; i < kValues; ++i) {
       if (fragments[i] != fragment) continue;
-      momentum[i] = mu * momentum[i] + mean[i];
-      const double direction = settings.outer.nesterov ? mean[i] + mu * momentum[i] : momentum[i];
-      const double moved = static_cast<double>(settings.outer.learning_rate) * direction;
+      const double gradient = mean[i] / rate;
+      momentum[i] = mu * momentum[i] + gradient;
+      const double direction = settings.outer.nesterov ? gradient + mu * momentum[i] : momentum[i];
+      const double moved = static_cast<double>(settings.outer.learning_rate) * rate * direction;
       common[i] -= moved;
       for (std::size_t r = 0; r < nodes.size(); ++r) {
         float& value = nodes[r]->replica.parameters()[i];
@@ -207,7 +219,7 @@ inline std::vector<float> simulate_late(int ranks, const Settings& settings) {
     }
   };
   const StepId every = settings.plan.local_steps, total = settings.plan.total_steps;
-  const StepId delay = settings.plan.delay.value_or(every);
+  const StepId delay = settings.plan.delay.value_or((every + 1) / 2);
   const Merge usual = settings.outer.mixing ? Merge::mix : delay == 0 ? Merge::adopt : Merge::keep;
   std::vector<StepId> due(settings.plan.fragments);  // 0: nothing is under way
   for (StepId done = 1; done <= total; ++done) {
@@ -216,6 +228,10 @@ inline std::vector<float> simulate_late(int ranks, const Settings& settings) {
       node->optimizer->step(node->replica.parameters(), node->replica.gradient(),
                             schedule->rate(done - 1));
     }
+    for (Rates& round : rates) {
+      round.sum += static_cast<double>(schedule->rate(done - 1));
+      round.steps += 1;
+    }
     for (std::size_t f = 0; f < due.size(); ++f) {
       if (due[f] != 0 && (done == due[f] || done == total)) {
         apply(f, usual);
@@ -223,7 +239,7 @@ inline std::vector<float> simulate_late(int ranks, const Settings& settings) {
       }
       const StepId offset = f * every / due.size();
       if (done != total && (done < offset || (done - offset) % every != 0)) continue;
-      measure(f);
+      end_round(f);
       if (delay == 0 || done == total) {
         apply(f, done == total ? Merge::adopt : usual);
       } else {

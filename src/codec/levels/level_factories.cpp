@@ -103,7 +103,7 @@ std::string refuse_max(const CompressorOptions& options, std::string_view name,
 
 const CompressorRow kQsgd = {
     .name = "qsgd",
-    .about = "uniform levels, stochastic rounding, L2 norm per bucket; 4 bits cost 1.6 points",
+    .about = "uniform levels, stochastic rounding, L2 norm per bucket",
     .id = CodecId::qsgd,
     .make = [](const CompressorRow& row,
                const CompressorOptions& options) { return make_uniform(row, Norm::l2, options); },
@@ -116,8 +116,7 @@ const CompressorRow kQsgd = {
 
 const CompressorRow kQsgdV = {
     .name = "qsgd-v",
-    .about =
-        "uniform levels, stochastic rounding, maximum norm per bucket; 4 bits cost no accuracy",
+    .about = "uniform levels, stochastic rounding, maximum norm per bucket",
     .id = CodecId::qsgd_v,
     .make = [](const CompressorRow& row,
                const CompressorOptions& options) { return make_uniform(row, Norm::max, options); },
@@ -144,7 +143,7 @@ const CompressorRow kNuqsgd = {
 
 const CompressorRow kElastiQuant = {
     .name = "elastiquant",
-    .about = "levels denser near zero, stochastic rounding; 4 bits with ef14 cost no accuracy",
+    .about = "levels denser near zero, stochastic rounding",
     .id = CodecId::elastiquant,
     .make =
         [](const CompressorRow& row, const CompressorOptions& options) {
@@ -162,7 +161,7 @@ const CompressorRow kElastiQuant = {
 
 const CompressorRow kEElastiQuant = {
     .name = "e-elastiquant",
-    .about = "elastiquant with entropy coding: 2 bits of 4; with ef14 they cost no accuracy",
+    .about = "elastiquant with entropy coding",
     .id = CodecId::e_elastiquant,
     .make =
         [](const CompressorRow& row, const CompressorOptions& options) {

@@ -148,7 +148,7 @@ void PowerSgd::decode_add(std::span<const std::byte> payload, float scale, Works
 
 const CompressorRow kPowerSgd = {
     .name = "powersgd",
-    .about = "low-rank factors of each weight tensor, averaged over ranks; rank 4 costs 0.1 points",
+    .about = "low-rank factors of each weight tensor, averaged over ranks",
     .id = CodecId::powersgd,
     .make = make_a<PowerSgd>,
     .reads = {Option::rank},

@@ -196,13 +196,12 @@ const CompressorRow kThreshold = {.name = "threshold",
                                   .reads = {Option::density, Option::value_bits, Option::threshold},
                                   .colour = "#005af0"};
 
-const CompressorRow kDgc = {
-    .name = "dgc",
-    .about = "top-k with momentum correction (Deep Gradient Compression); 1 % costs 0.2 points",
-    .id = CodecId::dgc,
-    .make = make_a<Sparse>,
-    .reads = {Option::density, Option::value_bits},
-    .title = "DGC",
-    .colour = "#e100b4"};
+const CompressorRow kDgc = {.name = "dgc",
+                            .about = "top-k with momentum correction (Deep Gradient Compression)",
+                            .id = CodecId::dgc,
+                            .make = make_a<Sparse>,
+                            .reads = {Option::density, Option::value_bits},
+                            .title = "DGC",
+                            .colour = "#e100b4"};
 
 }  // namespace eqt::codec

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 
@@ -74,6 +75,19 @@ TEST_CASE("half a step contracts with every delay where local steps do not swing
           CHECK(growth({curvature, 0, lambda}, {steps, delay}, 0.5) < 1.0005);
   // A whole step does not.
   CHECK(growth({0.5, 0, -1.0 / 3}, {8, 8}, 1) > 1.2);
+}
+
+TEST_CASE("a delay of half a round contracts where one of a whole round does not", "[late]") {
+  // The reason for what synchronization.delay "auto" is, for steps with momentum 0.9.
+  for (const int steps : {4, 8}) {
+    double half = 0, whole = 0;
+    for (double curvature = 0.0005; curvature <= 0.5; curvature *= 1.1) {
+      half = std::max(half, growth({curvature, 0.9, 0}, {steps, steps / 2}, 0.5));
+      whole = std::max(whole, growth({curvature, 0.9, 0}, {steps, steps}, 0.5));
+    }
+    CHECK(half < 1.0005);
+    CHECK(whole > 1.05);
+  }
 }
 
 TEST_CASE("the largest steps that contract", "[.][late-steps]") {

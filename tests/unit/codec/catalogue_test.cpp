@@ -29,6 +29,9 @@ TEST_CASE("every row makes its own compressor", "[catalogue]") {
   for (const Entry<CompressorRow> row : CompressorRow::all()) {
     INFO(row->name);
     CHECK_FALSE(row->about.empty());
+    // What a compressor costs depends on network, data and epochs: docs/choosing.md, not `list`.
+    for (const char* const figure : {"accura", "points", "%"})
+      CHECK(row->about.find(figure) == std::string::npos);
     CHECK(ids.insert(row->id).second);
     CHECK(codec_name(row->id) == row->name);
     const auto compressor = test::made_by_default(*row);

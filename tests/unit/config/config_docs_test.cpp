@@ -61,7 +61,7 @@ std::vector<std::string> companions(const std::string& key) {
     return {algorithm + "local-sgd", "synchronization.local_steps=1000000000000"};
   if (key == "synchronization.quorum" || key == "synchronization.grace_seconds")
     return {algorithm + "local-sgd", "synchronization.delay=auto", "synchronization.quorum=2"};
-  if (key == "synchronization.outer.nesterov")
+  if (key == "synchronization.outer.nesterov" || key == "synchronization.outer.by_rate")
     return {algorithm + "local-sgd", "synchronization.outer.momentum=0.9"};
   if (key.starts_with("synchronization.outer.")) return {algorithm + "local-sgd"};
   if (key == "synchronization.post_local_epochs")

@@ -59,6 +59,8 @@ TEST_CASE("keys of gossip that would have no effect are refused", "[config]") {
   quorum({"synchronization.local_steps=qsr"}, s + "local_steps as an integer with.*quorum.*qsr");
   quorum({"synchronization.delay=0"}, s + "delay of at least 1 with.*quorum.*found 0.*auto");
   quorum({"synchronization.fragments=2"}, s + "fragments 1 with.*quorum.*found 2");
+  quorum({"synchronization.outer.by_rate=true", "synchronization.outer.momentum=0.5"},
+         s + "outer.by_rate false with.*quorum.*found true");
   quorum({"synchronization.outer.mixing=0.5"}, s + "outer.mixing null with.*quorum.*found 0.5");
   quorum({"synchronization.overlap=false"}, s + "overlap true with.*quorum");
   quorum({"synchronization.collective=ring"}, s + "collective .*allgather.*quorum.*ring");
@@ -85,6 +87,8 @@ TEST_CASE("keys of gossip that would have no effect are refused", "[config]") {
   refuse({"synchronization.outer.mixing=0.5"}, s + "outer.mixing 0.5 only with.*local-sgd");
   refuse({algorithm("local-sgd"), "synchronization.outer.nesterov=true"},
          s + "outer.momentum above 0 with .*nesterov");
+  refuse({algorithm("local-sgd"), "synchronization.outer.by_rate=true"},
+         s + "outer.momentum above 0 with .*by_rate");
   refuse({algorithm("local-sgd"), "synchronization.local_steps=4", "synchronization.delay=auto",
           "optimizer.momentum_kind=quasi-global"},
          "momentum_kind \"local\" with synchronization.delay");

@@ -48,7 +48,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                         "local_steps_alpha": "auto", "delay": 0, "fragments": 1,
                         "quorum": 0, "grace_seconds": "auto",
                         "outer": {"learning_rate": 1, "momentum": 0, "nesterov": false,
-                                  "mixing": null},
+                                  "by_rate": false, "mixing": null},
                         "post_local_epochs": 0, "laq_bits": 4, "laq_history": 10, "laq_weight": 0.8,
                         "laq_silence": 100, "consensus_step": "auto",
                         "order": "adapt-then-combine", "adaptive_step": false,
