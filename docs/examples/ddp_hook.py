@@ -7,6 +7,7 @@
 
 Each rank encodes its bucket, gathers the bytes of all ranks and decodes them in the order of the ranks, so that
 the mean is the same everywhere, bit for bit. What a biased compressor leaves out is added to the next gradient.
+Gradients are in main memory, of type float32, float16 or bfloat16; the codecs and the mean compute in float32.
 EQUANT_CODEC_LIBRARY names the library if it is not installed. As a program, this trains a small network:
 
     torchrun --nproc-per-node 2 ddp_hook.py [COMPRESSOR [OPTIONS [STEPS]]]
@@ -22,6 +23,7 @@ import torch
 import torch.distributed as dist
 
 ABI_VERSION, NEEDS_FEEDBACK = 1, 16  # of equant/codec.h
+EXACT_IN_FLOAT32 = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class Array(ctypes.Structure):  # struct equant_array
@@ -58,8 +60,13 @@ class CodecHook:
         """The hook: a future of the mean over ranks of the bucket's gradients."""
         self.step += bucket.index() == 0
         array = Array(self.step, bucket.index(), dist.get_rank(), 0)
-        mean = torch.futures.Future()
-        self.thread.submit(self.exchange, array, bucket.buffer(), self.residual_of(bucket), mean)
+        mean, buffer = torch.futures.Future(), bucket.buffer()
+        if buffer.dtype not in EXACT_IN_FLOAT32 or buffer.device.type != "cpu":
+            mean.set_exception(TypeError(
+                f"expected gradients of type float32, float16 or bfloat16 on the device cpu, found {buffer.dtype} on "
+                f"{buffer.device}; convert the network with .float() or .cpu(), or train it without this hook"))
+        else:
+            self.thread.submit(self.exchange, array, buffer, self.residual_of(bucket), mean)
         return mean
 
     def residual_of(self, bucket):
@@ -68,18 +75,19 @@ class CodecHook:
             return None
         parameters = [parameter.data_ptr() for parameter in bucket.parameters()]
         if self.residuals.get(bucket.index(), (None,))[0] != parameters:
-            self.residuals[bucket.index()] = (parameters, torch.zeros_like(bucket.buffer()))
+            self.residuals[bucket.index()] = (parameters, torch.zeros_like(bucket.buffer(), dtype=torch.float32))
         return self.residuals[bucket.index()][1]
 
-    def exchange(self, array, gradient, residual, mean):
+    def exchange(self, array, buffer, residual, mean):
         try:
+            gradient = buffer.float()  # the buffer itself if it is float32
             messages, sizes = self.gather(self.encode(array, gradient, residual))
             gradient.zero_()
             for message, size in zip(messages, sizes):
                 self.call("decode_add", ctypes.byref(array), message.data_ptr(), size, ctypes.c_float(1 / len(sizes)),
                           gradient.data_ptr(), gradient.numel())
             self.call("finish_mean", gradient.data_ptr(), gradient.numel())
-            mean.set_result(gradient)
+            mean.set_result(gradient.to(buffer.dtype))
         except Exception as error:  # backward() raises it
             mean.set_exception(error)
 
@@ -105,6 +113,8 @@ class CodecHook:
 
 
 def main(compressor="e-elastiquant", options="{}", steps="40"):
+    if int(steps) < 1:
+        raise ValueError(f"expected at least 1 step, found {steps}")
     dist.init_process_group("gloo")
     torch.manual_seed(1)  # the same weights and the same task on all ranks, other samples on each
     network = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
@@ -130,4 +140,7 @@ def main(compressor="e-elastiquant", options="{}", steps="40"):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except (OSError, TypeError, ValueError) as error:
+        sys.exit(f"ddp_hook.py: {error}")
