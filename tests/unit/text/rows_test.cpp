@@ -37,6 +37,20 @@ Pairs pairs(const std::string& bytes, RowFormat format) {
 
 Pairs csv(const std::string& bytes) { return pairs(bytes, RowFormat::csv); }
 
+/// What the first row was taken for: the class's column, then those of text, then the others.
+std::string heading(const std::string& bytes) {
+  const eqt::test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/rows";
+  std::ofstream(path, std::ios::binary) << bytes;
+  const auto found = read_rows(path, RowFormat::csv, [](Row&&) {});
+  if (!found) return "none";
+  std::string all = found->label + ":";
+  for (const std::string& name : found->texts) all += " " + name;
+  all += ":";
+  for (const std::string& name : found->unread) all += " " + name;
+  return all;
+}
+
 std::string refused(const std::string& bytes, RowFormat format) {
   return refusal(Kind::data, [&] { rows(bytes, format); });
 }
@@ -61,6 +75,47 @@ TEST_CASE("CSV: fields in quotes and without", "[rows]") {
   CHECK(csv("").empty());
 }
 
+TEST_CASE("CSV: columns are found by their names", "[rows]") {
+  CHECK(csv("text,label\n\"a, b\",1\nc,0\n") == Pairs{{"1", "a, b"}, {"0", "c"}});
+  CHECK(csv("review,sentiment\ngood,pos\n") == Pairs{{"pos", "good"}});
+  CHECK(csv("Class Index,Title,Description\n3,t,d\n") == Pairs{{"3", "t d"}});
+  CHECK(csv("\xEF\xBB\xBF CLASS_INDEX ,Title\n3,t\n") == Pairs{{"3", "t"}});
+  CHECK(csv(",Sentence,Target\n0,a,1\n1,b,0\n") == Pairs{{"1", "a"}, {"0", "b"}});
+  CHECK(csv("Unnamed: 0,category,body\n7,x,y\n") == Pairs{{"x", "y"}});
+  CHECK(csv("id,keyword,text,target\n1,k,t,0\n") == Pairs{{"0", "t"}});
+  CHECK(csv("label,text\n1,a, b\n") == Pairs{{"1", "a  b"}});  // commas without quotes
+  CHECK(heading("text,id,label\n") == "label: text: id");
+  CHECK(heading("label,title,body\n") == "label: title body:");
+  CHECK(heading("3,Target,a shop\n") == "none");  // a text may have such a word
+  CHECK(heading("text,stars\n") == "none");
+  says(refused("label,category,text\n", RowFormat::csv), "\"label\" and \"category\"");
+  says(refused("label\n", RowFormat::csv), "found none");
+  says(refused("text,label\na, b,1\n", RowFormat::csv), "expected 2 fields");
+  says(refused("label,text\n1\n", RowFormat::csv), "line 2");
+  says(refused("0,1\n1,a\n", RowFormat::csv), "pandas");
+  says(refused(",0,1\n0,1,a\n", RowFormat::csv), "pandas");
+  CHECK(csv("0,1st\n1,a\n").size() == 2);
+}
+
+TEST_CASE("lines end in LF, CR LF or CR", "[rows]") {
+  for (const std::string end : {"\n", "\r\n", "\r"}) {
+    const auto found =
+        rows("label,text" + end + "1,\"a" + end + "b\"" + end + end + "2,c" + end, RowFormat::csv);
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].text == "a" + end + "b");
+    CHECK(found[0].line == 2);
+    CHECK(found[1].text == "c");
+    CHECK(found[1].line == 5);
+    CHECK(pairs("{\"label\":1,\"text\":\"a\"}" + end + "{\"label\":2,\"text\":\"b\"}",
+                RowFormat::json_lines) == Pairs{{"1", "a"}, {"2", "b"}});
+    CHECK(pairs("1\ta" + end + "2\tb" + end, RowFormat::tsv) == Pairs{{"1", "a"}, {"2", "b"}});
+  }
+  says(refused("\xFF\xFE"
+               "1\0,",
+               RowFormat::csv),
+       "UTF-16");
+}
+
 TEST_CASE("rows know their line", "[rows]") {
   const auto found = rows("1,\"a\nb\"\n\n2,c\n", RowFormat::csv);
   REQUIRE(found.size() == 2);
@@ -70,6 +125,7 @@ TEST_CASE("rows know their line", "[rows]") {
 
 TEST_CASE("CSV: quotes that do not match are refused", "[rows]") {
   says(refused("1,a\n2,\"b\n", RowFormat::csv), "line 2");
+  CHECK(csv("1, \"a,b\" \n") == Pairs{{"1", "a,b"}});  // spaces around quotes
   says(refused("1,\"a\"b\n", RowFormat::csv), "closing quote");
   says(refused("1,a\"b\n", RowFormat::csv), "line 1");
   says(refused("1\n", RowFormat::csv), "one field");
@@ -86,6 +142,8 @@ TEST_CASE("JSON lines: objects with label and text", "[rows]") {
   const auto json = [](const std::string& bytes) { return pairs(bytes, RowFormat::json_lines); };
   CHECK(json("{\"label\": \"a\", \"text\": \"b\\n\\u00e9\", \"more\": [1, "
              "{}]}\n\n{\"text\":\"\",\"label\":-3}") == Pairs{{"a", "b\n\u00E9"}, {"-3", ""}});
+  CHECK(json("{\"sentiment\": 1.0, \"review\": \"a\"}\n{\"label\": -2.0, \"category\": 7, "
+             "\"text\": \"\"}") == Pairs{{"1", "a"}, {"-2", ""}});
   const auto refused_json = [](const std::string& line) {
     return refused("{\"label\": 1, \"text\": \"\"}\n" + line, RowFormat::json_lines);
   };
@@ -94,6 +152,7 @@ TEST_CASE("JSON lines: objects with label and text", "[rows]") {
   says(refused_json("{\"label\": 1}\n"), "\"text\"");
   says(refused_json("{\"text\": \"a\"}\n"), "\"label\"");
   says(refused_json("{\"text\": \"a\", \"label\": 1.5}\n"), "found number");
+  says(refused_json("{\"text\": \"a\", \"class\": 1, \"target\": 2}\n"), "several");
   says(refused_json("{\"text\": 4, \"label\": 1}\n"), "found number");
   says(refused_json("{\"text\": \"\xFF\", \"label\": 1}\n"), "no JSON");
 }
