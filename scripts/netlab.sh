@@ -143,6 +143,7 @@ if [[ -n $cut ]]; then
 fi
 hosts=$(((ranks + per_host - 1) / per_host))
 [[ $hosts -le 250 ]] || fail 2 "--ranks $ranks makes $hosts hosts; there are addresses for 250."
+require_few "$ranks"
 [[ -z $cut_host || $cut_host -lt $hosts ]] ||
   fail 2 "--cut $cut_host names a host that is not there; hosts are 0 to $((hosts - 1))."
 [[ -z $burst || $(bytes "$burst") -ge 1600 ]] ||

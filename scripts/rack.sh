@@ -90,8 +90,7 @@ done
 
 # mpirun reaches hosts as this script does, and every host from here: they need no keys of each other.
 export OMPI_MCA_plm_rsh_agent=$shell OMPI_MCA_plm_rsh_no_tree_spawn=1
-state=$(mktemp -d "${TMPDIR:-/tmp}/rack.XXXXXX")
-trap 'rm -rf "$state"' EXIT
+require_room_for_mpi rack "${#hosts[@]}"
 
 probe_hosts
 for phase in "${phases[@]}"; do

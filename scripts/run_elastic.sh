@@ -55,8 +55,7 @@ check_host_names "--hosts needs names such as pi0 or pi0:2 with commas between t
 command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
 [[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-state=$(mktemp -d "${TMPDIR:-/tmp}/run_elastic.XXXXXX")
-trap 'rm -rf "$state"' EXIT
+require_room_for_mpi run_elastic "${#hosts[@]}"
 config=$(readable_again "$given" "$state")
 open_mpi_keepalive
 
@@ -122,6 +121,7 @@ for ((try = 1; try <= tries; try++)); do
   rm -f "$state/stuck"
   code=0 after_start=limit
   start_on_hosts "$program" --config "$config" ${arguments[@]+"${arguments[@]}"} || code=$?
+  ! is_own_code "$code" || code=6
   case $code in
     0) exit 0 ;;
     2 | 3 | 4 | 70 | 74 | 75) exit "$code" ;;

@@ -75,6 +75,7 @@ for host in "${hosts[@]%%:*}"; do
     fail 2 "host $host has no executable $program; build, install or copy it there, or name it with --program."
   if [[ $bind == core ]]; then
     has=$(on "$host" nproc 2>/dev/null || echo 0)
+    require_number "$host" "its cores, of nproc" "$has"
     [[ $has -ge $threads ]] || fail 2 "host $host has $has cores, fewer than a rank's --threads $threads; use fewer, or --bind none."
   fi
   if [[ -n $interface && $interface != */* ]]; then
@@ -95,13 +96,13 @@ if [[ -n $threads ]]; then
   [[ $1 != -* || " $* " != *" --config"* ]] || set -- --set "threads_per_rank=$threads" "$@"
 fi
 [[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-state=$(mktemp -d "${TMPDIR:-/tmp}/run_hosts.XXXXXX")
-trap 'rm -rf "$state"' EXIT
+require_room_for_mpi run_hosts "$ranks"
 code=0
 start_on_hosts "$program" "$@" || code=$?
 # mpirun's own codes: a rank did not start, a host was lost, a host could not be reached.
 case $code in
-  1 | 213 | 255) fail "$code" "mpirun ended with exit code $code: it could not start a rank, or was ended; without --quiet it says more: ${mpirun[*]/--quiet/} $program ..." ;;
   205) fail "$code" "mpirun lost a host: it was cut off or is down; scripts/run_elastic.sh continues without it." ;;
 esac
+! is_own_code "$code" ||
+  fail 6 "mpirun ended with exit code $code: it could not start a rank, or was ended; without --quiet it says more: ${mpirun[*]/--quiet/} $program ..."
 exit "$code"

@@ -42,8 +42,12 @@ set -- "${rest[@]}"
   "--program."
 command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
 
-state=$(mktemp -d "${TMPDIR:-/tmp}/run_local.XXXXXX")
-trap 'rm -rf "$state"' EXIT
+share=$(($(cores) / ranks))
+computing=${threads:-$((share > 1 ? share : 1))}
+[[ $bind == none || $((ranks * computing)) -le $(cores) ]] ||
+  fail 2 "--bind core: $ranks ranks with $computing threads each need $((ranks * computing)) cores, this machine has $(cores); use fewer, or --bind none."
+require_few "$ranks"
+require_room_for_mpi run_local "$ranks"
 arguments=()
 while [[ $# -gt 0 ]]; do
   case $1 in
@@ -64,11 +68,7 @@ set -- "${arguments[@]}"
 if [[ -n $threads && $1 == -* && " $* " == *" --config"* ]]; then
   set -- --set "threads_per_rank=$threads" "$@"
 fi
-share=$(($(cores) / ranks))
-threads=${threads:-$((share > 1 ? share : 1))}
-[[ $bind == none || $((ranks * threads)) -le $(cores) ]] ||
-  fail 2 "--bind core: $ranks ranks with $threads threads each need $((ranks * threads)) cores, this machine has $(cores); use fewer, or --bind none."
-export OMP_NUM_THREADS=$threads
+export OMP_NUM_THREADS=$computing
 
 mpirun=(mpirun -np "$ranks")
 if mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE"; then
@@ -77,7 +77,7 @@ if mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE"; then
   mpirun+=(--oversubscribe --quiet)
   open_mpi_keepalive
   if [[ $bind == core ]]; then
-    mpirun+=(--map-by "slot:PE=$threads" --bind-to core)
+    mpirun+=(--map-by "slot:PE=$computing" --bind-to core)
   else
     mpirun+=(--bind-to none)
   fi
@@ -93,7 +93,7 @@ if mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE"; then
     export OMPI_MCA_btl_vader_single_copy_mechanism=none
   fi
 elif [[ $bind == core ]]; then
-  mpirun+=(-bind-to "core:$threads")
+  mpirun+=(-bind-to "core:$computing")
 fi
 
 # Ranks get pipes from mpirun; this is the terminal for their progress bar.
@@ -118,4 +118,6 @@ run_gracefully "${mpirun[@]}" "$program" "$@" || code=$?
 if [[ -e $state/late && ($code -eq 75 || $code -eq 137 || $code -eq 143) ]]; then
   fail 124 "the run was ended after $seconds s (--timeout)."
 fi
+! is_own_code "$code" ||
+  fail 6 "mpirun ended with exit code $code: it could not start a rank, or was ended; without --quiet it says more: ${mpirun[*]/--quiet/} $program ..."
 exit "$code"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks of the sources: formatting, includes between rooms, headers that compile on their own,
-# Markdown.
+# Markdown, answers of other hosts in scripts.
 
 add_test(NAME lint.includes COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_includes.sh)
 add_test(NAME lint.include_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/include_rules.sh)
@@ -9,8 +9,10 @@ add_test(NAME lint.markdown COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_markdown
 add_test(NAME lint.markdown_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/markdown_rules.sh)
 add_test(NAME lint.licence COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_licence.sh)
 add_test(NAME lint.licence_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/licence_rules.sh)
+add_test(NAME lint.answers COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_answers.sh)
+add_test(NAME lint.answers_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/answers_rules.sh)
 set_tests_properties(lint.includes lint.include_rules lint.format lint.markdown
-  lint.markdown_rules lint.licence lint.licence_rules PROPERTIES
+  lint.markdown_rules lint.licence lint.licence_rules lint.answers lint.answers_rules PROPERTIES
   LABELS lint TIMEOUT 60 SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 
 # Compiles each header of src/ alone, except headers that a source of the same name includes first,

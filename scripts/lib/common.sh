@@ -14,13 +14,21 @@ if [[ ! -e $EQT_ROOT/CMakeLists.txt ]]; then
   EQT_PROGRAM_REMEDY="install equant-train again"
 fi
 
-say() { printf '%s\n' "== $*"; }
+# plain WORDS...: prints them as one line, with ? for each control character: what hosts answer and what files are
+# called must not steer a terminal.
+plain() {
+  local LC_ALL=C words="$*"
+  words=${words//[$'\x01'-$'\x1f\x7f']/?}
+  printf '%s\n' "${words//$'\xc2'[$'\x80'-$'\x9f']/?}"
+}
+
+say() { plain "== $*"; }
 
 # fail CODE SENTENCE...: prints the error on stderr and exits with CODE.
 fail() {
   local code=$1
   shift
-  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  plain "$(basename "$0"): $*" >&2
   exit "$code"
 }
 
@@ -39,13 +47,19 @@ installed_paths() {
 # value_of OPTION COUNT: exits with an error if OPTION is the last of COUNT arguments.
 value_of() { [[ $2 -ge 2 ]] || fail 2 "$1 needs a value; see --help."; }
 
-# natural OPTION TEXT: exits with an error unless TEXT is a whole number of at least 1.
-natural() { [[ $2 =~ ^[1-9][0-9]*$ ]] || fail 2 "$1 needs a whole number of at least 1, found \"$2\"."; }
+# is_number TEXT [DIGITS]: whether it is a whole number of at most that many digits [18, which bash can add]. Any other
+# text in arithmetic, or beside -ge and -lt in [[ ]], is an expression, whose $(COMMANDS) bash runs.
+is_number() { [[ $1 =~ ^(0|[1-9][0-9]*)$ && ${#1} -le ${2:-18} ]]; }
+
+# natural OPTION TEXT: exits with an error unless TEXT is a whole number of at least 1 and of at most 9 digits.
+natural() {
+  { is_number "$2" 9 && [[ $2 != 0 ]]; } || fail 2 "$1 needs a whole number from 1 to 999999999, found \"$2\"."
+}
 
 # read_options ARGUMENT...: sets variables of the script by its options. The script declares them in an
 # associative array `options`: [--OPTION]="KIND VARIABLE". The kinds of options:
 #   text     one word
-#   natural  one word, a whole number of at least 1
+#   natural  one word, a whole number from 1 to 999999999
 #   list     one word, which is added to an array
 #   passed   one word; it is added to an array after the option itself, to be passed on
 #   passed2  two words, likewise
@@ -100,6 +114,32 @@ program_arguments() {
 
 cores() { nproc 2>/dev/null || echo 1; }
 
+# require_few RANKS: exits with an error if they are far more than this machine can start.
+require_few() {
+  local most=$((16 * $(cores)))
+  [[ $most -gt 128 ]] || most=128
+  [[ $1 -le $most ]] ||
+    fail 2 "--ranks: expected at most $most on this machine with $(cores) cores, found $1; start fewer, or play them in one process with equant-train --simulate N."
+}
+
+# require_room_for_mpi NAME RANKS: makes `state`, a folder for temporary files that goes when the script ends. Exits with
+# an error where mpirun could not start RANKS: it ends without a sentence, crashes or hangs.
+require_room_for_mpi() {
+  local parent=${TMPDIR:-/tmp} files=$((48 + 6 * $2)) limit
+  state=$(mktemp -d "$parent/$1.XXXXXX" 2>/dev/null) ||
+    fail 6 "expected a folder for temporary files, which MPI needs, that this user can write at $parent, found none; set TMPDIR to another."
+  trap 'rm -rf "$state"' EXIT
+  { head -c 12582912 /dev/zero >"$state/room"; } 2>/dev/null ||
+    fail 6 "expected 12 MiB for MPI's temporary files at $parent, found less; make room there, or set TMPDIR to another folder."
+  rm "$state/room"
+  limit=$(ulimit -Sn)
+  [[ $limit == unlimited || $limit -ge $files ]] || ulimit -Sn "$files" 2>/dev/null ||
+    fail 6 "expected a limit of at least $files open files, which mpirun needs for $2 ranks, found $(ulimit -Hn); raise it (ulimit -n), or start fewer."
+}
+
+# is_own_code CODE: whether that is a code of mpirun's own, for ranks that it could not start or that were ended.
+is_own_code() { [[ $1 -eq 1 || $1 -eq 213 || $1 -eq 255 ]]; }
+
 # build PRESET TARGET: configures if needed, and builds what has changed. Two cores can need 4 GiB
 # for the files that include LibTorch, so small machines use fewer jobs.
 build() {
@@ -137,8 +177,8 @@ readable_again() {
     *) [[ -e $1 && ! -f $1 && ! -d $1 ]] || { printf '%s\n' "$1"; return; } ;;
   esac
   # One byte more than the program accepts, so that the program reports a file that is too long.
-  { head -c 1048577 "$1" >"$2/config.json"; } 2>/dev/null ||
-    fail 2 "expected a readable config at $1, found none; name a file."
+  { timeout --foreground 60 head -c 1048577 "$1" >"$2/config.json"; } 2>/dev/null ||
+    fail 2 "expected a readable config at $1 that ends within 60 s, found none; name a file."
   printf '%s\n' "$2/config.json"
 }
 

@@ -3,10 +3,14 @@
 # shellcheck shell=bash
 
 # hosts_of_file OPTION FILE: prints the hosts of a file with lines NAME or NAME slots=K as a list with
-# commas: NAME or NAME:K.
+# commas: NAME or NAME:K. It may be a pipe; one that nobody writes to, and a device, may never end.
 hosts_of_file() {
+  local text code=0
   [[ -r $2 && ! -d $2 ]] || fail 2 "$1: expected a readable file, found none at $2."
-  sed 's/#.*//; s/[[:space:]]*slots[[:space:]]*=[[:space:]]*/:/; s/^[[:space:]]*//; s/[[:space:]]*$//' "$2" |
+  text=$(timeout --foreground 10 head -c 1048577 "$2" 2>/dev/null | tr -d '\0') || code=$?
+  [[ $code -eq 0 && ${#text} -le 1048576 ]] ||
+    fail 2 "$1: expected a file of hosts that ends within 10 s and 1 MiB, found another at $2; name a file with a line NAME slots=K for each host."
+  sed 's/#.*//; s/[[:space:]]*slots[[:space:]]*=[[:space:]]*/:/; s/^[[:space:]]*//; s/[[:space:]]*$//' <<<"$text" |
     grep -v '^$' | paste -sd, || fail 2 "$1: expected a line NAME slots=K for each host, found none in $2."
 }
 
@@ -15,8 +19,18 @@ check_host_names() {
   local host expected=$1
   shift
   for host in "$@"; do
-    [[ $host =~ ^[A-Za-z0-9][A-Za-z0-9._-]*(:[1-9][0-9]*)?$ ]] || fail 2 "$expected, found \"$host\"."
+    [[ $host =~ ^[A-Za-z0-9][A-Za-z0-9._-]*(:[1-9][0-9]{0,3})?$ ]] || fail 2 "$expected, found \"$host\"."
+    [[ $host != *_* ]] ||
+      fail 2 "expected host names of letters, digits, hyphens and dots, found \"$host\": Open MPI's daemon crashes on \"_\"; give the host another name in /etc/hosts or ~/.ssh/config, or its address."
   done
+}
+
+# words_of_host: passes on what a host has said, without what bash cannot keep, and with an end.
+words_of_host() { head -c 65536 | tr -d '\0'; }
+
+# require_number HOST WHAT ANSWER: exits with an error unless the host's answer is a whole number.
+require_number() {
+  is_number "$3" || fail 6 "host $1: expected a whole number for $2, found \"${3:0:80}\"; see what it answers to ssh."
 }
 
 # slots_of HOST: prints the K of NAME:K, or 1.
@@ -34,9 +48,12 @@ on_host() {
   else
     # A remote shell joins the words and divides them again.
     # shellcheck disable=SC2086  # the shell's command has words
-    timeout "$seconds" $shell "$host" "$(printf '%q ' "$@")" </dev/null
+    timeout "$seconds" $shell "$host" "$(printf '%q ' "$@")" </dev/null | words_of_host
   fi
 }
+
+# Open MPI cuts the names of hosts at the first dot, and takes node.rack1.lan and node.rack2.lan for one.
+export OMPI_MCA_orte_keep_fqdn_hostnames=${OMPI_MCA_orte_keep_fqdn_hostnames:-1}
 
 # The first rank says this on stderr when mpirun has started it.
 readonly STARTED="mpirun has started the ranks"

@@ -3,13 +3,13 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # hosts, shell, answer, program, state, ... come from rack.sh
 
-# ask SECONDS HOST TEXT: the shell there runs TEXT, with this standard input.
+# ask SECONDS HOST TEXT: the shell there runs TEXT, with this standard input. What it prints may be anything.
 ask() {
   if is_here "$2"; then
     timeout "$1" sh -c "$3"
   else
     # shellcheck disable=SC2086  # the shell's command has words
-    timeout "$1" $shell "$2" "$3"
+    timeout "$1" $shell "$2" "$3" | words_of_host
   fi
 }
 
@@ -49,8 +49,8 @@ probe() {
   ask $((answer + 60)) "$1" "$(probe_text)" </dev/null >>"$file.said" 2>"$file.error" || true
 }
 
-# found HOST KEY: prints that part of its answer.
-found() { sed -n "s/^$2=//p" "$state/$1.said"; }
+# found HOST KEY: prints that part of its answer, in one line.
+found() { sed -n "/^$2=/{s///p;q}" "$state/$1.said"; }
 
 # probe_hosts: asks all hosts at the same time. Hosts that do not answer end the script, or are left
 # out of `hosts`. Sets `names`, the hosts without their ranks.
@@ -97,8 +97,9 @@ deb_for() {
   done
 }
 
-# require_room HOST FREE BYTES WHERE WHAT
+# require_room HOST FREE BYTES WHERE WHAT: exits with an error unless the host's answer FREE is a number of at least BYTES.
 require_room() {
+  require_number "$1" "the bytes free at $4" "$2"
   [[ $2 -ge $3 ]] || fail 74 "host $1 has $2 bytes free at $4, $5 needs $3; make room there, or leave the host out of the file."
 }
 

@@ -3,7 +3,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # names, hosts, list, debs, config, data, out, ... come from rack.sh
 
-line() { printf '%-7s %s: %s\n' "$1" "$2" "$3"; }
+line() { plain "$(printf '%-7s %s: %s' "$1" "$2" "$3")"; }
 
 phase_check() {
   local host clock text
@@ -35,7 +35,7 @@ install_deb() {
 }
 
 phase_install() {
-  local host package deb want has did packages=()
+  local host package deb want has did size packages=()
   mapfile -t packages < <(for deb in ${debs[@]+"${debs[@]}"}; do dpkg-deb --field "$deb" Package; done | sort -u)
   for host in "${names[@]}"; do
     did=""
@@ -44,12 +44,13 @@ phase_install() {
       [[ -n $deb ]] ||
         fail 2 "host $host needs $package for $(found "$host" architecture), none of --deb has it; build it there with \"cmake --build --preset release --target debian_packages\", and give it with --deb."
       want=$(dpkg-deb --field "$deb" Version)
-      has=$(ask "$answer" "$host" "dpkg-query -W -f='\${db:Status-Status} \${Version}' $package 2>/dev/null || true" </dev/null)
+      has=$(ask "$answer" "$host" "dpkg-query -W -f='\${db:Status-Status} \${Version}' $(quoted "$package") 2>/dev/null || true" </dev/null)
       [[ $has != "installed $want" ]] || continue
       [[ $(found "$host" root) != no ]] ||
         fail 2 "host $host: installing $package needs root, and sudo asks for a password there; log in as root, allow sudo without a password, or install $(basename "$deb") by hand."
-      require_room "$host" "$(found "$host" free)" \
-        $(($(dpkg-deb --field "$deb" Installed-Size | grep . || echo 0) * 1024 + $(stat -c %s "$deb"))) / "$package"
+      size=$(dpkg-deb --field "$deb" Installed-Size)
+      is_number "$size" 15 || size=0
+      require_room "$host" "$(found "$host" free)" $((size * 1024 + $(stat -c %s "$deb"))) / "$package"
       install_deb "$host" "$deb"
       has=${has#installed }
       did+="${did:+, }$package $want installed${has:+, was $has}"
@@ -61,9 +62,9 @@ phase_install() {
 }
 
 # copy_with_rsync ARGUMENTS...: rsync; prints its list of changes.
-copy_with_rsync() { rsync -a --itemize-changes --rsh="$shell" "$@" 2>"$state/rsync.error"; }
+copy_with_rsync() { rsync --itemize-changes --rsh="$shell" "$@" 2>"$state/rsync.error"; }
 
-rsync_error() { grep . "$state/rsync.error" | head -n 1; }
+rsync_error() { grep -m 1 . "$state/rsync.error"; }
 
 # send HOST PATH: a file or folder to the same path there; prints how many files changed.
 send() {
@@ -77,7 +78,7 @@ send() {
     fail 74 "host $host: rsync of $path failed ($(rsync_error))."
   require_room "$host" "$(ask "$answer" "$host" "df -B1 --output=avail $(quoted "$folder") | tail -n 1 | tr -d ' '" </dev/null)" \
     "${bytes:-0}" "$folder" "$path"
-  changed=$(copy_with_rsync "$from" "$to") || fail 74 "host $host: rsync of $path failed ($(rsync_error))."
+  changed=$(copy_with_rsync -a "$from" "$to") || fail 74 "host $host: rsync of $path failed ($(rsync_error))."
   grep -c '^<f' <<<"$changed" || true
 }
 
@@ -95,12 +96,12 @@ phase_copy() {
 }
 
 phase_doctor() {
-  local said code=0
+  local said warning code=0
   require_ready
   said=$("$EQT_ROOT/scripts/run_hosts.sh" --hosts "$list" --shell "$shell" --answer "$answer" --program "$program" \
     ${interface:+--interface "$interface"} -- doctor) || code=$?
   [[ $code -eq 0 ]] || fail "$code" "equant-train doctor failed on $list; its words stand above."
-  grep '^warning:' <<<"$said" || true
+  while IFS= read -r warning; do plain "$warning"; done < <(grep '^warning:' <<<"$said")
   line doctor "$list" "$(tail -n 1 <<<"$said")"
 }
 
@@ -137,7 +138,8 @@ phase_run() {
 }
 
 # The host with the summary comes first. Others have checkpoints of their own ranks, and records only if
-# the first host was lost.
+# the first host was lost. Only files and folders are taken, and links within the run, with this user as their owner:
+# what a host sends must not become a device here, or a way out of the folder.
 phase_collect() {
   local host changed files first keep=()
   mapfile -t present < <(hosts_with "$out")
@@ -147,7 +149,7 @@ phase_collect() {
   for host in ${first:+"$first"} "${present[@]}"; do
     [[ $host != "$first" || ${#keep[@]} -eq 0 ]] || continue
     if ! is_here "$host"; then
-      changed=$(copy_with_rsync ${keep[@]+"${keep[@]}"} "$host:$out/" "$out/") ||
+      changed=$(copy_with_rsync -rlt --safe-links ${keep[@]+"${keep[@]}"} "$host:$out/" "$out/") ||
         fail 74 "host $host: rsync of $out failed ($(rsync_error))."
       files=$(grep -c '^>f' <<<"$changed" || true)
       [[ $files -eq 0 ]] && files="nothing to do" || files="$files files fetched to $out"

@@ -33,6 +33,21 @@ expect_failure 2 'ranks' "a rank count that is no number"
 run "$launch" --program "$WORK/stand-in" --bind core --ranks 999 --threads 7 -- --show
 expect_failure 2 'need 6993 cores' "more cores than there are"
 
+# What mpirun cannot start is refused before it, which would crash, hang or fill the machine.
+run "$launch" --program "$WORK/stand-in" --ranks 99999 -- --show
+expect_failure 2 'at most [0-9]+ on this machine with [0-9]+ cores, found 99999' "more ranks than a machine starts"
+run "$launch" --program "$WORK/stand-in" --ranks 99999999999999999999 -- --show
+expect_failure 2 'number from 1 to 999999999' "a rank count beyond bash's numbers"
+run env TMPDIR="$WORK/tiny.json" "$launch" --program "$WORK/stand-in" -- --show
+expect_failure 6 'folder for temporary files.*tiny\.json.*set TMPDIR' "a TMPDIR that is no folder"
+run bash -c 'ulimit -n 24; exec "$@"' bash "$launch" --program "$WORK/stand-in" -- --show
+expect_failure 6 'limit of at least 60 open files.*found 24' "few descriptors"
+run bash -c 'ulimit -Sn 24; exec "$@"' bash "$launch" --program "$WORK/stand-in" -- --show
+expect_code 0 "few descriptors, of which there may be more"
+run "$launch" --program "$WORK/stand-in" -- --code 1
+expect_code 6 "mpirun's own exit code"
+expect_text 'mpirun ended with exit code 1: it could not start' "mpirun's own exit code"
+
 # Several hosts: problems are reported before Open MPI is started, which would print a page about
 # them.
 hosts=$EQT_ROOT/scripts/run_hosts.sh
