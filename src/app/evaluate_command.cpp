@@ -16,6 +16,7 @@
 #include "comm/host_facts.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
+#include "data/class_names.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/run_files.hpp"
 #include "model/array_loss.hpp"
@@ -60,12 +61,14 @@ std::vector<std::size_t> matched_labels(const std::vector<std::string>& network,
   std::vector<std::size_t> labels;
   for (const std::string& name : set) {
     const auto found = std::ranges::find(network, name);
-    if (found == network.end())
+    if (found == network.end()) {
+      data::require_unlike(network, name, "evaluate: " + set_name);
       fail(
           Kind::usage,
           "evaluate: expected a data set with the network's classes, found \"{}\" in {}, which the "
           "network does not know; name a set of the same classes",
           name, set_name);
+    }
     labels.push_back(static_cast<std::size_t>(found - network.begin()));
   }
   return labels;

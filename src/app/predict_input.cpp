@@ -175,7 +175,7 @@ class ArrayInput final : public PredictInput {
   std::unique_ptr<data::ArraySource> open(const std::string& path, std::size_t& first) const {
     if (std::filesystem::path(path).extension() != ".csv") return data::open_npy(path);
     const auto table = std::make_shared<const data::CsvTable>(data::read_csv(path));
-    first = table->names.empty() ? 1 : 2;
+    first = table->first_line;
     return data::make_csv_source(table, features(*table));
   }
 

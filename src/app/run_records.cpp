@@ -141,7 +141,7 @@ std::string note_on_minibatches(const config::RunConfig& config) {
 std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   const bool simulates = run.data.simulation != nullptr;
   const auto& synchronization = job.config.synchronization;
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = run.data.sets.notes;
   if (synchronization.overlap && job.comm.size() > 1 && !job.session.allows_communication_thread())
     notes.emplace_back(kNoThreads);
   if (!model::sees_processor()) notes.emplace_back(kHiddenProcessor);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "core/error.hpp"
@@ -19,24 +20,43 @@ std::vector<std::int64_t> spec_shape(std::span<const std::size_t> shape) {
   return sizes;
 }
 
+/// The number of a sample whose single number is whole, also where floats hold it.
+/// @param is_whole source.whole()
+std::optional<std::int64_t> whole_number(const ArraySource& source, bool is_whole,
+                                         std::size_t sample) {
+  std::int64_t number = 0;
+  if (is_whole) {
+    source.read(sample, std::span(&number, 1));
+    return number;
+  }
+  double value = 0;
+  source.read(sample, std::span(&value, 1));
+  constexpr double kLarge = 0x1p53;  // no class, and may not fit
+  if (value != std::trunc(value) || !(std::abs(value) < kLarge)) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
+[[noreturn]] void refuse_classes(const ArraySource& source, const std::string& found) {
+  fail(Kind::data,
+       "{}: expected one whole number for each sample, its class from 0 on, found {} of shape {}; "
+       "set task.kind to \"regression\" or \"multi-label\" to learn others",
+       source.path(), found, shape_text(source.shape()));
+}
+
 ArrayTargets read_classes(const ArraySource& source, std::size_t count) {
-  if (source.values() != 1 || !source.whole())
-    fail(
-        Kind::data,
-        "{}: expected one whole number for each sample, its class from 0 on, found {} of shape {}; "
-        "set task.kind to \"regression\" or \"multi-label\" to learn others",
-        source.path(), source.whole() ? "whole numbers" : "numbers with fractions",
-        shape_text(source.shape()));
+  const bool is_whole = source.whole();
+  if (source.values() != 1) refuse_classes(source, is_whole ? "whole numbers" : "numbers");
   ArrayTargets targets;
   targets.integers.resize(count);
   std::int64_t largest = 0;
   for (std::size_t sample = 0; sample < count; ++sample) {
-    std::int64_t& label = targets.integers[sample];
-    source.read(sample, std::span(&label, 1));
-    if (label < 0 || label >= kMaxClasses)
+    const std::optional<std::int64_t> label = whole_number(source, is_whole, sample);
+    if (!label) refuse_classes(source, "numbers with fractions");
+    if (*label < 0 || *label >= kMaxClasses)
       fail(Kind::data, "{}: expected a class in [0, {}), found {}; number the classes from 0 on",
-           source.place(sample, 0), kMaxClasses, label);
-    largest = std::max(largest, label);
+           source.place(sample, 0), kMaxClasses, *label);
+    targets.integers[sample] = *label;
+    largest = std::max(largest, *label);
   }
   targets.classes = static_cast<int>(largest) + 1;
   targets.spec = class_spec(targets.classes);

@@ -16,6 +16,7 @@
 #include "data/array_source.hpp"
 #include "data/catalogue.hpp"
 #include "data/csv_table.hpp"
+#include "data/files.hpp"
 #include "data/shown.hpp"
 
 namespace eqt::data {
@@ -31,6 +32,7 @@ struct Part {
   std::shared_ptr<const CsvTable> table;  // null: they are NumPy files
   std::vector<std::string> columns;       // names of those of x, if the table has names
   std::size_t count = 0;                  // of samples that are used
+  std::string note = {};                  // on the table's columns
 };
 
 bool is_there(const fs::path& file) {
@@ -46,24 +48,38 @@ Part open_npy_part(const fs::path& folder, const std::string& name, const Datase
   return part;
 }
 
+/// What a reader of the table may not expect; "" for nothing.
+std::string note_on_columns(const CsvTable& table, const std::vector<std::size_t>& targets,
+                            bool has_index, const DatasetOptions& options) {
+  std::string note;
+  if (has_index) note = "column 1 is left out, which has no name and the numbers of rows";
+  if (options.columns.empty() && targets.front() + 1 != table.columns)
+    note += fmt::format("{}the target is column {} {}, by its name", note.empty() ? "" : "; ",
+                        targets.front() + 1, shown(table.names[targets.front()]));
+  return note.empty() ? note : table.path + ": " + note;
+}
+
 Part open_csv_part(const fs::path& file, const DatasetOptions& options) {
   Part part;
   part.table = std::make_shared<const CsvTable>(read_csv(file));
   const std::vector<std::size_t> targets =
       columns_called(*part.table, options.columns, "data.target");
+  const bool has_index = part.table->has_index();
   std::vector<std::size_t> features;
-  for (std::size_t column = 0; column < part.table->columns; ++column)
+  for (std::size_t column = has_index ? 1 : 0; column < part.table->columns; ++column)
     if (std::ranges::find(targets, column) == targets.end()) features.push_back(column);
   if (features.empty())
     fail(Kind::data, "{}: expected columns besides those of data.target, found {} in all",
          file.string(), part.table->columns);
   if (!part.table->names.empty())
     for (const std::size_t column : features) part.columns.push_back(part.table->names[column]);
+  part.note = note_on_columns(*part.table, targets, has_index, options);
   part.x = make_csv_source(part.table, features);
   part.y = make_csv_source(part.table, targets);
   return part;
 }
 
+/// @param name of the part: "train", or what find_test_part() found
 Part open_part(const std::string& name, const DatasetOptions& options) {
   if (options.path.empty())
     fail(Kind::usage,
@@ -90,6 +106,16 @@ Part open_part(const std::string& name, const DatasetOptions& options) {
   require_limit(limit, samples, trains ? "data.limit_train" : "data.limit_test");
   part.count = limit == 0 ? samples : limit;
   return part;
+}
+
+Part open_test(const DatasetOptions& options, std::vector<std::string>& notes) {
+  const fs::path folder = options.path;
+  const auto has = [&](std::string_view part) {
+    return is_there(folder / fmt::format("x_{}.npy", part)) ||
+           is_there(folder / fmt::format("{}.csv", part));
+  };
+  const std::string name = find_test_part(has, "", notes);
+  return open_part(name.empty() ? "test" : name, options);
 }
 
 /// The columns of both tables must mean the same.
@@ -124,9 +150,25 @@ void require_same_form(const Part& train, const Part& test) {
   compare(train.y.get(), test.y.get());
 }
 
+/// Numbers of rows are easily taken for classes.
+void require_shared_classes(const ArraySource& source, const ArrayTargets& targets,
+                            const DatasetOptions& options) {
+  constexpr std::size_t kFewSamples = 20;
+  std::vector<std::int64_t> labels = targets.integers;
+  if (options.is_part || labels.size() < kFewSamples) return;
+  std::ranges::sort(labels);
+  if (std::ranges::adjacent_find(labels) != labels.end()) return;
+  fail(Kind::data,
+       "{}: expected classes that several samples have, found a class of its own for each of {} "
+       "samples; set data.target to the column of the class, or task.kind to \"regression\"",
+       source.path(), labels.size());
+}
+
 ArrayTargets targets_of(const Part& part, const DatasetOptions& options) {
   if (part.y == nullptr) return {};
-  return read_targets(*part.y, options.target, part.count);
+  ArrayTargets targets = read_targets(*part.y, options.target, part.count);
+  if (options.target == TargetKind::classes) require_shared_classes(*part.y, targets, options);
+  return targets;
 }
 
 /// A test set's classes must be those of training, except on a rank that has only a part of both.
@@ -163,13 +205,16 @@ DatasetPair open_arrays(const DatasetOptions& options) {
   DatasetPair pair;
   std::unique_ptr<ArraySet> test_set;
   if (options.needs_test) {
-    Part test = open_part("test", options);
+    Part test = open_test(options, pair.notes);
     ArrayTargets testing = targets_of(test, options);
     require_same_form(train, test);
     settle_classes(test, options, training, testing);
     test_set = make_set(std::move(test), std::move(testing), options);
     (void)test_set->measure();  // all numbers are finite
   }
+  if (!train.note.empty()) pair.notes.push_back(train.note);
+  if (train.table == nullptr && !options.columns.empty())
+    pair.notes.emplace_back("data.target has no effect on NumPy files");
   pair.columns = std::move(train.columns);
   for (int label = 0; label < training.classes; ++label)
     pair.class_names.push_back(std::to_string(label));
@@ -196,7 +241,8 @@ DatasetFacts look_at_arrays(const DatasetOptions& options) {
   };
   facts.memory_bytes = memory_of(train, training);
   if (whole.needs_test) {
-    const Part test = open_part("test", whole);
+    std::vector<std::string> notes;
+    const Part test = open_test(whole, notes);
     ArrayTargets testing = targets_of(test, whole);
     require_same_form(train, test);
     settle_classes(test, whole, training, testing);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <system_error>
@@ -15,6 +16,17 @@ namespace eqt::data {
 namespace {
 
 bool is_control(unsigned char c) { return c < ' ' || c == 127; }
+
+/// "U+0065 U+0301", of a few characters at most.
+std::string code_points(std::u32string_view text) {
+  constexpr std::size_t kMost = 8;
+  std::string found;
+  for (const char32_t c : text.substr(0, kMost))
+    found += fmt::format("{}U+{:04X}", found.empty() ? "" : " ", static_cast<std::uint32_t>(c));
+  return text.empty() ? "nothing" : found + (text.size() > kMost ? " ..." : "");
+}
+
+std::string quoted(std::string_view name) { return '"' + shown_name(name) + '"'; }
 
 }  // namespace
 
@@ -39,10 +51,65 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string shown_name(std::string_view name) {
+  constexpr std::size_t kLongest = 60;  // [bytes]
+  if (name.size() <= kLongest) return printable(name);
+  std::size_t length = kLongest;
+  while (length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0) == 0x80) --length;
+  return printable(name.substr(0, length)) + "...";
+}
+
+std::string as_read(std::string_view name) {
+  std::u32string letters = text::decomposed(text::decode_utf8(name));
+  for (char32_t& letter : letters) letter = text::lower_case(letter);
+  std::string found;
+  for (const char32_t letter : text::decomposed(letters)) text::append_utf8(letter, found);
+  return found;
+}
+
+std::string told_apart(std::string_view first, std::string_view second) {
+  const std::u32string all_of_one = text::decode_utf8(first),
+                       all_of_two = text::decode_utf8(second);
+  std::u32string_view one = all_of_one, two = all_of_two;
+  while (!one.empty() && !two.empty() && one.front() == two.front()) {
+    one.remove_prefix(1);
+    two.remove_prefix(1);
+  }
+  while (!one.empty() && !two.empty() && one.back() == two.back()) {
+    one.remove_suffix(1);
+    two.remove_suffix(1);
+  }
+  return fmt::format("{} with {} and {} with {}", quoted(first), code_points(one), quoted(second),
+                     code_points(two));
+}
+
+std::optional<std::string> names_read_alike(const std::vector<std::string>& names) {
+  std::map<std::string, std::string> seen;
+  for (const std::string& name : names) {
+    const auto [other, is_new] = seen.emplace(as_read(name), name);
+    if (!is_new && other->second != name) return told_apart(other->second, name);
+  }
+  return std::nullopt;
+}
+
+void require_readable_names(const std::vector<std::string>& names, const std::string& where) {
+  if (const auto alike = names_read_alike(names))
+    fail(Kind::data, "{}: {}, found {}; {}", where, kReadableNames, *alike, kReadableRemedy);
+}
+
+void require_unlike(const std::vector<std::string>& known, std::string_view name,
+                    const std::string& where) {
+  const std::string read = as_read(name);
+  for (const std::string& one : known)
+    if (as_read(one) == read)
+      fail(Kind::data, "{}: {}, found {}; {}", where, kReadableNames, told_apart(one, name),
+           kReadableRemedy);
+}
+
 void require_class_name(std::string_view name, const std::string& where) {
   if (!name.empty() && text::is_utf8(name) && std::ranges::none_of(name, is_control)) return;
   fail(Kind::data, "{}: expected names of classes in UTF-8 without control characters, found {}",
-       where, name.empty() ? "an empty one" : '"' + printable(name) + '"');
+       where, name.empty() ? "an empty one" : quoted(name));
 }
 
 void require_usable_classes(const std::vector<std::string>& names, const std::string& where,
@@ -52,16 +119,8 @@ void require_usable_classes(const std::vector<std::string>& names, const std::st
          "{}: expected at least {} classes, found {}; data.path must name the folder "
          "above train/CLASS/ with a folder for each class",
          where, least, names.empty() ? "none" : "only \"" + names.front() + "\"");
-  std::map<std::string, std::string> seen;
-  for (const std::string& name : names) {
-    require_class_name(name, where);
-    const auto [place, is_new] = seen.emplace(lower_case(name), name);
-    if (!is_new)
-      fail(Kind::data,
-           "{}: expected class names that differ by more than upper and lower case, found \"{}\" "
-           "and \"{}\"; join or rename them",
-           where, place->second, name);
-  }
+  for (const std::string& name : names) require_class_name(name, where);
+  require_readable_names(names, where);
 }
 
 std::optional<std::vector<std::string>> read_class_names(const std::filesystem::path& folder) {
@@ -82,6 +141,7 @@ std::optional<std::vector<std::string>> read_class_names(const std::filesystem::
            kMaxClassNames, path.string());
     names.push_back(std::move(name));
   });
+  require_readable_names(names, path.string());
   if (names.empty())
     fail(Kind::data,
          "expected a name of a class in each line of {}, found none; remove the file "

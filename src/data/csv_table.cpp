@@ -7,16 +7,15 @@
 #include <cstdlib>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "core/error.hpp"
-#include "data/mapped_file.hpp"
 #include "data/shown.hpp"
+#include "text/rows.hpp"
 
 namespace eqt::data {
 namespace {
 
-constexpr std::size_t kMaxColumns = std::size_t{1} << 20;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kSpaces = " \t";
 
 std::string_view trimmed(std::string_view text) {
@@ -41,21 +40,31 @@ std::string name_behind(const CsvTable& table, std::size_t column) {
   return table.names.empty() ? std::string() : fmt::format(" {}", shown(table.names[column]));
 }
 
+/// Takes the rows of a file into a table.
 class Reader {
  public:
-  Reader(std::string_view text, CsvTable& table) : rest_(text), table_(table) {
-    if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
+  explicit Reader(CsvTable& table) : table_(table) {}
+
+  void take(std::vector<std::string>&& fields, std::uint64_t line) {
+    for (std::string& field : fields) field = trimmed(field);
+    if (fields.size() == 1 && fields[0].empty()) {
+      // Blank lines may only end the file.
+      if (empty_line_ == 0) empty_line_ = line;
+      return;
+    }
+    if (empty_line_ != 0) refuse("found line {} empty", empty_line_);
+    fields_ = std::move(fields);
+    line_ = line;
+    if (table_.columns > 0) return add_row();
+    table_.columns = fields_.size();
+    if (is_header())
+      table_.names = fields_;
+    else
+      add_row();
   }
 
-  void read() {
-    if (!next_line()) refuse("found an empty file");
-    table_.columns = fields_.size();
-    if (is_header()) {
-      table_.names.assign(fields_.begin(), fields_.end());
-    } else {
-      add_row();
-    }
-    while (next_line()) add_row();
+  void finish() const {
+    if (table_.columns == 0) refuse("found an empty file");
     if (table_.values.empty()) refuse("found a header alone");
   }
 
@@ -68,60 +77,33 @@ class Reader {
          table_.path, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// Splits the next line into fields. Blank lines may only end the file.
-  bool next_line() {
-    if (rest_.find_first_not_of("\r\n \t") == std::string_view::npos) return false;
-    ++line_;
-    const std::size_t end = std::min(rest_.find('\n'), rest_.size());
-    std::string_view line = rest_.substr(0, end);
-    rest_.remove_prefix(std::min(end + 1, rest_.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (trimmed(line).empty()) refuse("found line {} empty", line_);
-    split(line);
+  /// Also where pandas has counted columns behind its index.
+  bool is_header() const {
+    if (text::counts_columns(fields_) && text::names_index(fields_.front())) return true;
+    if (std::ranges::any_of(fields_,
+                            [](const auto& field) { return number_of(field).has_value(); }))
+      return require_no_counts();
     return true;
   }
 
-  void split(std::string_view line) {
-    fields_.clear();
-    for (bool more = true; more;) {
-      if (fields_.size() == kMaxColumns)
-        refuse("found more than {} in line {}", kMaxColumns, line_);
-      line.remove_prefix(std::min(line.find_first_not_of(kSpaces), line.size()));
-      fields_.emplace_back();
-      const bool quoted = line.starts_with('"');
-      if (quoted) take_quoted(line, fields_.back());
-      const std::size_t end = std::min(line.find(','), line.size());
-      const std::string_view bare = trimmed(line.substr(0, end));
-      if (!quoted)
-        fields_.back() = bare;
-      else if (!bare.empty())
-        refuse("found {} behind a quoted field in line {}", shown(bare), line_);
-      more = end < line.size();
-      line.remove_prefix(std::min(end + 1, line.size()));
-    }
-  }
-
-  /// Takes a field in quotes off the line; two quotes stand for one.
-  void take_quoted(std::string_view& line, std::string& field) const {
-    std::size_t at = 1;
-    for (;; ++at) {
-      if (at >= line.size()) refuse("found a quote without an end in line {}", line_);
-      if (line[at] == '"' && (at + 1 == line.size() || line[at + 1] != '"')) break;
-      at += line[at] == '"' ? 1u : 0u;
-      field += line[at];
-    }
-    line.remove_prefix(at + 1);
-  }
-
-  bool is_header() const {
-    return std::ranges::none_of(
-        fields_, [](const std::string& field) { return number_of(field).has_value(); });
+  /// A sample 0, 1 is a likely one, longer ones are not.
+  bool require_no_counts() const {
+    constexpr std::size_t kFew = 2;
+    if (fields_.size() > kFew && text::counts_columns(fields_))
+      fail(
+          Kind::data,
+          "{}, line {}: expected a sample or names of columns, found 0, 1, 2, ... as pandas writes "
+          "above columns without names; leave the line out, or write names above it if it is a "
+          "sample",
+          table_.path, line_);
+    return false;
   }
 
   void add_row() {
     if (fields_.size() != table_.columns)
       refuse("found {} fields in line {} and {} in the first", fields_.size(), line_,
              table_.columns);
+    if (table_.values.empty()) table_.first_line = line_;
     for (std::size_t column = 0; column < fields_.size(); ++column) {
       const std::optional<double> value = number_of(fields_[column]);
       if (value && std::isfinite(*value)) {
@@ -133,10 +115,10 @@ class Reader {
     }
   }
 
-  std::string_view rest_;
   CsvTable& table_;
   std::vector<std::string> fields_;  // of the current line
-  std::size_t line_ = 0;             // its number, from 1
+  std::uint64_t line_ = 0;           // its number, from 1
+  std::uint64_t empty_line_ = 0;     // the first one; 0: none so far
 };
 
 /// Its number from 0 on, if it has the column.
@@ -150,26 +132,53 @@ std::optional<std::size_t> column_called(const CsvTable& table, std::string_view
   return {};
 }
 
+/// The one whose name says so, else the last one.
+std::size_t target_column(const CsvTable& table, std::string_view key) {
+  std::vector<std::size_t> named;
+  for (std::size_t column = 0; column < table.names.size(); ++column)
+    if (text::names_class(table.names[column])) named.push_back(column);
+  if (named.empty()) return table.columns - 1;
+  if (named.size() > 1)
+    fail(Kind::usage,
+         "{}: expected the column of the targets of {}, found {} and {}, which may both be it; set "
+         "it to one of them",
+         key, table.path, shown(table.names[named[0]]), shown(table.names[named[1]]));
+  return named.front();
+}
+
 }  // namespace
 
 std::string CsvTable::place(std::size_t row, std::size_t column) const {
-  const std::size_t line = row + (names.empty() ? 1 : 2);
-  return fmt::format("{}, line {}, column {}{}", path, line, column + 1,
+  return fmt::format("{}, line {}, column {}{}", path, first_line + row, column + 1,
                      name_behind(*this, column));
 }
 
+bool CsvTable::has_index() const {
+  if (names.size() < 2 || !text::names_index(names.front())) return false;
+  std::vector<double> numbers;
+  for (std::size_t row = 0; row < rows(); ++row) {
+    numbers.push_back(at(row, 0));
+    if (numbers.back() < 0 || numbers.back() != std::trunc(numbers.back())) return false;
+  }
+  std::ranges::sort(numbers);
+  return std::ranges::adjacent_find(numbers) == numbers.end();
+}
+
 CsvTable read_csv(const std::filesystem::path& file) {
-  const MappedFile mapped(file);
   CsvTable table;
   table.path = file.string();
-  Reader({reinterpret_cast<const char*>(mapped.bytes().data()), mapped.bytes().size()}, table)
-      .read();
+  Reader reader(table);
+  text::read_fields(file, text::RowFormat::csv, text::kLongestTableRow,
+                    [&](std::vector<std::string>&& fields, std::uint64_t line) {
+                      reader.take(std::move(fields), line);
+                    });
+  reader.finish();
   return table;
 }
 
 std::vector<std::size_t> columns_called(const CsvTable& table, std::string_view list,
                                         std::string_view key) {
-  if (list.empty()) return {table.columns - 1};
+  if (list.empty()) return {target_column(table, key)};
   std::vector<std::size_t> columns;
   for (bool more = true; more;) {
     const std::size_t end = std::min(list.find(','), list.size());

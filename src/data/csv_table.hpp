@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables of numbers in text files.
 //
-// Format   RFC 4180, "Common format for comma-separated values (CSV) files", without line breaks
-//          inside fields. The first line is a header if none of its fields is a number.
+// Format   text/rows.hpp. The first line is a header if none of its fields is a number, or if it
+//          counts columns as pandas does, behind a first field without a name.
 
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -20,22 +21,27 @@ struct CsvTable {
   std::string path;
   std::vector<std::string> names;  // of the columns; empty: the file has no header
   std::size_t columns = 0;
-  std::vector<double> values;  // (rows, columns)
+  std::vector<double> values;    // (rows, columns)
+  std::uint64_t first_line = 1;  // of the first row
 
   std::size_t rows() const { return columns == 0 ? 0 : values.size() / columns; }
   double at(std::size_t row, std::size_t column) const { return values[row * columns + column]; }
   /// For messages: 'FILE, line 3, column 2 "height"'.
   std::string place(std::size_t row, std::size_t column) const;
+  /// Whether the first column has the row numbers that pandas writes: it has no name, others have,
+  /// and its numbers are whole and all different.
+  bool has_index() const;
 };
 
 /// Reads a whole file: at least one row, as many numbers in each.
 /// @throws Error{data} naming the file, the line and the column of what is no finite number, is
-/// missing or is too much
+/// missing or is too much, or a first line that is neither surely a sample nor names: 0, 1, 2, ...
 CsvTable read_csv(const std::filesystem::path& file);
 
-/// The columns that a list of names or numbers (from 1 on), separated by commas, stands for; the
-/// last column if it is empty.
-/// @throws Error{usage} naming `key` for a column that is not there or named twice
+/// The columns that a list of names or numbers (from 1 on), separated by commas, stands for; if
+/// it is empty, the one that text::names_class() finds, else the last one.
+/// @throws Error{usage} naming `key` for a column that is not there or named twice, or an empty list
+/// where several columns may be meant
 std::vector<std::size_t> columns_called(const CsvTable& table, std::string_view list,
                                         std::string_view key);
 

@@ -87,6 +87,7 @@ struct DatasetPair {
   // Samples that could not be read so far, in place of which others were; none: any is an error.
   std::function<std::uint64_t()> skipped = {};
   std::vector<std::string> columns = {};  // of tables with names: those of a sample's numbers
+  std::vector<std::string> notes = {};    // sentences on what was taken or left out of the files
 };
 
 /// Both sets prepare their inputs with these moments, which are those of the pair from now on.

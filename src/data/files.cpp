@@ -92,6 +92,22 @@ fs::path find_file(const fs::path& folder, std::initializer_list<std::string_vie
        folder.string(), remedy);
 }
 
+std::string find_test_part(const std::function<bool(std::string_view)>& is_there,
+                           std::string_view ending, std::vector<std::string>& notes) {
+  std::string found;
+  for (const std::string_view name : {"test", "val", "valid", "validation"}) {
+    if (!is_there(name)) continue;
+    if (!found.empty()) {
+      notes.push_back(
+          fmt::format("{}{} is left out, since {}{} is the test set", name, ending, found, ending));
+      continue;
+    }
+    found = name;
+    if (name != "test") notes.push_back(fmt::format("{}{} is the test set", name, ending));
+  }
+  return found;
+}
+
 fs::path find_folder(const fs::path& folder, std::string_view subfolder, std::string_view remedy) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {

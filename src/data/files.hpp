@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -24,6 +25,12 @@ std::vector<std::uint8_t> read_exactly(const std::filesystem::path& file, std::s
 std::filesystem::path find_file(const std::filesystem::path& folder,
                                 std::initializer_list<std::string_view> names,
                                 std::string_view remedy);
+
+/// Which name a set's test part has: the first of test, val, valid and validation that is there;
+/// "" for none. Other names than test, and further parts, which are left out, get a note.
+/// @param ending of the names in notes: "/", ".csv"
+std::string find_test_part(const std::function<bool(std::string_view)>& is_there,
+                           std::string_view ending, std::vector<std::string>& notes);
 
 /// `folder / subfolder` when that holds the data set's files (archives unpack to it), else
 /// `folder`.

@@ -37,18 +37,24 @@ struct RowFile {
   text::RowFormat format;
 };
 
-/// The folder's file with the rows of `part`: "train" or "test".
-RowFile find_rows(const fs::path& folder, std::string_view part) {
-  constexpr std::array<std::pair<std::string_view, text::RowFormat>, 3> kFormats = {
-      {{".csv", text::RowFormat::csv},
-       {".tsv", text::RowFormat::tsv},
-       {".jsonl", text::RowFormat::json_lines}}};
+constexpr std::array<std::pair<std::string_view, text::RowFormat>, 3> kFormats = {
+    {{".csv", text::RowFormat::csv},
+     {".tsv", text::RowFormat::tsv},
+     {".jsonl", text::RowFormat::json_lines}}};
+
+std::vector<RowFile> files_of(const fs::path& folder, std::string_view part) {
   std::vector<RowFile> found;
   for (const auto& [ending, format] : kFormats) {
     const fs::path path = folder / (std::string(part) + std::string(ending));
     std::error_code error;
     if (fs::exists(path, error)) found.push_back({path, format});
   }
+  return found;
+}
+
+/// The folder's file with the rows of `part`: "train" or "test".
+RowFile find_rows(const fs::path& folder, std::string_view part) {
+  std::vector<RowFile> found = files_of(folder, part);
   if (found.size() == 1) return found.front();
   fail(Kind::data, "expected one of {}.csv, {}.tsv and {}.jsonl in {}, found {}; {}", part, part,
        part, folder.string(),
@@ -65,45 +71,149 @@ fs::path folder_of(const DatasetOptions& options) {
   return find_folder(options.path, "", kRemedy);
 }
 
-/// Rows of a file, counted. @throws Error{data} for a file without any
-std::size_t for_each_row(const RowFile& file, const std::function<void(text::Row&&)>& take) {
+/// "train.csv: the class is in column "stars", the text in "title" and "review"; "id" is left out".
+void note_heading(const RowFile& file, const text::Heading& heading,
+                  std::vector<std::string>& notes) {
+  const auto list = [](const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names)
+      text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", shown_name(name));
+    return text;
+  };
+  notes.push_back(fmt::format("{}: the class is in column \"{}\", the text in {}{}",
+                              file.path.filename().string(), shown_name(heading.label),
+                              list(heading.texts),
+                              heading.unread.empty() ? "" : "; left out: " + list(heading.unread)));
+}
+
+/// Rows of a file, as they were found.
+struct RowsRead {
   std::size_t count = 0;
-  text::read_rows(file.path, file.format, [&](text::Row&& row) {
-    ++count;
+  text::Row first = {};
+};
+
+/// @throws Error{data} for a file without rows
+RowsRead for_each_row(const RowFile& file, const std::function<void(text::Row&&)>& take,
+                      std::vector<std::string>* notes = nullptr) {
+  RowsRead read;
+  const auto heading = text::read_rows(file.path, file.format, [&](text::Row&& row) {
+    if (read.count++ == 0) read.first = row;
     take(std::move(row));
   });
-  if (count == 0)
+  if (read.count == 0)
     fail(Kind::data, "expected labelled texts in {}, found an empty file; {}", file.path.string(),
          kRemedy);
-  return count;
+  if (heading && notes != nullptr) note_heading(file, *heading, *notes);
+  return read;
 }
 
 /// The class of a row of the test set.
 int class_in(const text::Row& row, const TextClasses& classes, const RowFile& file) {
-  const int found = classes.find(without_space(row.label));
-  if (found < 0)
-    fail(Kind::data,
-         "{}, line {}: expected a label that training has, one of {} classes, found \"{}\"; "
-         "correct it or add it to the training set",
-         file.path.string(), row.line, classes.names().size(), shown_label(row.label));
-  return found;
+  const std::string label = plain_label(row.label);
+  const int found = classes.find(label);
+  if (found >= 0) return found;
+  require_unlike(classes.names(), label, fmt::format("{}, line {}", file.path.string(), row.line));
+  fail(Kind::data,
+       "{}, line {}: expected a label that training has, one of {} classes, found \"{}\"; "
+       "correct it or add it to the training set",
+       file.path.string(), row.line, classes.names().size(), shown_name(label));
 }
 
-/// The file of the test set, if this rank has one.
-std::optional<RowFile> find_test(const fs::path& folder, const DatasetOptions& options) {
-  return options.needs_test ? std::optional(find_rows(folder, "test")) : std::nullopt;
+/// Rows that are no labelled texts are easily taken for such, each with a class of its own.
+void require_shared_labels(const RowFile& train, const RowsRead& rows, std::size_t labels) {
+  constexpr std::size_t kFewRows = 3, kFewClasses = 10;
+  const bool all_differ = labels == rows.count && rows.count >= kFewRows;
+  if (!all_differ && (labels < kFewClasses || labels <= rows.count / 2)) return;
+  fail(Kind::data,
+       "{}: expected classes that several texts have, found {} classes in {} rows, such as \"{}\"; "
+       "the class comes first in a row, or its column is called \"label\" in the first one, and "
+       "that of the text \"text\"; if so many are right, name them in classes.txt",
+       train.path.string(), labels, rows.count, shown_name(rows.first.label));
 }
 
-/// The classes of a set whose training labels have been numbered. Where a rank has a part of what
-/// is learnt, its test set may have others.
-TextClasses classes_of(const fs::path& folder, const RowFile& train,
-                       const std::optional<RowFile>& test, const DatasetOptions& options,
-                       LabelNumbers& labels) {
-  if (test && options.is_part)
-    for_each_row(*test,
-                 [&](text::Row&& row) { labels.number(row.label, test->path.string(), row.line); });
-  return {labels.labels(), read_class_names(folder), train.path.string(),
-          std::size_t{options.is_part ? 1u : 2u}};
+/// A heading whose names are not known looks like a text that both files have, the only one of its
+/// class.
+/// @param label the number of the first row's, `counts` the rows of each label
+void require_no_heading(const RowFile& train, const RowsRead& rows, std::size_t label,
+                        const std::vector<std::size_t>& counts, const RowFile& test,
+                        const RowsRead& tests) {
+  constexpr std::size_t kLeastClasses = 2;
+  const bool is_same = rows.first.label == tests.first.label &&
+                       rows.first.text == tests.first.text && rows.first.line == tests.first.line;
+  if (!is_same || counts[label] != 1 || counts.size() <= kLeastClasses) return;
+  if (std::ranges::count(counts, std::size_t{1}) != 1) return;
+  fail(
+      Kind::data,
+      "{}: expected texts in line {}, found \"{}\" as a class that no other row has, as in {}; if "
+      "it is a heading, call the column of the class \"label\" and that of the text \"text\", else "
+      "leave it out",
+      train.path.string(), rows.first.line, shown_name(rows.first.label), test.path.string());
+}
+
+/// The files of a set; `test` if this rank has one.
+struct LabelledFiles {
+  fs::path folder;
+  RowFile train;
+  std::optional<RowFile> test = {};
+  std::vector<std::string> notes = {};
+};
+
+LabelledFiles find_labelled(const DatasetOptions& options) {
+  const fs::path folder = folder_of(options);
+  LabelledFiles files{.folder = folder, .train = find_rows(folder, "train")};
+  if (!options.needs_test) return files;
+  const auto has = [&](std::string_view part) { return !files_of(folder, part).empty(); };
+  const std::string part = find_test_part(has, ".*", files.notes);
+  files.test = find_rows(folder, part.empty() ? "test" : part);
+  return files;
+}
+
+/// What the files say.
+struct LabelledTexts {
+  std::size_t train = 0, test = 0;  // texts
+  LabelNumbers labels = {};         // of the training texts
+  std::optional<TextClasses> classes = {};
+  std::vector<std::string> notes = {};
+};
+
+/// Takes a text and a number.
+using TakeText = std::function<void(const std::string&, int)>;
+
+/// Reads all rows, since the labels of all are the classes. Where a rank has a part of what is
+/// learnt, its test set may have others than its training set.
+/// @param train gets texts with the numbers of their labels
+/// @param test gets texts with their classes
+LabelledTexts read_labelled(const LabelledFiles& files, const DatasetOptions& options,
+                            const TakeText& train, const TakeText& test) {
+  LabelledTexts texts{.notes = files.notes};
+  std::vector<std::size_t> counts;  // by label
+  const auto number = [&](const text::Row& row, const RowFile& file) {
+    return texts.labels.number(row.label, file.path.string(), row.line);
+  };
+  const RowsRead rows = for_each_row(
+      files.train,
+      [&](text::Row&& row) {
+        const auto label = static_cast<std::size_t>(number(row, files.train));
+        counts.resize(std::max(counts.size(), label + 1));
+        ++counts[label];
+        train(row.text, static_cast<int>(label));
+      },
+      &texts.notes);
+  texts.train = rows.count;
+  const auto names = read_class_names(files.folder);
+  if (!names && !options.is_part) require_shared_labels(files.train, rows, counts.size());
+  if (files.test && options.is_part)
+    for_each_row(*files.test, [&](text::Row&& row) { (void)number(row, *files.test); });
+  texts.classes.emplace(texts.labels.labels(), names, files.train.path.string(),
+                        std::size_t{options.is_part ? 1u : 2u});
+  if (!files.test) return texts;
+  const RowsRead tests = for_each_row(*files.test, [&](text::Row&& row) {
+    test(row.text, class_in(row, *texts.classes, *files.test));
+  });
+  texts.test = tests.count;
+  const auto first = static_cast<std::size_t>(number(rows.first, files.train));
+  require_no_heading(files.train, rows, first, counts, *files.test, tests);
+  return texts;
 }
 
 TextInput input_of(const DatasetOptions& options) {
@@ -115,62 +225,74 @@ TextInput input_of(const DatasetOptions& options) {
   return TextInput(options.text);
 }
 
-/// The folder's text for a language model.
-fs::path find_stream(const fs::path& folder, std::string_view part) {
-  const std::string name = std::string(part) + ".txt";
-  return find_file(folder, {name}, "set data.path to a folder with train.txt and test.txt");
+constexpr std::string_view kStreamRemedy = "set data.path to a folder with train.txt and test.txt";
+
+/// The folder's texts for a language model.
+struct StreamFiles {
+  fs::path train;
+  std::optional<fs::path> test = {};
+  std::vector<std::string> notes = {};
+};
+
+StreamFiles find_streams(const DatasetOptions& options) {
+  const fs::path folder = folder_of(options);
+  StreamFiles files{.train = find_file(folder, {"train.txt"}, kStreamRemedy)};
+  if (!options.needs_test) return files;
+  const auto path_of = [&](std::string_view part) { return folder / (std::string(part) + ".txt"); };
+  std::error_code error;
+  const std::string part = find_test_part(
+      [&](std::string_view name) { return fs::exists(path_of(name), error); }, ".txt", files.notes);
+  files.test = part.empty() ? find_file(folder, {"test.txt"}, kStreamRemedy) : path_of(part);
+  return files;
 }
 
 DatasetFacts look_at_streams(const DatasetOptions& options) {
-  const fs::path folder = folder_of(options);
+  const StreamFiles files = find_streams(options);
   const TextInput input = input_of(options);
   DatasetFacts facts;
   facts.inputs = TokenStream::inputs_of(input);
   facts.target = TokenStream::target_of(input);
   std::uint64_t bytes = 0;  // a text has at most as many tokens
-  const auto samples = [&](std::string_view part) {
+  const auto samples = [&](const fs::path& file) {
     std::error_code error;
-    const std::uintmax_t size = fs::file_size(find_stream(folder, part), error);
+    const std::uintmax_t size = fs::file_size(file, error);
     bytes += error ? 0 : size;
     return static_cast<std::size_t>(error ? 0 : size) / options.text.max_length;
   };
-  facts.train = samples("train");
-  if (options.needs_test) facts.test = samples("test");
+  facts.train = samples(files.train);
+  if (files.test) facts.test = samples(*files.test);
   facts.memory_bytes = bytes * sizeof(text::TokenId);
   return facts;
 }
 
 DatasetPair open_streams(const DatasetOptions& options) {
-  const fs::path folder = folder_of(options);
+  StreamFiles files = find_streams(options);
   const auto input = std::make_shared<const TextInput>(input_of(options));
   DatasetPair pair;
-  const auto open = [&](std::string_view part, std::size_t limit, std::string_view key) {
-    auto stream = std::make_unique<TokenStream>(input, find_stream(folder, part), limit);
+  const auto open = [&](const fs::path& file, std::size_t limit, std::string_view key) {
+    auto stream = std::make_unique<TokenStream>(input, file, limit);
     require_limit(limit, stream->size(), key);
     return stream;
   };
-  pair.train = open("train", options.limit_train, "data.limit_train");
-  if (options.needs_test) pair.test = open("test", options.limit_test, "data.limit_test");
+  pair.train = open(files.train, options.limit_train, "data.limit_train");
+  if (files.test) pair.test = open(*files.test, options.limit_test, "data.limit_test");
   pair.texts = input;
+  pair.notes = std::move(files.notes);
   return pair;
 }
 
 DatasetFacts look_at_texts(const DatasetOptions& options) {
   if (options.target == TargetKind::tokens) return look_at_streams(options);
-  const fs::path folder = folder_of(options);
-  const RowFile train = find_rows(folder, "train");
-  const std::optional<RowFile> test = find_test(folder, options);
+  const LabelledFiles files = find_labelled(options);
   const TextInput input = input_of(options);
-  LabelNumbers labels;
+  const auto skip = [](const std::string&, int) {};
+  const LabelledTexts texts = read_labelled(files, options, skip, skip);
   DatasetFacts facts;
   facts.inputs = input.specs();
-  facts.train = for_each_row(
-      train, [&](text::Row&& row) { labels.number(row.label, train.path.string(), row.line); });
-  const TextClasses classes = classes_of(folder, train, test, options, labels);
-  if (test)
-    facts.test = for_each_row(*test, [&](text::Row&& row) { (void)class_in(row, classes, *test); });
-  facts.classes = static_cast<int>(classes.names().size());
-  facts.class_names = classes.names();
+  facts.train = texts.train;
+  facts.test = texts.test;
+  facts.class_names = texts.classes->names();
+  facts.classes = static_cast<int>(facts.class_names.size());
   facts.target = class_spec(facts.classes);
   const std::uint64_t sample =
       options.text.max_length * sizeof(text::TokenId) + sizeof(int) + sizeof(std::size_t);
@@ -182,38 +304,32 @@ bool is_within(std::size_t read, std::size_t limit) { return limit == 0 || read 
 
 DatasetPair open_texts(const DatasetOptions& options) {
   if (options.target == TargetKind::tokens) return open_streams(options);
-  const fs::path folder = folder_of(options);
-  const RowFile train = find_rows(folder, "train");
-  const std::optional<RowFile> test = find_test(folder, options);
+  const LabelledFiles files = find_labelled(options);
   const auto input = std::make_shared<const TextInput>(input_of(options));
-  LabelNumbers labels;
   auto train_set = std::make_unique<TextSet>(input);
-  // All rows are read, since the labels of all are the classes.
-  const std::size_t trains = for_each_row(train, [&](text::Row&& row) {
-    const int label = labels.number(row.label, train.path.string(), row.line);
-    if (is_within(train_set->size(), options.limit_train)) train_set->add(row.text, label);
-  });
-  require_limit(options.limit_train, trains, "data.limit_train");
-  const TextClasses classes = classes_of(folder, train, test, options, labels);
-  const auto count = static_cast<int>(classes.names().size());
+  auto test_set = std::make_unique<TextSet>(input);
+  const auto add_to = [](TextSet& set, std::size_t limit) {
+    return [&set, limit](const std::string& text, int label) {
+      if (is_within(set.size(), limit)) set.add(text, label);
+    };
+  };
+  LabelledTexts texts = read_labelled(files, options, add_to(*train_set, options.limit_train),
+                                      add_to(*test_set, options.limit_test));
+  require_limit(options.limit_train, texts.train, "data.limit_train");
+  if (files.test) require_limit(options.limit_test, texts.test, "data.limit_test");
+  const auto count = static_cast<int>(texts.classes->names().size());
   std::vector<int> numbers;
-  for (const std::string& label : labels.labels()) numbers.push_back(classes.find(label));
+  for (const std::string& label : texts.labels.labels())
+    numbers.push_back(texts.classes->find(label));
   train_set->rename_labels(numbers);
   train_set->set_classes(count);
+  test_set->set_classes(count);
   DatasetPair pair;
   pair.train = std::move(train_set);
-  if (test) {
-    auto test_set = std::make_unique<TextSet>(input);
-    const std::size_t tests = for_each_row(*test, [&](text::Row&& row) {
-      const int label = class_in(row, classes, *test);
-      if (is_within(test_set->size(), options.limit_test)) test_set->add(row.text, label);
-    });
-    require_limit(options.limit_test, tests, "data.limit_test");
-    test_set->set_classes(count);
-    pair.test = std::move(test_set);
-  }
-  pair.class_names = classes.names();
+  if (files.test) pair.test = std::move(test_set);
+  pair.class_names = texts.classes->names();
   pair.texts = input;
+  pair.notes = std::move(texts.notes);
   return pair;
 }
 

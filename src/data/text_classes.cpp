@@ -29,23 +29,24 @@ bool are_numbers(const std::vector<std::string>& labels) {
 
 }  // namespace
 
-std::string shown_label(std::string_view label) {
-  constexpr std::size_t kLongest = 60;  // [bytes]
-  if (label.size() <= kLongest) return printable(label);
-  std::size_t length = kLongest;
-  while (length > 0 && (static_cast<unsigned char>(label[length]) & 0xC0) == 0x80) --length;
-  return printable(label.substr(0, length)) + "...";
+std::string plain_label(std::string_view label) {
+  label = without_space(label);
+  const std::size_t dot = label.find('.');
+  const bool is_whole = dot != std::string_view::npos && dot + 1 < label.size() &&
+                        label.find_first_not_of('0', dot + 1) == std::string_view::npos &&
+                        number_of(label.substr(0, dot));
+  return std::string(is_whole ? label.substr(0, dot) : label);
 }
 
 int LabelNumbers::number(std::string_view label, const std::string& file, std::size_t line) {
-  const std::string_view name = without_space(label);
+  const std::string name = plain_label(label);
   if (const auto found = numbers_.find(name); found != numbers_.end()) return found->second;
   require_class_name(name, fmt::format("{}, line {}", file, line));
   if (labels_.size() == kMaxClassNames)
     fail(Kind::data,
          "expected at most {} classes in {}, found more; the class comes first in a row",
          kMaxClassNames, file);
-  labels_.emplace_back(name);
+  labels_.push_back(name);
   const int number = static_cast<int>(labels_.size()) - 1;
   numbers_.emplace(name, number);
   return number;
@@ -56,21 +57,25 @@ TextClasses::TextClasses(const std::vector<std::string>& labels,
                          const std::string& file, std::size_t least) {
   if (names) {
     names_ = *names;
-    for (std::size_t i = 0; i < names_.size(); ++i) classes_[names_[i]] = static_cast<int>(i);
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      classes_[plain_label(names_[i])] = static_cast<int>(i);
     const bool named = std::ranges::all_of(labels, [this](const auto& l) { return find(l) >= 0; });
     if (!named && are_numbers(labels)) number_names(labels);
   } else {
     name_by_labels(labels);
   }
-  for (const std::string& label : labels)
-    if (find(label) < 0)
-      fail(Kind::data,
-           "expected labels of the {} classes that classes.txt names in {}, by name or from 1 on, "
-           "found \"{}\"; correct one of the two files",
-           names_.size(), file, shown_label(label));
+  for (const std::string& label : labels) {
+    if (find(label) >= 0) continue;
+    require_unlike(names_, label, file);
+    fail(Kind::data,
+         "expected labels of the {} classes that classes.txt names in {}, by name or from 1 on, "
+         "found \"{}\"; correct one of the two files",
+         names_.size(), file, shown_name(label));
+  }
+  if (!names) require_readable_names(names_, file);
   if (names_.size() < least)
     fail(Kind::data, "expected two classes or more in {}, found {}; the class comes first in a row",
-         file, names_.empty() ? "none" : "\"" + shown_label(names_.front()) + "\" alone");
+         file, names_.empty() ? "none" : "\"" + shown_name(names_.front()) + "\" alone");
 }
 
 void TextClasses::name_by_labels(const std::vector<std::string>& labels) {

@@ -12,10 +12,14 @@
 
 namespace eqt::data {
 
-/// Labels as they occur in a file, numbered as they are met.
+/// A label as it is compared: without space around it, and "1" in place of "1.0", as programs write
+/// whole numbers among others that are missing.
+std::string plain_label(std::string_view label);
+
+/// Labels as they occur in a file, plain, numbered as they are met.
 class LabelNumbers {
  public:
-  /// The number of a label, without space around it.
+  /// The number of a label.
   /// @throws Error{data} naming `file` and `line`: more than 65,536 of them, or one that
   /// require_class_name() refuses
   int number(std::string_view label, const std::string& file, std::size_t line);
@@ -33,13 +37,13 @@ class TextClasses {
   /// a label is 0, else from 1.
   /// @param file with the training labels, for messages
   /// @param least classes that there must be
-  /// @throws Error{data}: a label out of range, or fewer classes
+  /// @throws Error{data}: a label out of range, fewer classes, or as require_readable_names()
   TextClasses(const std::vector<std::string>& labels,
               const std::optional<std::vector<std::string>>& names, const std::string& file,
               std::size_t least = 2);
 
   const std::vector<std::string>& names() const { return names_; }  // by class
-  /// The class of a label without space around it; -1: none.
+  /// The class of a plain label; -1: none.
   int find(std::string_view label) const;
 
  private:
@@ -49,8 +53,5 @@ class TextClasses {
   std::vector<std::string> names_;
   std::map<std::string, int, std::less<>> classes_;  // by label
 };
-
-/// At most 60 bytes of a label, for messages.
-std::string shown_label(std::string_view label);
 
 }  // namespace eqt::data

@@ -140,7 +140,8 @@ data::DatasetPair join(const std::vector<data::DatasetPair>& own, data::LocalTes
           .moments = own.front().moments,
           .standardize = own.front().standardize,
           .skipped = std::move(skipped),
-          .columns = own.front().columns};
+          .columns = own.front().columns,
+          .notes = own.front().notes};
 }
 
 /// Buckets of texts are as long as the batches, which may change.

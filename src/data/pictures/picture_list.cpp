@@ -103,6 +103,13 @@ bool has_picture_ending(std::string_view name) {
   return std::ranges::find(kEndings, lower_case(name.substr(dot))) != kEndings.end();
 }
 
+void LeftOut::note(const std::string& where, std::vector<std::string>& notes) const {
+  if (count == 0) return;
+  notes.push_back(printable(
+      count == 1 ? fmt::format("{}: {} is left out", where, first)
+                 : fmt::format("{}: {} files are left out, the first is {}", where, count, first)));
+}
+
 void PictureList::add_entry(std::string_view name, int label) {
   if (names_.size() > std::numeric_limits<std::uint32_t>::max())
     fail(Kind::data, "{}: expected names of at most 4 GiB together, found more", root_.string());

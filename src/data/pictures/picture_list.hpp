@@ -67,6 +67,19 @@ class PictureList {
 struct PictureLists {
   PictureList train, test;
   std::vector<std::string> class_names;  // by label
+  std::vector<std::string> notes = {};   // as DatasetPair::notes
+};
+
+/// Files that were found and are no samples.
+struct LeftOut {
+  std::size_t count = 0;
+  std::string first = {};
+
+  void add(const std::string& name) {
+    if (count++ == 0) first = name;
+  }
+  /// "WHERE: 2 files are left out, the first is notes.txt", if there are any.
+  void note(const std::string& where, std::vector<std::string>& notes) const;
 };
 
 /// What sets of the user's own pictures are read with.
@@ -80,18 +93,19 @@ struct PictureSource {
   bool needs_test = true;  // false: no picture is for testing
 };
 
-/// A folder with train/CLASS/... and test/CLASS/... or val/CLASS/...; without a test set a part of
-/// each class is one; without train/ the folder's own subfolders are the classes. Classes are
-/// sorted
-/// by name, pictures of a class by name, and classes take turns, so that the first pictures are of
-/// all classes. Names that begin with a dot and files that are not called *.jpg, *.jpeg, *.png or
-/// *.webp are left out.
+/// A folder with train/CLASS/... and test/CLASS/..., or as find_test_part() calls it; without a test
+/// set a part of each class is one; without train/ the folder's own subfolders are the classes.
+/// Classes are sorted by name, pictures of a class by name, and classes take turns, so that the
+/// first pictures are of all classes. Names that begin with a dot and files that are not called
+/// *.jpg, *.jpeg, *.png or *.webp are left out; a note counts them, except for hidden files that
+/// are no pictures either.
 /// @throws Error{data}: one sentence for each way in which a folder can be wrong
 PictureLists list_folder(const PictureSource& source);
 
-/// Archives train-*.tar and test-*.tar (or val-*.tar) of KEY.jpg (.jpeg, .png, .webp) with KEY.cls,
-/// the class's number; classes.txt, if there is one, has a name for each number, one per line. In
-/// the order of archives by name and of pictures in them.
+/// Archives train-*.tar and test-*.tar, or as find_test_part() calls them, of KEY.jpg (.jpeg, .png,
+/// .webp) with KEY.cls, the class's number; classes.txt, if there is one, has a name for each
+/// number, one per line. In the order of archives by name and of pictures in them. Members below
+/// names that begin with a dot are left out, as are those of other endings.
 /// @throws Error{data}
 PictureLists list_shards(const PictureSource& source);
 

@@ -73,7 +73,8 @@ DatasetPair open_pictures(ListFunction list, const DatasetOptions& options) {
           .class_names = std::move(lists.class_names),
           .framing = framing,
           .moments = std::move(moments),
-          .skipped = [stores] { return std::uint64_t{stores->broken.count()}; }};
+          .skipped = [stores] { return std::uint64_t{stores->broken.count()}; },
+          .notes = std::move(lists.notes)};
 }
 
 }  // namespace

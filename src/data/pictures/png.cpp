@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <csetjmp>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
 
 #include "core/error.hpp"
 #include "data/pictures/formats.hpp"
@@ -109,11 +111,31 @@ bool read_row(Decoder& decoder, std::uint8_t* row) {
 
 }  // namespace jump
 
+/// Whether the file says that it has several frames (APNG): a chunk acTL, whose first number counts
+/// them, lies before the pixels.
+bool is_animation(PictureBytes file) {
+  constexpr std::size_t kSignature = 8, kHead = 8, kCheck = 4;  // [bytes]
+  const auto number = [](PictureBytes bytes) {
+    return std::uint32_t{bytes[0]} << 24u | std::uint32_t{bytes[1]} << 16u |
+           std::uint32_t{bytes[2]} << 8u | std::uint32_t{bytes[3]};
+  };
+  for (file = file.subspan(std::min(kSignature, file.size())); file.size() >= kHead;) {
+    const std::size_t bytes = number(file);
+    const std::string_view type(reinterpret_cast<const char*>(file.data()) + 4, 4);
+    file = file.subspan(kHead);
+    if (type == "IDAT" || file.size() < bytes + kCheck) return false;
+    if (type == "acTL" && bytes >= 4) return number(file) > 1;
+    file = file.subspan(bytes + kCheck);
+  }
+  return false;
+}
+
 class PngPicture final : public Picture {
  public:
   PngPicture(PictureBytes file, const PictureLimits& limits) {
     decoder_.left = file;
     if (!jump::read_header(decoder_, header_)) broken();
+    if (is_animation(file)) fail(Kind::data, "expected a picture, found an animation");
     describe(header_.width, header_.height, header_.orientation, limits);
   }
 

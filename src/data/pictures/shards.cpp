@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Archives of pictures in WebDataset's layout: a sample is the files of one key, the name up to the
-// first dot of its last part, which lie one after the other.
+// first dot of its last part, which lie one after the other. What follows is the ending, ".jpg" or
+// ".seg.png".
 //
 // Source   github.com/webdataset/webdataset; POSIX tar (pax and ustar) and GNU's, by libarchive
 
@@ -22,6 +23,7 @@
 
 #include "core/error.hpp"
 #include "data/class_names.hpp"
+#include "data/files.hpp"
 #include "data/pictures/picture_list.hpp"
 
 namespace eqt::data {
@@ -139,6 +141,8 @@ struct Sample {
   std::string key;
   std::optional<Member> picture;
   std::optional<int> label;
+  bool is_plain = false;  // the picture's ending has one dot
+  std::string dotted;     // a picture's or class's name whose ending has more; "": none so far
 };
 
 int label_in(const std::string& text, const fs::path& file, const std::string& name) {
@@ -156,13 +160,25 @@ int label_in(const std::string& text, const fs::path& file, const std::string& n
   return label;
 }
 
+/// @param found instead of a picture and a class
+[[noreturn]] void refuse_sample(const Sample& sample, const fs::path& file,
+                                std::string_view found) {
+  if (sample.dotted.empty())
+    fail(Kind::data, "{}: expected a picture and a class (.cls) for {}, found {}; {}",
+         file.string(), printable(sample.key), found, kRemedy);
+  fail(
+      Kind::data,
+      "{}: expected a picture and a class (.cls) for the key {}, found {}; a key ends at the first "
+      "dot of a name, so that {} has this key: write keys without dots",
+      file.string(), printable(sample.key), found, printable(sample.dotted));
+}
+
 void close_sample(const Sample& sample, const fs::path& file, std::size_t archive,
                   PictureList& list) {
-  if (!sample.picture && !sample.label) return;
-  if (!sample.picture || !sample.label) {
-    fail(Kind::data, "{}: expected a picture and a class (.cls) for {}, found no {}; {}",
-         file.string(), sample.key, sample.picture ? "class" : "picture", kRemedy);
-  }
+  const bool is_empty = !sample.picture && !sample.label;
+  if (is_empty && sample.dotted.empty()) return;
+  if (!sample.picture) refuse_sample(sample, file, "no picture");
+  if (!sample.label) refuse_sample(sample, file, "no class");
   if (sample.picture->bytes > kMaxPictureBytes) {
     fail(Kind::data, "{}: expected at most {} bytes for {}, found {}", file.string(),
          kMaxPictureBytes, sample.picture->name, sample.picture->bytes);
@@ -171,26 +187,50 @@ void close_sample(const Sample& sample, const fs::path& file, std::size_t archiv
            static_cast<std::uint32_t>(sample.picture->bytes));
 }
 
-void add_archive(const fs::path& folder, const std::string& name, PictureList& list) {
+/// Whether the name or a folder in it begins with a dot: what macOS and others keep beside files.
+bool is_hidden(std::string_view name) {
+  return name.starts_with('.') || name.find("/.") != std::string_view::npos;
+}
+
+void add_archive(const fs::path& folder, const std::string& name, PictureList& list,
+                 LeftOut& left_out) {
   const fs::path file = folder / name;
   const std::size_t archive = list.add_archive(name);
   TarReader reader(file);
   Sample sample;
   while (auto member = reader.next()) {
+    if (is_hidden(member->name)) {
+      if (has_picture_ending(member->name)) left_out.add(name + ": " + member->name);
+      continue;
+    }
     const std::size_t slash = member->name.rfind('/');
     const std::size_t dot = member->name.find('.', slash == std::string::npos ? 0 : slash + 1);
-    if (dot == std::string::npos) continue;  // without a key: a note of its author
+    if (dot == std::string::npos) {  // without a key: a note of its author
+      left_out.add(name + ": " + member->name);
+      continue;
+    }
     const std::string key = member->name.substr(0, dot), ending = member->name.substr(dot);
     if (key != sample.key) {
       close_sample(sample, file, archive, list);
-      sample = {.key = key, .picture = {}, .label = {}};
+      sample = {.key = key, .picture = {}, .label = {}, .is_plain = false, .dotted = {}};
     }
+    const bool is_plain = ending.find('.', 1) == std::string::npos;
+    const bool is_picture = has_picture_ending(ending);
+    if (!is_plain && sample.dotted.empty() && (is_picture || ending.ends_with(".cls")))
+      sample.dotted = member->name;
     if (ending == ".cls") {
-      if (sample.label) fail(Kind::data, "{}: found two classes for {}", file.string(), key);
+      if (sample.label) refuse_sample(sample, file, "two classes");
       sample.label = label_in(reader.text(kMaxLabelBytes), file, member->name);
-    } else if (has_picture_ending(ending)) {
-      if (sample.picture) fail(Kind::data, "{}: found two pictures for {}", file.string(), key);
+    } else if (is_picture && (!sample.picture || is_plain != sample.is_plain)) {
+      // A picture KEY.jpg counts, not its KEY.seg.png.
+      if (sample.picture) left_out.add(name + ": " + (is_plain ? *sample.picture : *member).name);
+      if (sample.picture && !is_plain) continue;
       sample.picture = std::move(member);
+      sample.is_plain = is_plain;
+    } else if (is_picture) {
+      refuse_sample(sample, file, "two pictures");
+    } else {
+      left_out.add(name + ": " + member->name);
     }
   }
   close_sample(sample, file, archive, list);
@@ -216,9 +256,10 @@ std::vector<std::string> archives_in(const fs::path& folder, std::string_view pr
   return names;
 }
 
-PictureList list_part(const fs::path& folder, const std::vector<std::string>& archives) {
+PictureList list_part(const fs::path& folder, const std::vector<std::string>& archives,
+                      LeftOut& left_out) {
   PictureList list(folder);
-  for (const std::string& name : archives) add_archive(folder, name, list);
+  for (const std::string& name : archives) add_archive(folder, name, list, left_out);
   if (list.size() == 0) {
     fail(Kind::data, "{}: expected samples in {}, found none", folder.string(),
          fmt::join(archives, ", "));
@@ -267,18 +308,26 @@ PictureLists list_shards(const PictureSource& source) {
          "with train-*.tar and test-*.tar in WebDataset's layout",
          source.path.string());
   }
-  auto test_archives = archives_in(source.path, "test-");
-  if (test_archives.empty()) test_archives = archives_in(source.path, "val-");
-  PictureList train = list_part(source.path, train_archives);
-  if (test_archives.empty() || !source.needs_test) {
-    auto names = class_names(source, classes_in(train), train.size());
-    if (!source.needs_test) return {std::move(train), PictureList(), std::move(names)};
-    return split_off_test(train, std::move(names), source.test_fraction, source.seed);
+  PictureLists lists;
+  LeftOut left_out;
+  const auto archives_of = [&](std::string_view part) {
+    return archives_in(source.path, std::string(part) + "-");
+  };
+  const std::string test_part = find_test_part(
+      [&](std::string_view part) { return !archives_of(part).empty(); }, "-*.tar", lists.notes);
+  lists.train = list_part(source.path, train_archives, left_out);
+  const bool has_test = !test_part.empty() && source.needs_test;
+  if (has_test) lists.test = list_part(source.path, archives_of(test_part), left_out);
+  lists.class_names = class_names(source, std::max(classes_in(lists.train), classes_in(lists.test)),
+                                  lists.train.size() + lists.test.size());
+  left_out.note(source.path.string(), lists.notes);
+  if (!has_test && source.needs_test) {
+    auto notes = std::move(lists.notes);
+    lists = split_off_test(lists.train, std::move(lists.class_names), source.test_fraction,
+                           source.seed);
+    lists.notes = std::move(notes);
   }
-  PictureList test = list_part(source.path, test_archives);
-  auto names = class_names(source, std::max(classes_in(train), classes_in(test)),
-                           train.size() + test.size());
-  return {std::move(train), std::move(test), std::move(names)};
+  return lists;
 }
 
 }  // namespace eqt::data

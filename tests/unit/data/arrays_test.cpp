@@ -240,6 +240,44 @@ TEST_CASE("arrays: tables give features and targets by column") {
   refuses(options, {"test.csv", "fractions"});
 }
 
+TEST_CASE("arrays: tables as pandas writes them, and classes as floats") {
+  const Folder folder;
+  folder.write("train.csv", ",a,b,label\n3,1,2,1.0\n0,3,4,0.0\n");
+  folder.write("val.csv", ",a,b,label\n1,5,6,1.0\n");
+  const DatasetPair pair = open_dataset(folder.options());
+  CHECK(pair.columns == std::vector<std::string>{"a", "b"});
+  CHECK(inputs_of(*pair.train, {0, 1}) == std::vector<float>{1, 2, 3, 4});
+  CHECK(labels_of(*pair.train) == std::vector<int>{1, 0});
+  REQUIRE(pair.notes.size() == 2);
+  test::says(pair.notes[0], "val is the test set");
+  test::says(pair.notes[1], "column 1 is left out, which has no name and the numbers of rows");
+  folder.write("train.csv", "label,a,b\n1,1,2\n0,3,4\n");
+  folder.write("val.csv", "label,a,b\n1,5,6\n");
+  const DatasetPair leading = open_dataset(folder.options());
+  CHECK(inputs_of(*leading.train, {0, 1}) == std::vector<float>{1, 2, 3, 4});
+  test::says(leading.notes.back(), "the target is column 1 \"label\"");
+
+  const Folder floats;
+  floats.write_usual();
+  floats.write("y_train.npy", npy_bytes<float>("<f4", "(4,)", {0, 2, 1, 2}));
+  CHECK(labels_of(*open_dataset(floats.options()).train) == std::vector<int>{0, 2, 1, 2});
+  floats.write("y_train.npy", npy_bytes<float>("<f4", "(4,)", {0, 2, 0.5F, 2}));
+  refuses(floats.options(), {"y_train.npy", "fractions"});
+  floats.write("y_train.npy", npy_bytes<float>("<f4", "(4,)", {0, 2, NAN, 2}));
+  refuses(floats.options(), {"y_train.npy", "fractions"});
+}
+
+TEST_CASE("arrays: a class of its own for each sample is refused") {
+  const Folder folder;
+  std::string rows = "a,n\n";
+  for (int row = 0; row < 20; ++row) rows += "1.5," + std::to_string(row) + "\n";
+  folder.write("train.csv", rows);
+  folder.write("test.csv", rows);
+  refuses(folder.options(), {"train.csv", "each of 20 samples", "data.target"});
+  folder.write("train.csv", rows + "1.5,7\n");
+  CHECK(open_dataset(folder.options()).train->classes() == 20);
+}
+
 TEST_CASE("arrays: what is wrong is named with its file and place") {
   const Folder folder;
   refuses({.set = sets::arrays}, {"data.path"}, Kind::usage);

@@ -60,10 +60,30 @@ TEST_CASE("what is no table of finite numbers is refused with its line and colum
   refuses("1,1e999\n", "found \"1e999\" in line 1, column 2");
   refuses("1,2,abc\n", "found \"abc\" in line 1, column 3");
   refuses("1,0x10\n", "found \"0x10\"");
-  refuses("1,\"2\n", "quote without an end in line 1");
-  refuses("1,\"2\"3\n", "behind a quoted field");
-  refuses("1,\"\"9\n", "behind a quoted field");
-  refuses("1;2\n3;4\n", "found \"3;4\" in line 2");  // "1;2" is a name
+  refuses("1,\"2\n", "line 1: expected a closing quote");
+  refuses("1,\"2\"3\n", "behind a closing quote");
+  refuses("1,\"\"9\n", "behind a closing quote");
+  refuses("0,1,2\n5,6,7\n", "line 1: expected a sample or names");  // pandas without names
+  refuses("1;2\n3;4\n", "found \"3;4\" in line 2");                 // "1;2" is a name
+}
+
+TEST_CASE("lines end in LF, CR LF or CR, and pandas' row numbers are known") {
+  for (const std::string end : {"\n", "\r\n", "\r"}) {
+    const CsvTable table = read("a,b" + end + "1,2" + end + "3,4" + end + end);
+    CHECK(table.values == std::vector<double>{1, 2, 3, 4});
+    CHECK(table.place(1, 0).ends_with("line 3, column 1 \"a\""));
+  }
+  CHECK(read(",a,b\n2,5,5\n0,6,6\n").has_index());
+  CHECK(read("Unnamed: 0,a\n0,5\n1,6\n").has_index());
+  CHECK_FALSE(read(",a\n1,5\n1,6\n").has_index());
+  CHECK_FALSE(read(",a\n0.5,5\n1,6\n").has_index());
+  CHECK_FALSE(read("n,a\n0,5\n1,6\n").has_index());
+  CHECK_FALSE(read("0,1\n2,3\n").has_index());
+  const CsvTable counted = read(",0,1\n0,5,6\n1,7,8\n");
+  CHECK(counted.has_index());
+  CHECK(counted.rows() == 2);
+  CHECK(read("0,1\n2,3\n").rows() == 2);  // may be a sample
+  CHECK(read("a,b,c\n0,1,2\n").rows() == 1);
 }
 
 TEST_CASE("columns are chosen by name or by number") {
@@ -73,6 +93,12 @@ TEST_CASE("columns are chosen by name or by number") {
   CHECK(data::columns_called(table, "b", "data.target") == Columns{1});
   CHECK(data::columns_called(table, "b, a", "data.target") == Columns{1, 0});
   CHECK(data::columns_called(table, "1", "data.target") == Columns{0});
+  const CsvTable named = read("Class_Index,x,y\n1,2,3\n");
+  CHECK(data::columns_called(named, "", "data.target") == Columns{0});
+  CHECK(data::columns_called(named, "x", "data.target") == Columns{1});
+  const CsvTable twice = read("label,x,target\n1,2,3\n");
+  test::says(test::refusal(Kind::usage, [&] { data::columns_called(twice, "", "data.target"); }),
+             "\"label\" and \"target\"");
   const auto refuses_list = [&](const std::string& list, const std::string& word) {
     const std::string sentence =
         test::refusal(Kind::usage, [&] { data::columns_called(table, list, "data.target"); });

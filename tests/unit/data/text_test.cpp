@@ -129,6 +129,75 @@ TEST_CASE("classes are ordered and named", "[text]") {
   says(refusal(Kind::data, [&] { names({"a"}); }), "two classes");
 }
 
+TEST_CASE("labels that read alike are refused everywhere, whole floats are whole numbers",
+          "[text]") {
+  const std::string composed = "caf\u00E9", apart = "cafe\u0301";
+  const Texts texts;
+  texts.write("test.csv", "a,a\n");
+  texts.write("train.csv", "a,a\n" + composed + ",a\na,b\n" + apart + ",b\n");
+  says(texts.refused(), "with U+00E9 and");
+  says(texts.refused(), "with U+0065 U+0301");
+  texts.write("train.csv", "Pos,a\nneg,b\npos,c\nneg,c\n");
+  says(texts.refused(), "\"Pos\" with U+0050 and \"pos\" with U+0070");
+  texts.write("train.csv", "a,a\n" + composed + ",a\na,b\n");
+  texts.write("test.csv", apart + ",a\n");
+  says(texts.refused(), "line 1");
+  says(texts.refused(), "U+0301");
+  texts.write("test.csv", "a,a\n");
+  texts.write("classes.txt", "a\n" + apart + "\n");
+  says(texts.refused(), "U+0301");
+  texts.write("classes.txt", "a\n" + apart + "\n" + composed + "\n");
+  says(texts.refused(), "classes.txt");
+  std::filesystem::remove(texts.options().path + "/classes.txt");
+  texts.write("train.csv", "1.0,a\n2.0,b\n1,c\n");
+  texts.write("test.csv", "2,a\n");
+  const DatasetPair pair = open_dataset(texts.options());
+  CHECK(pair.class_names == std::vector<std::string>{"1", "2"});
+  CHECK(labels_of(*pair.train) == std::vector<int>{0, 1, 0});
+  CHECK(labels_of(*pair.test) == std::vector<int>{1});
+  CHECK(plain_label(" 10.00 ") == "10");
+  CHECK(plain_label("1.5") == "1.5");
+  CHECK(plain_label("1.") == "1.");
+  CHECK(plain_label("v1.0") == "v1.0");
+}
+
+TEST_CASE("tables that are read in another way than meant are refused", "[text]") {
+  const Texts texts;
+  texts.write("test.csv", "a good film,1\n");
+  texts.write("train.csv", "a good film,1\na bad film,0\nno film,1\n");  // the text comes first
+  says(texts.refused(), "3 classes in 3 rows");
+  says(texts.refused(), "classes.txt");
+  texts.write("classes.txt", "a good film\na bad film\nno film\n");
+  CHECK(open_dataset(texts.options()).train->size() == 3);
+  std::filesystem::remove(texts.options().path + "/classes.txt");
+  DatasetOptions part = texts.options();
+  part.is_part = true;  // a rank may have one of each
+  CHECK(open_dataset(part).train->size() == 3);
+  texts.write("train.csv", "stars,words\n1,a\n2,b\n1,c\n2,c\n");
+  texts.write("test.csv", "stars,words\n1,a\n");
+  says(texts.refused(), "if it is a heading");
+  texts.write("train.csv", "words,category,n\n1,a,2\n2,b,2\n1,b,2\n2,a,2\n");
+  texts.write("test.csv", "words,category,n\n1,a,2\n");
+  says(texts.refused(), "\"words\"");
+  texts.write("train.csv", "n,text,label\n1,a,x\n2,b,y\n3,c,x\n");
+  texts.write("test.csv", "label,text\nx,a\n");
+  const DatasetPair pair = open_dataset(texts.options());
+  CHECK(pair.class_names == std::vector<std::string>{"x", "y"});
+  CHECK(pair.notes == std::vector<std::string>{"train.csv: the class is in column \"label\", the "
+                                               "text in \"text\"; left out: \"n\""});
+}
+
+TEST_CASE("valid.csv is a test set, too", "[text]") {
+  const Texts texts;
+  texts.write("train.csv", "1,a\n2,b\n");
+  texts.write("valid.csv", "1,a\n");
+  const DatasetPair pair = open_dataset(texts.options());
+  CHECK(pair.test->size() == 1);
+  CHECK(pair.notes == std::vector<std::string>{"valid.* is the test set"});
+  texts.write("test.csv", "1,a\n2,b\n");
+  CHECK(open_dataset(texts.options()).test->size() == 2);
+}
+
 TEST_CASE("what is no set of texts is refused", "[text]") {
   const Texts texts;
   says(texts.refused(), "train.csv");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <span>
 
 #include "data/pictures/formats.hpp"
 #include "data/pictures/picture.hpp"
@@ -48,6 +50,16 @@ int difference(const PicturePart& a, const PicturePart& b, const PixelArea& area
   return most;
 }
 
+/// The CRC of PNG's chunks (ISO 3309), bit by bit.
+std::uint32_t png_crc(std::span<const std::uint8_t> bytes) {
+  std::uint32_t crc = 0xFFFFFFFF;
+  for (const std::uint8_t byte : bytes) {
+    crc ^= byte;
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1u ^ (crc % 2 != 0 ? 0xEDB88320u : 0u);
+  }
+  return ~crc;
+}
+
 std::string reason_of(const Bytes& file, const PictureLimits& limits = {}) {
   return refusal(Kind::data, [&] {
     const auto picture = open_picture(file, limits);
@@ -78,6 +90,21 @@ TEST_CASE("PNG and lossless WebP give the pixels that were written", "[picture]"
   for (const Bytes& file :
        {png_of(colours), png_of(colours, {.interlaced = true}), webp_of(colours)})
     REQUIRE(difference(decode(file, area), decode_all(png_of(colours)), area) == 0);
+}
+
+TEST_CASE("a PNG of several frames is refused, one of a single frame is a picture", "[picture]") {
+  const TestPicture picture = make_scene(5, 4);
+  const auto with_frames = [&](std::uint8_t frames) {
+    Bytes file = png_of(picture);
+    // A chunk acTL behind IHDR's 8 + 25 bytes: its length, name, two numbers and their CRC.
+    Bytes chunk = {0, 0, 0, 8, 'a', 'c', 'T', 'L', 0, 0, 0, frames, 0, 0, 0, 0};
+    const std::uint32_t crc = png_crc({chunk.data() + 4, chunk.size() - 4});
+    for (const int shift : {24, 16, 8, 0}) chunk.push_back(static_cast<std::uint8_t>(crc >> shift));
+    file.insert(file.begin() + 33, chunk.begin(), chunk.end());
+    return file;
+  };
+  says(reason_of(with_frames(2)), "found an animation");
+  REQUIRE(decode_all(with_frames(1)).pixels == picture.pixels);
 }
 
 TEST_CASE("PNG of few bits and palettes", "[picture]") {

@@ -64,6 +64,9 @@ TEST_CASE("a folder of classes with its own test pictures", "[folder]") {
                                           {"train/dog/2.PNG", 1},
                                           {"train/cat/inner/z.jpg", 0}});
   REQUIRE(entries(lists.test) == Entries{{"test/dog/t.jpg", 1}});
+  // Files that are no pictures, hidden pictures, and what lies beside train/ and test/.
+  REQUIRE(lists.notes.size() == 1);
+  says(lists.notes[0], ": 3 files are left out, the first is README.md");
   REQUIRE(lists.train.name(1) == fs::canonical(folder.path()).string() + "/train/dog/10.jpg");
 }
 
@@ -72,6 +75,26 @@ TEST_CASE("val/ is a test set, too, of classes of the training pictures", "[fold
   REQUIRE(entries(list_folder(folder.source()).test) == Entries{{"val/b/1.jpg", 0}});
   const Folder strange({"train/a/1.jpg", "train/b/1.jpg", "val/c/1.jpg"});
   says(refusal(Kind::data, [&] { list_folder(strange.source()); }), "\"c\"; one of a, b");
+}
+
+TEST_CASE("so are valid/ and validation/, behind test/ and val/", "[folder]") {
+  const Folder folder({"train/b/1.jpg", "train/c/1.jpg", "validation/c/1.jpg"});
+  REQUIRE(entries(list_folder(folder.source()).test) == Entries{{"validation/c/1.jpg", 1}});
+  folder.add("valid/b/1.jpg");
+  const PictureLists lists = list_folder(folder.source());
+  REQUIRE(entries(lists.test) == Entries{{"valid/b/1.jpg", 0}});
+  REQUIRE(lists.notes.size() == 3);
+  REQUIRE(lists.notes[0] == "valid/ is the test set");
+  REQUIRE(lists.notes[1] == "validation/ is left out, since valid/ is the test set");
+  // Such parts would be classes without a folder train/.
+  says(Folder({"Training/a/1.jpg", "Testing/a/1.jpg"}).refusal(), "found Training/ and Testing/");
+}
+
+TEST_CASE("names of classes that read alike are refused with their characters", "[folder]") {
+  says(Folder({"train/caf\u00E9/1.jpg", "train/cafe\u0301/1.jpg"}).refusal(), "U+0065 U+0301");
+  says(Folder({"train/\u00C4/1.jpg", "train/\u00E4/1.jpg"}).refusal(), "U+00C4");
+  const Folder strange({"train/caf\u00E9/1.jpg", "train/b/1.jpg", "test/cafe\u0301/1.jpg"});
+  says(strange.refusal(), "U+0065 U+0301");
 }
 
 TEST_CASE("a rank with a part of the pictures may have one class, and others in its test set",

@@ -122,6 +122,49 @@ TEST_CASE("archives that are not as they should be are refused", "[shards]") {
   says(refusal_of(twice.bytes()), "two pictures");
 }
 
+TEST_CASE("names of classes that read alike are refused", "[shards]") {
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/train-0.tar", archive_of({0, 1, 0, 1}).bytes());
+  const std::string names = "caf\u00E9\ncafe\u0301\n";
+  write_file(folder.path() + "/classes.txt",
+             {reinterpret_cast<const std::uint8_t*>(names.data()), names.size()});
+  says(refusal(Kind::data, [&] { list_shards({.path = folder.path()}); }), "U+0065 U+0301");
+}
+
+TEST_CASE("hidden members and masks are left out", "[shards]") {
+  const TemporaryFolder folder;
+  TarBytes tar;
+  for (const std::string key : {"0", "1"}) {
+    tar.add("a/._" + key + ".jpg", "attributes");
+    tar.add("a/" + key + ".jpg", "picture " + key);
+    tar.add("a/._" + key + ".cls", "attributes");
+    tar.add("a/" + key + ".cls", key);
+    tar.add("a/" + key + ".seg.png", "mask");
+    tar.add(".hidden/" + key + ".jpg", "x");
+  }
+  write_file(folder.path() + "/train-0.tar", tar.bytes());
+  write_file(folder.path() + "/valid-0.tar", archive_of({1}).bytes());
+  const PictureLists lists = list_shards({.path = folder.path()});
+  REQUIRE(lists.train.size() == 2);
+  REQUIRE(content(lists.train, 1) == "picture 1");
+  REQUIRE(lists.train.label(1) == 1);
+  REQUIRE(lists.test.size() == 1);
+  REQUIRE(lists.notes.size() == 2);
+  says(lists.notes[0], "valid-*.tar is the test set");
+  // Of each key two hidden pictures and a mask, and the test archive's JSON.
+  says(lists.notes[1], ": 7 files are left out, the first is train-0.tar: a/._0.jpg");
+}
+
+TEST_CASE("a key ends at the first dot", "[shards]") {
+  TarBytes tar;
+  tar.add("img.v1.0.png", "x");
+  tar.add("img.v1.0.cls", "0");
+  says(refusal_of(tar.bytes()), "the key img, found no class; a key ends at the first dot");
+  says(refusal_of(tar.bytes()), "img.v1.0.png has this key");
+  tar.add("img.v1.1.png", "x");
+  says(refusal_of(tar.bytes()), "found two pictures; a key ends at the first dot");
+}
+
 TEST_CASE("archives may be links inside their folder", "[shards]") {
   const TemporaryFolder folder, outside;
   for (const auto& place : {folder.path(), outside.path()})
