@@ -67,7 +67,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Synthetic images: no data set is needed.
-"$program" check --config "$config" ${sets[0]+"${sets[@]}"} --set data.name=synthetic --set data.path=null \
+"$program" check --full --config "$config" ${sets[0]+"${sets[@]}"} --set data.name=synthetic --set data.path=null \
   >"$work/config.json" 2>"$work/log" || { cat "$work/log" >&2; exit 2; }
 compressor=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["compressor"]["name"])' "$work/config.json")
 raw=(--set compressor.name=none --set compressor.coding=fixed --set compressor.levels=sinh

@@ -108,7 +108,7 @@ class Run:
     def check_command(self, options):
         sets = [word for value in self.values for word in ("--set", value)]
         kept = options_among(options.extra, "--set", "--plugin")
-        return [PROGRAM, "check", "--config", self.file, *kept, *sets]
+        return [PROGRAM, "check", "--full", "--config", self.file, *kept, *sets]
 
     def command(self, options, folder, more=()):
         """The command for that folder, with the settings `more`."""

@@ -125,7 +125,8 @@ void add_train_options(CLI::App& app, TrainCommand& train) {
 
 void add_check_options(CLI::App& app, CheckCommand& check) {
   add_config_options(app, check.config_path, check.sets);
-  app.add_option("--ranks", check.ranks, "Ranks whose memory is estimated, on stderr [2]")
+  app.add_flag("--full", check.full, "Print every key, not only those that decide the others");
+  app.add_option("--ranks", check.ranks, "Ranks whose data and memory are looked at, on stderr [2]")
       ->type_name("N")
       ->check(CLI::Range(1, kMaxCheckedRanks));
 }

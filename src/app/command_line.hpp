@@ -39,6 +39,7 @@ struct CheckCommand {
   std::string config_path;
   std::vector<std::string> sets;
   std::optional<int> ranks{};  // of the job whose memory is estimated; none: 2
+  bool full = false;           // every key, not only those that decide the others
 };
 
 struct ListCommand {

@@ -2,21 +2,25 @@
 #include "app/verbs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <variant>
 
+#include "app/check_findings.hpp"
 #include "app/compressor_notes.hpp"
 #include "codec/simd.hpp"
 #include "comm/host_facts.hpp"
 #include "comm/session.hpp"
 #include "config/document.hpp"
+#include "config/keys_read.hpp"
 #include "config/run_config.hpp"
-#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/shipped.hpp"
 #include "core/units.hpp"
@@ -104,42 +108,11 @@ void run_schema() { fmt::print("{}\n", config::config_schema()); }
 
 namespace {
 
-void warn(const std::string& found) {
-  comm::print_warning(found + "; a run on this machine would be refused");
-}
-
-/// Files may be on other machines than the one that checks, so missing files are no error.
-void warn_of_files(const config::RunConfig& config) {
-  if (!config.train.is_emulated() && config.data.name->needs_files) {
-    try {
-      data::DatasetOptions options = setup::dataset_options(config, 0);
-      options.limit_train = options.limit_test = 0;
-      data::open_dataset(options);
-    } catch (const Error& error) {
-      if (error.kind() != Kind::data) throw;
-      warn(error.what());
-    }
-  }
-  const std::string& weights = config.model.weights;
-  if (!weights.empty() && Descriptor(weights).number() < 0)
-    warn(fmt::format("model.weights: expected a readable file, found none at {}", weights));
-}
-
-/// Nothing if only files tell what the data set is like, and they are not on this machine. An
-/// emulated run has none.
+/// Nothing if ranks have sets of their own, and one of them is not on this machine. An emulated run
+/// has none.
 std::optional<data::DatasetFacts> facts_here(const config::RunConfig& config, int ranks) {
   if (config.train.is_emulated()) return data::DatasetFacts();
-  try {
-    std::optional<data::DatasetFacts> found = setup::look_at_data_here(config, ranks);
-    if (!found)
-      comm::print_warning(
-          "the data of other ranks are not on this machine, so neither the network nor its "
-          "memory is checked");
-    return found;
-  } catch (const Error& error) {
-    if (error.kind() != Kind::data) throw;
-    return {};  // warn_of_files() says why
-  }
+  return setup::look_at_data_here(config, ranks);
 }
 
 /// What a run refuses because of its data, whatever its number of ranks.
@@ -168,6 +141,33 @@ void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {
       needed / kMib, ranks, found / kMib));
 }
 
+/// What a run would read, and need.
+struct Findings {
+  std::vector<std::string> lines;                 // on data and weights
+  std::optional<setup::MemoryEstimate> estimate;  // none: the data is not on this machine
+};
+
+/// @throws Error as the run does before its first step
+Findings look_at_run(const config::RunConfig& config, int ranks) {
+  const std::optional<data::DatasetFacts> facts = facts_here(config, ranks);
+  if (!facts) return {};
+  require_samples(config, *facts);
+  Findings found{.lines = data_findings(config, *facts, ranks), .estimate = {}};
+  found.estimate =
+      setup::estimate_memory(config, *facts, ranks, std::max(1, config.threads_per_rank), 0,
+                             config.device == config::Device::cuda);
+  if (!config.train.is_emulated() && !found.estimate->layout.empty())
+    setup::update_rules(config, found.estimate->layout);
+  std::ranges::move(weight_findings(config, *facts), std::back_inserter(found.lines));
+  return found;
+}
+
+/// Before anything that stderr gets, which may be the same file.
+void print_config(const CheckCommand& command, const config::RunConfig& config) {
+  fmt::print("{}", command.full ? config::resolved_json(config) : config::short_json(config));
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 void run_check(const CheckCommand& command) {
@@ -175,23 +175,26 @@ void run_check(const CheckCommand& command) {
                                                         command.config_path, command.sets);
   const int ranks = command.ranks.value_or(2);
   if (command.ranks && config.train.has_batches_by_rank()) setup::first_batches(config, ranks);
-  const std::optional<data::DatasetFacts> facts = facts_here(config, ranks);
-  std::optional<setup::MemoryEstimate> estimate;
-  if (facts) {
-    require_samples(config, *facts);
-    estimate = setup::estimate_memory(config, *facts, ranks, std::max(1, config.threads_per_rank),
-                                      0, config.device == config::Device::cuda);
-    if (!config.train.is_emulated() && !estimate->layout.empty())
-      setup::update_rules(config, estimate->layout);
+  Findings found;
+  try {
+    found = look_at_run(config, ranks);
+  } catch (const Error& error) {
+    // The config is right, for a machine with the right files.
+    if (error.kind() == Kind::data) print_config(command, config);
+    throw;
   }
-  fmt::print("{}", config::resolved_json(config));
-  if (estimate) {
-    fmt::print(stderr, "{}\n", setup::memory_text(*estimate, ranks));
-    for (const std::string& note : compressor_notes(config, estimate->layout))
-      fmt::print(stderr, "{}\n", note);
-    warn_of_memory(*estimate, ranks);
-  }
-  warn_of_files(config);
+  print_config(command, config);
+  for (const std::string& line : found.lines) fmt::print(stderr, "{}\n", line);
+  if (const auto idle = config::keys_without_effect(config); !idle.empty())
+    fmt::print(stderr, "without effect: {}\n", fmt::join(idle, ", "));
+  if (!found.estimate)
+    return comm::print_warning(
+        "the data of ranks are not all on this machine, so neither they nor the network and its "
+        "memory are checked");
+  fmt::print(stderr, "{}\n", setup::memory_text(*found.estimate, ranks));
+  for (const std::string& note : compressor_notes(config, found.estimate->layout))
+    fmt::print(stderr, "{}\n", note);
+  warn_of_memory(*found.estimate, ranks);
 }
 
 std::string read_config_file(const std::string& path) {

@@ -17,7 +17,8 @@ std::vector<std::string> list_categories();
 /// Prints names with one line about each, or JSON.
 void run_list(const ListCommand& command);
 void run_schema();
-/// Prints the resolved config. @throws Error{usage}
+/// Prints the resolved config on stdout, and on stderr what a run on this machine would read and
+/// need. @throws Error as that run does before its first step; of files only behind the config
 void run_check(const CheckCommand& command);
 
 /// The text of a file. @throws Error{usage} if it cannot be read

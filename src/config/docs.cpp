@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 
 #include "config/fields.hpp"
 #include "metrics/console_text.hpp"
@@ -252,16 +255,39 @@ std::string section_of(const std::string& key) {
   return dot == std::string::npos ? "" : key.substr(0, dot);
 }
 
+/// The keys that `shows` says, with their values.
+std::string json_of(const RunConfig& config, const std::function<bool(const std::string&)>& shows) {
+  OrderedJson root = OrderedJson::object();
+  for (const Field& field : fields())
+    if (shows(field.key))
+      place_of(root, field.key,
+               [](OrderedJson& object, const std::string& name,
+                  const std::string&) -> OrderedJson& { return object[name]; }) =
+          value_of(field, config);
+  return root.dump(2) + "\n";
+}
+
 }  // namespace
 
 std::string resolved_json(const RunConfig& config) {
-  OrderedJson root = OrderedJson::object();
-  for (const Field& field : fields())
-    place_of(root, field.key,
-             [](OrderedJson& object, const std::string& name, const std::string&) -> OrderedJson& {
-               return object[name];
-             }) = value_of(field, config);
-  return root.dump(2) + "\n";
+  return json_of(config, [](const std::string&) { return true; });
+}
+
+std::string short_json(const RunConfig& config) {
+  static const std::set<std::string, std::less<>> kChief = {"name",
+                                                            "model.name",
+                                                            "data.name",
+                                                            "train.epochs",
+                                                            "train.steps",
+                                                            "train.batch_size",
+                                                            "optimizer.name",
+                                                            "optimizer.learning_rate",
+                                                            "synchronization.algorithm",
+                                                            "compressor.name"};
+  const auto deciding = deciding_keys(config);
+  return json_of(config, [&](const std::string& key) {
+    return kChief.contains(key) || deciding.contains(key);
+  });
 }
 
 std::string config_schema() {

@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "config/fields.hpp"
 
@@ -22,6 +25,62 @@ void require_default(const RunConfig& config, std::string_view chosen_by, std::s
     if (reader.reads) names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", reader.name);
   fail(Kind::usage, "{}: expected {} {} only with {} {}, found it with \"{}\"; leave it out",
        origin, path, shown(found), chosen_by, names, chosen);
+}
+
+namespace {
+
+/// Whether the compressor reads a key of its section; true where no other does not.
+bool reads_compressor_key(const CompressorConfig& compressor, std::string_view name) {
+  using codec::Option;
+  constexpr std::pair<std::string_view, Option> kReaders[] = {{"bits", Option::bits},
+                                                              {"bucket_size", Option::bucket_size},
+                                                              {"norm", Option::norm},
+                                                              {"levels", Option::levels},
+                                                              {"elasticity", Option::elasticity},
+                                                              {"coding", Option::coding},
+                                                              {"table", Option::table},
+                                                              {"atoms", Option::atoms},
+                                                              {"rank", Option::rank},
+                                                              {"threshold", Option::threshold},
+                                                              {"density", Option::density},
+                                                              {"value_bits", Option::value_bits},
+                                                              {"unbiased", Option::unbiased},
+                                                              {"clip", Option::clip},
+                                                              {"granularity", Option::granularity},
+                                                              {"menu", Option::menu},
+                                                              {"noise_share", Option::menu},
+                                                              {"noise_cap", Option::menu},
+                                                              {"observe_every", Option::menu},
+                                                              {"decide_every", Option::menu}};
+  const auto* const reader =
+      std::ranges::find(kReaders, name, &std::pair<std::string_view, Option>::first);
+  return reader == std::end(kReaders) || compressor.name->reads.has(reader->second);
+}
+
+bool has_effect(const RunConfig& config, std::string_view key) {
+  constexpr std::string_view kCompressor = "compressor.";
+  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  if (key.starts_with(kCompressor)) {
+    const std::string_view name = key.substr(kCompressor.size());
+    return algorithm.exchanges() && !algorithm.lazy &&
+           reads_compressor_key(config.compressor, name);
+  }
+  if (key.starts_with("synchronization.topology.")) return algorithm.mixes;
+  if (key == "synchronization.bucket_mib" || key == "synchronization.overlap")
+    return algorithm.exchanges();
+  if (key == "checkpoint.keep")
+    return config.checkpoint.every_steps > 0 || config.checkpoint.every_epochs > 0;
+  if (key == "schedule.factor") return config.schedule.kind == optim::ScheduleOptions::Kind::step;
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::string> keys_without_effect(const RunConfig& config) {
+  std::vector<std::string> keys;
+  for (const std::string& key : deciding_keys(config))
+    if (!has_effect(config, key)) keys.push_back(key);
+  return keys;
 }
 
 }  // namespace eqt::config

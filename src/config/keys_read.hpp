@@ -57,4 +57,8 @@ void check_keys_read(const RunConfig& config, std::string_view chosen_by, const 
   }
 }
 
+/// The keys with other values than their defaults that this run does not read: those of compressors
+/// and of some algorithms are no error, since sweeps set them for all.
+std::vector<std::string> keys_without_effect(const RunConfig& config);
+
 }  // namespace eqt::config

@@ -142,4 +142,21 @@ RunConfig parse_config(const std::string& json_text, const std::string& origin,
   return config;
 }
 
+std::set<std::string, std::less<>> deciding_keys(const RunConfig& config) {
+  std::set<std::string, std::less<>> keys;
+  GivenByKey given;
+  // A key may have to be given because of another one that chooses its default.
+  for (bool more = true; more;) {
+    more = false;
+    const RunConfig found = config_of(given);
+    for (const Field& field : fields()) {
+      if (keys.contains(field.key) || field.read(found) == field.read(config)) continue;
+      keys.insert(field.key);
+      given[field.key] = {field.read(config), field.key};
+      more = true;
+    }
+  }
+  return keys;
+}
+
 }  // namespace eqt::config

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -262,6 +263,13 @@ RunConfig parse_config(const std::string& json_text, const std::string& origin,
 /// The resolved config: every key with its value, pretty-printed JSON that ends with a newline.
 /// parse_config(resolved_json(c), ...) == c for every c that parse_config returned.
 std::string resolved_json(const RunConfig& config);
+
+/// The same, shorter: a run's chief keys, and those that a config without them would not have at
+/// these values. parse_config(short_json(c), ...) == c, too.
+std::string short_json(const RunConfig& config);
+
+/// The keys whose values decide all others: what parse_config() makes of them alone is `config`.
+std::set<std::string, std::less<>> deciding_keys(const RunConfig& config);
 
 /// JSON Schema (draft 2020-12) of the config, pretty-printed.
 std::string config_schema();

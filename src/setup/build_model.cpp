@@ -138,6 +138,24 @@ ModelParts build_emulated_model(const config::RunConfig& config, const comm::Com
   return parts;
 }
 
+bool has_initial_weights(const config::RunConfig& config) {
+  return !config.model.weights.empty() || !pretrained_weights(config).empty();
+}
+
+std::vector<std::string> load_initial_weights(const config::RunConfig& config,
+                                              model::Replica& network) {
+  std::vector<std::string> files;
+  if (const std::string file = pretrained_weights(config); !file.empty()) {
+    network.load_pretrained(file);
+    files.push_back(file);
+  }
+  if (!config.model.weights.empty()) {
+    network.load_weights(config.model.weights);
+    files.push_back(config.model.weights);
+  }
+  return files;
+}
+
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
                        int simulate, const model::Placement& placement, const DataParts& data) {
   ModelParts parts;
@@ -154,11 +172,7 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   if (options.script != nullptr)
     parts.file_hash = checksum(std::as_bytes(std::span(*options.script)), 0);
   // The other ranks receive rank 0's parameters, so its node alone needs the files.
-  if (const std::string file = pretrained_weights(config); !file.empty() && comm.rank() == 0)
-    parts.replica->load_pretrained(file);
-  if (!config.model.weights.empty() && comm.rank() == 0) {
-    parts.replica->load_weights(config.model.weights);
-  }
+  if (comm.rank() == 0) (void)load_initial_weights(config, *parts.replica);
   if (data.simulation != nullptr) build_workers(*parts.replica, *data.simulation);
   return parts;
 }

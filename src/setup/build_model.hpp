@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/communicator.hpp"
@@ -35,6 +36,14 @@ struct LearntData {
 /// @throws Error{usage} if the data is not for the task; Error{data} as published_network()
 model::ModelOptions network_for(const config::RunConfig& config, const LearntData& data,
                                 Rank rank = 0);
+
+/// Whether the network begins with weights of files: of the folder model.path or model.weights.
+bool has_initial_weights(const config::RunConfig& config);
+
+/// Reads these weights. @return the files
+/// @throws Error{data} for a file of weights that is none, or does not fit
+std::vector<std::string> load_initial_weights(const config::RunConfig& config,
+                                              model::Replica& network);
 
 /// The network for the data; workers of a simulation share it.
 /// @throws Error{usage}, Error{data} for a file of weights that is none

@@ -60,29 +60,6 @@ std::string normalization_of(const data::DatasetPair& pair) {
                      fmt::join(pair.normalization.deviation, ", "));
 }
 
-/// Facts of a set as a text for the other ranks.
-std::string told(const data::DatasetPair& pair) {
-  const data::Dataset& train = *pair.train;
-  config::Facts facts = {{kForm, form_of(train)},
-                         {"normalization", normalization_of(pair)},
-                         {kTrain, fmt::format("{}", train.size())},
-                         {kTest, fmt::format("{}", pair.test == nullptr ? 0 : pair.test->size())}};
-  std::vector<std::uint64_t> counts(static_cast<std::size_t>(train.classes()));
-  if (!counts.empty())
-    for (const int label : data::labels_of(train)) ++counts.at(static_cast<std::size_t>(label));
-  EQT_CHECK(counts.empty() || counts.size() == pair.class_names.size(), "{} names of {} classes",
-            pair.class_names.size(), counts.size());
-  for (std::size_t c = 0; c < counts.size(); ++c)
-    facts.push_back({kClass + pair.class_names[c], fmt::format("{}", counts[c])});
-  if (counts.empty() && !pair.class_names.empty())  // of flags
-    facts.push_back({"names of classes", fmt::format("{}", fmt::join(pair.class_names, ", "))});
-  std::string moments;
-  for (const data::Moments& m : pair.moments)
-    moments += fmt::format("{:a} {:a} {:a} ", m.count, m.mean, m.squares);
-  facts.push_back({kMoments, moments});
-  return config::packed(facts);
-}
-
 std::uint64_t count_in(const std::string& text) {
   std::uint64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -123,10 +100,7 @@ ToldSet heard(const std::string& text) {
   return set;
 }
 
-std::vector<ToldSet> tell_all(const std::vector<data::DatasetPair>& own, comm::Communicator& comm) {
-  std::vector<std::string> texts;
-  for (const data::DatasetPair& pair : own) texts.push_back(told(pair));
-  if (comm.size() > 1) texts = comm.allgather(texts.front());
+std::vector<ToldSet> heard(const std::vector<std::string>& texts) {
   std::vector<ToldSet> sets;
   for (const std::string& text : texts) sets.push_back(heard(text));
   return sets;
@@ -168,15 +142,10 @@ std::vector<std::string> all_classes(const std::vector<ToldSet>& sets) {
         Kind::data, fmt::format("data.path: expected at least 2 classes on all ranks together, "
                                 "found \"{}\" alone; add samples of other classes",
                                 names.front()));
-  std::map<std::string, std::string> seen;
-  for (const std::string& name : names) {
-    const auto [other, is_new] = seen.emplace(data::lower_case(name), name);
-    if (is_new) continue;
-    throw comm::AgreedError(
-        Kind::data, fmt::format("data.path: expected one name for each class on all ranks, found "
-                                "\"{}\" and \"{}\", which differ by case alone; rename one of them",
-                                other->second, name));
-  }
+  if (const auto alike = data::names_read_alike(names))
+    throw comm::AgreedError(Kind::data,
+                            fmt::format("data.path: {} on all ranks together, found {}; {}",
+                                        data::kReadableNames, *alike, data::kReadableRemedy));
   return names;
 }
 
@@ -250,10 +219,30 @@ std::uint64_t steps_by_rank(const config::RunConfig& config,
 
 }  // namespace
 
-LocalData agree_on_local_data(const config::RunConfig& config, comm::Communicator& comm,
-                              std::vector<data::DatasetPair>& own) {
-  comm.heartbeat("agreement on the data");
-  const std::vector<ToldSet> sets = tell_all(own, comm);
+std::string told(const data::DatasetPair& pair) {
+  const data::Dataset& train = *pair.train;
+  config::Facts facts = {{kForm, form_of(train)},
+                         {"normalization", normalization_of(pair)},
+                         {kTrain, fmt::format("{}", train.size())},
+                         {kTest, fmt::format("{}", pair.test == nullptr ? 0 : pair.test->size())}};
+  std::vector<std::uint64_t> counts(static_cast<std::size_t>(train.classes()));
+  if (!counts.empty())
+    for (const int label : data::labels_of(train)) ++counts.at(static_cast<std::size_t>(label));
+  EQT_CHECK(counts.empty() || counts.size() == pair.class_names.size(), "{} names of {} classes",
+            pair.class_names.size(), counts.size());
+  for (std::size_t c = 0; c < counts.size(); ++c)
+    facts.push_back({kClass + pair.class_names[c], fmt::format("{}", counts[c])});
+  if (counts.empty() && !pair.class_names.empty())  // of flags
+    facts.push_back({"names of classes", fmt::format("{}", fmt::join(pair.class_names, ", "))});
+  std::string moments;
+  for (const data::Moments& m : pair.moments)
+    moments += fmt::format("{:a} {:a} {:a} ", m.count, m.mean, m.squares);
+  facts.push_back({kMoments, moments});
+  return config::packed(facts);
+}
+
+LocalData known_of(const std::vector<std::string>& told) {
+  const std::vector<ToldSet> sets = heard(told);
   require_same_form(sets);
   LocalData all;
   all.class_names = all_classes(sets);
@@ -266,7 +255,17 @@ LocalData agree_on_local_data(const config::RunConfig& config, comm::Communicato
     for (const auto& [name, count] : set.classes) counts.at(places.at(name)) = count;
     all.class_histogram.push_back(std::move(counts));
   }
-  const std::vector<data::Moments> moments = pooled(sets);
+  return all;
+}
+
+LocalData agree_on_local_data(const config::RunConfig& config, comm::Communicator& comm,
+                              std::vector<data::DatasetPair>& own) {
+  comm.heartbeat("agreement on the data");
+  std::vector<std::string> texts;
+  for (const data::DatasetPair& pair : own) texts.push_back(told(pair));
+  if (comm.size() > 1) texts = comm.allgather(texts.front());
+  LocalData all = known_of(texts);
+  const std::vector<data::Moments> moments = pooled(heard(texts));
   for (data::DatasetPair& pair : own) {
     if (!moments.empty()) data::standardize(pair, moments);
     relabel(all.class_names, pair);

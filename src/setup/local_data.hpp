@@ -24,12 +24,19 @@ struct LocalData {
   data::ClassHistogram class_histogram;      // (ranks, classes); of training
 };
 
+/// What a rank tells the others of its set.
+std::string told(const data::DatasetPair& pair);
+
+/// What all know of the sets of all ranks by that, with every rank's own test set.
+/// @throws Error{data} as agree_on_local_data()
+LocalData known_of(const std::vector<std::string>& told);
+
 /// Gives the same class the same number on all ranks, in the order of names (of numbers, if all
 /// names are such), and prepares all sets with the moments of all training samples together.
 /// Afterwards own test sets are those that data.partition.test asks for.
 /// @param own this rank's set, or those of all simulated ranks
 /// @throws Error{data}, the same on every rank, where sets cannot be learnt together: inputs or
-/// targets of another kind, names of classes that differ by case alone. Collective.
+/// targets of another kind, names of classes that read alike. Collective.
 LocalData agree_on_local_data(const config::RunConfig& config, comm::Communicator& comm,
                               std::vector<data::DatasetPair>& own);
 

@@ -47,14 +47,19 @@ void join_classes(const std::vector<config::Facts>& all, data::DatasetFacts& fac
   facts.target = data::class_spec(facts.classes);
 }
 
-data::DatasetFacts look_at_own(const config::RunConfig& config, int ranks) {
+/// All that the sets of ranks hold, or what the largest of them holds.
+/// @param together one process has them all
+data::DatasetFacts look_at_own(const config::RunConfig& config, int ranks, bool together) {
   data::DatasetFacts facts = look(config, 0);
   std::vector<config::Facts> classes = {classes_of(facts)};
   for (Rank rank = 1; rank < ranks; ++rank) {
     const data::DatasetFacts other = look(config, rank);
-    facts.train += other.train;
-    facts.test += other.test;
-    facts.memory_bytes += other.memory_bytes;
+    const auto join = [together](auto& all, auto one) {
+      all = together ? all + one : std::max(all, one);
+    };
+    join(facts.train, other.train);
+    join(facts.test, other.test);
+    join(facts.memory_bytes, other.memory_bytes);
     classes.push_back(classes_of(other));
   }
   join_classes(classes, facts);
@@ -107,13 +112,13 @@ bool has_local_data(const config::RunConfig& config) {
 std::optional<data::DatasetFacts> look_at_data_here(const config::RunConfig& config, int ranks) {
   if (!has_local_data(config)) return look(config, 0);
   const std::string& path = config.data.path;
-  for (Rank rank = 1; rank < ranks; ++rank) {
+  for (Rank rank = 0; rank < ranks; ++rank) {
     std::error_code error;
-    const bool elsewhere = path.find("{host}") != std::string::npos;
+    const bool elsewhere = path.find("{host}") != std::string::npos && ranks > 1;
     if (elsewhere || (!path.empty() && !std::filesystem::exists(place_of(path, rank), error)))
       return {};
   }
-  return look_at_own(config, ranks);
+  return look_at_own(config, ranks, false);
 }
 
 data::DatasetFacts look_at_data(const config::RunConfig& config, int simulate,
@@ -122,7 +127,7 @@ data::DatasetFacts look_at_data(const config::RunConfig& config, int simulate,
   const bool local = has_local_data(config);
   comm.agree_after([&] {
     if (local && simulate > 0)
-      facts = look_at_own(config, simulate);
+      facts = look_at_own(config, simulate, true);
     else if (local || comm.rank() == 0)
       facts = look(config, comm.rank());
   });

@@ -36,7 +36,7 @@ trap 'rm -rf "$out"' EXIT
 trap 'exit 1' INT TERM
 
 # The resolved config decides model and batch for both sides.
-"$program" check --config "$config" >"$out/config.json"
+"$program" check --full --config "$config" --set data.name=synthetic --set data.path=null >"$out/config.json"
 field() { "$python" -c 'import functools, json, sys
 print(functools.reduce(lambda node, key: node[key], sys.argv[2].split("."), json.load(open(sys.argv[1]))))' "$1" "$2"; }
 model=$(field "$out/config.json" model.name)

@@ -18,8 +18,8 @@ EQT_PROGRAM=$WORK/prefix/bin/equant-train
 program --version
 expect_code 0 "the installed program's --version"
 program check --config "$share/configs/cifar10_resnet20/none.json"
-expect_code 0 "the installed program's check"
-expect_text "run $share/scripts/get_data.sh cifar10 and set data.path" "the sentence about data to download"
+expect_failure 3 "run $share/scripts/get_data.sh cifar10 and set data.path" "the installed program's check"
+expect_equal cifar10 "$(value "$OUT" data.name)" "the installed program's check prints the config"
 run env -u XDG_DATA_HOME HOME="$WORK/home" "$share/scripts/get_data.sh" --help
 expect_code 0 "the installed get_data.sh"
 grep -q "default: $WORK/home/.local/share/equant-train/data" "$OUT" || wrong "get_data.sh: expected a folder of the user's"

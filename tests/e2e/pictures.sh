@@ -107,8 +107,8 @@ refuse 'more than upper and lower case' "classes that differ by case" --set data
 refuse 'links to stay below' "a link that leaves the folder" --set data.name=folder --set "data.path=$WORK/out"
 refuse 'stay inside the archive' "an absolute path in an archive" --set data.name=shards --set "data.path=$WORK/bad"
 program check --config tiny.json "${own[@]}" --set data.name=folder --set "data.path=$WORK/absent"
-expect_code 0 "a folder on another machine"
-expect_text 'warning: .*absent.*found nothing' "a folder on another machine"
+expect_failure 3 'absent.*found nothing' "a folder on another machine"
+expect_equal folder "$(value "$OUT" data.name)" "a folder on another machine: the config"
 refuse_config 'data\.mean' "means for other channels" "${folder[@]}" --set 'data.mean=[0.1,0.2]'
 refuse_config 'data\.image_size' "image_size of a set with its own size" --set data.image_size=64
 

@@ -70,6 +70,17 @@ expect_equal '"tiny"' "\"$(value "$WORK/resolved.json" name)\"" "check shows the
 program check --config "$WORK/resolved.json"
 expect_code 0 "check of a resolved config"
 cmp -s "$OUT" "$WORK/resolved.json" || wrong "the resolved config of a resolved config differs"
+expect_equal absent "$(value "$OUT" checkpoint)" "a short config"
+program check --full --config "$WORK/resolved.json"
+expect_equal 2 "$(value "$OUT" checkpoint.keep)" "a full config"
+# One file for both: the config comes first, in one piece.
+run bash -c '"$EQT_PROGRAM" check --full --config "$1" 2>&1' - "$WORK/resolved.json"
+python3 - "$OUT" <<'PY' || wrong "check: the config is mixed with other lines"
+import json, sys
+text = open(sys.argv[1]).read()
+config, end = json.JSONDecoder().raw_decode(text)
+assert config["checkpoint"]["keep"] == 2 and "memory: about" in text[end:], text[end:]
+PY
 program check --config "$WORK/tiny.json" --set no.such.key=1
 expect_failure 2 'no\.such\.key' "check with an unknown key"
 [[ ! -d $WORK/runs ]] || wrong "check made a run folder"

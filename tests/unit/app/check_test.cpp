@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "app/check_findings.hpp"
 #include "app/verbs.hpp"
 #include "config/run_config.hpp"
 #include "support/captured.hpp"
@@ -28,6 +29,42 @@ test::Printed checked(const Sets& sets, int ranks = 2) {
   return test::printed_by([&] { app::run_check({path, sets, ranks}); });
 }
 
+/// What check prints, and why it refuses the files, if it does.
+struct Checked {
+  test::Printed printed;
+  std::string refused;
+};
+
+Checked checked_files(const app::CheckCommand& command) {
+  Checked found;
+  found.printed = test::printed_by([&] {
+    try {
+      app::run_check(command);
+    } catch (const Error& error) {
+      CHECK(error.kind() == Kind::data);
+      found.refused = error.what();
+    }
+  });
+  return found;
+}
+
+/// Whether the config of the command is right, with or without the files that it names: then check
+/// prints one that means the same.
+void check_config(const app::CheckCommand& command) {
+  const auto config =
+      config::parse_config(app::read_config_file(command.config_path), "file", command.sets);
+  const Checked found = checked_files(command);
+  INFO(found.refused);
+  CHECK(config::parse_config(found.printed.out, "printed", {}) == config);
+}
+
+/// A folder with a table of classes for training and one for testing.
+void write_table(const std::string& folder, const std::string& train, const std::string& test) {
+  fs::create_directories(folder);
+  std::ofstream(folder + "/train.csv") << train;
+  std::ofstream(folder + "/test.csv") << test;
+}
+
 }  // namespace
 
 TEST_CASE("check accepts every config file", "[check]") {
@@ -38,7 +75,7 @@ TEST_CASE("check accepts every config file", "[check]") {
     if (entry.path().extension() != ".json" || folder == "sweeps" || folder == "clusters") continue;
     INFO(entry.path());
     ++files;
-    CHECK_NOTHROW(test::printed_by([&] { app::run_check({entry.path().string(), {}}); }));
+    check_config({entry.path().string(), {}});
   }
   CHECK(files >= 36);
 }
@@ -57,9 +94,7 @@ TEST_CASE("check accepts every row of the sweeps", "[check]") {
         sets.push_back(key + "=" + values.back().dump());
       INFO(sweep << " " << row.at("name"));
       const std::string config = folder / row.at("config").get<std::string>();
-      CHECK_NOTHROW(test::printed_by([&] {
-        app::run_check({config, sets, row.at("ranks").at(0)});
-      }));
+      check_config({config, sets, row.at("ranks").at(0)});
       ++rows;
     }
   }
@@ -104,11 +139,79 @@ TEST_CASE("check offers error feedback where noise would be felt and it is allow
     CHECK_THAT(checked(sets).err, Contains("compressor: ") && !offered);
 }
 
-TEST_CASE("check warns of what lies on another machine, and of too little memory", "[check]") {
-  const test::Printed found = checked(
-      {"data.name=cifar10", "data.path=/nowhere/cifar", "model.weights=/nowhere/absent.pt"}, 65536);
-  CHECK_THAT(found.err, Contains("warning: ") && Contains("/nowhere/cifar") &&
-                            Contains("absent.pt") &&
-                            Contains("MiB of free memory for 65536 ranks"));
+TEST_CASE("check warns of too little memory", "[check]") {
+  CHECK_THAT(checked({}, 65536).err, Contains("MiB of free memory for 65536 ranks"));
   CHECK_THAT(checked({}).err, !Contains("warning:"));
+}
+
+TEST_CASE("check refuses the files that a run here would refuse", "[check]") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/tiny.json";
+  std::ofstream(path) << R"({"model": {"name": "resnet20"}, "data": {"name": "synthetic"}})";
+  const auto refused = [&](const Sets& sets) {
+    check_config({path, sets});
+    return checked_files({path, sets}).refused;
+  };
+  CHECK_THAT(refused({"data.name=cifar10", "data.path=/nowhere/cifar"}),
+             Contains("/nowhere/cifar"));
+  CHECK_THAT(refused({"model.weights=/nowhere/absent.pt"}), Contains("absent.pt"));
+  std::ofstream(folder.path() + "/text.pt") << "no weights";
+  CHECK_THAT(refused({"model.weights=" + folder.path() + "/text.pt"}), Contains("text.pt"));
+  write_table(folder.path() + "/x", "a,label\n1,0\n2,1\n", "a,label\n1,2\n");
+  CHECK_THAT(refused({"data.name=arrays", "data.path=" + folder.path() + "/x"}),
+             Contains("test.csv, line 2"));
+}
+
+TEST_CASE("check prints a short config, or every key", "[check]") {
+  const Sets sets = {"compressor.name=qsgd", "compressor.bucket_size=8192", "seed=7"};
+  const auto brief = nlohmann::json::parse(checked(sets).out);
+  // The default of bucket_size is 8192, QSGD's own is 512.
+  CHECK(brief.at("compressor") == nlohmann::json{{"name", "qsgd"}, {"bucket_size", 8192}});
+  CHECK(brief.at("seed") == 7);
+  CHECK(brief.at("train").at("batch_size") == 64);  // what a run is about is always there
+  CHECK_FALSE(brief.contains("checkpoint"));
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/brief.json";
+  std::ofstream(path) << checked(sets).out;
+  app::CheckCommand command{path, {}};
+  command.full = true;
+  const auto full = nlohmann::json::parse(checked_files(command).printed.out);
+  CHECK(full.at("compressor").at("bucket_size") == 8192);
+  CHECK(full.at("checkpoint").at("keep") == 2);
+}
+
+TEST_CASE("check says what the data is, of each rank its own", "[check]") {
+  CHECK_THAT(checked({"data.limit_train=100", "data.limit_test=50"}).err,
+             Contains("data: synthetic, "));
+  const test::TemporaryFolder folder;
+  write_table(folder.path() + "/0", ",a,label\n0,1.5,0\n1,2.5,1\n2,3.5,1\n", ",a,label\n0,1,1\n");
+  write_table(folder.path() + "/1", "label,a\n1,1\n2,2\n", "label,a\n1,2\n");
+  const auto lines = [&](const std::string& data) {
+    const auto config = config::parse_config(
+        R"({"model": {"name": "resnet20"}, "train": {"batch_size": 1}, "data": {"name": "arrays", )" +
+            data + "}}",
+        "test", {});
+    std::string all;
+    for (const std::string& line : app::data_findings(config, {}, 2)) all += line + '\n';
+    return all;
+  };
+  const std::string one = lines("\"path\": \"" + folder.path() + "/0\"");
+  CHECK_THAT(one,
+             Contains("data: arrays, 3 training and 1 test samples, inputs x (float32, [1])") &&
+                 Contains("\nclasses: 2 (0 1, 1 2)\nnote: ") && Contains("column 1 is left out"));
+  const std::string own =
+      lines("\"path\": \"" + folder.path() + "/{rank}\", \"partition\": {\"kind\": \"local\"}");
+  CHECK_THAT(own, Contains("data of rank 0: 3 training and 1 test samples (0 1, 1 2)") &&
+                      Contains("data of rank 1: 2 training and 1 test samples (0 0, 1 1, 2 1)") &&
+                      Contains("the target is column 1 \"label\", by its name") &&
+                      Contains("classes: 3 of all ranks (0 1, 1 3, 2 1)"));
+}
+
+TEST_CASE("check names keys without effect", "[check]") {
+  CHECK_THAT(checked({}).err, !Contains("without effect"));
+  CHECK_THAT(checked({"compressor.name=qsgd", "compressor.density=0.3", "schedule.factor=0.5",
+                      "checkpoint.keep=5", "synchronization.topology.kind=torus"})
+                 .err,
+             Contains("without effect: checkpoint.keep, compressor.density, schedule.factor, "
+                      "synchronization.topology.kind\n"));
 }

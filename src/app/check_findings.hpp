@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verb check finds besides the config: the data and the weights that a run would read.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/run_config.hpp"
+#include "data/catalogue.hpp"
+
+namespace eqt::app {
+
+/// Lines about the data that a run of `ranks` ranks on this machine opens: samples, shapes, classes
+/// with their samples, what is left out of the files.
+/// @param facts of look_at_data_here()
+/// @throws Error{data}, Error{usage} as the run does
+std::vector<std::string> data_findings(const config::RunConfig& config,
+                                       const data::DatasetFacts& facts, int ranks);
+
+/// Lines about the weights that the network begins with: none if they are drawn.
+/// @throws Error{data} as the run does
+std::vector<std::string> weight_findings(const config::RunConfig& config,
+                                         const data::DatasetFacts& facts);
+
+}  // namespace eqt::app
