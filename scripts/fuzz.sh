@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the fuzzers with Clang in build/fuzz (AddressSanitizer, UndefinedBehaviorSanitizer) and
 # runs them on all readers of bytes from outside: decoders, config, graph, IDX, CIFAR, pictures and
-# archives of them, NumPy arrays, tables, layouts of gradients, weights, checkpoints, run folders.
+# archives of them, NumPy arrays, tables, layouts of gradients, weights, archives of TorchScript,
+# checkpoints, run folders.
 #
 #   scripts/fuzz.sh [--runs N] [TARGET...]
 #

@@ -12,7 +12,7 @@ struct Facts {
 };
 
 // In the order of ElementType.
-constexpr std::array<Facts, 10> kFacts = {{{"float16", 2},
+constexpr std::array<Facts, 12> kFacts = {{{"float16", 2},
                                            {"bfloat16", 2},
                                            {"float32", 4},
                                            {"float64", 8},
@@ -21,7 +21,9 @@ constexpr std::array<Facts, 10> kFacts = {{{"float16", 2},
                                            {"int16", 2},
                                            {"int32", 4},
                                            {"int64", 8},
-                                           {"bool", 1}}};
+                                           {"bool", 1},
+                                           {"complex64", 8},
+                                           {"complex128", 16}}};
 
 }  // namespace
 

@@ -20,6 +20,8 @@ enum class ElementType : std::uint8_t {
   int32,
   int64,
   boolean,
+  complex64,
+  complex128,
 };
 
 /// [bytes]

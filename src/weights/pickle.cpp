@@ -16,8 +16,11 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::size_t kMost = std::size_t{1} << 19;  // of values, stack, marks and memo
-constexpr std::size_t kMaxDimensions = 16, kMaxArguments = 8, kLongestKey = 64;
+// Of values, stack, marks and memo; a script has one for each attribute of each module as well.
+constexpr std::size_t kMostOfWeights = std::size_t{1} << 19;
+constexpr std::size_t kMostOfScript = std::size_t{1} << 21;
+constexpr std::size_t kMaxDimensions = 16, kMaxArguments = 8, kLongestKey = 64, kMaxMarks = 8;
+constexpr std::size_t kLongestType = 4096, kDeepestType = 64;  // [bytes], [brackets]
 
 /// The operations' bytes, by pickletools' names.
 enum Operation : std::uint8_t {
@@ -48,6 +51,7 @@ enum Operation : std::uint8_t {
   kEmptyDict = '}',
   kEmptyTuple = ')',
   kProtocol = 0x80,
+  kNewObject = 0x81,
   kTuple1 = 0x85,
   kTuple2 = 0x86,
   kTuple3 = 0x87,
@@ -64,19 +68,25 @@ enum Operation : std::uint8_t {
 /// The stack machine that executes a pickle.
 class Machine {
  public:
-  Machine(std::span<const std::byte> bytes, const std::string& path) : bytes_(bytes), path_(path) {}
+  Machine(std::span<const std::byte> bytes, const ForeignFile& file)
+      : bytes_(bytes),
+        file_(file),
+        is_script_(file.holds == Holds::script),
+        most_(is_script_ ? kMostOfScript : kMostOfWeights) {}
 
   ValueId run() {
-    if (take_number(1) != kProtocol) refuse(path_, "its pickle has no protocol");
+    if (take_number(1) != kProtocol) refuse(file_, "its pickle has no protocol");
     const std::uint64_t protocol = take_number(1);
+    if (is_script_ && protocol != 2)
+      refuse(file_, "its pickle is of protocol {} instead of 2", protocol);
     if (protocol < 2 || protocol > 5)
-      refuse(path_, "its pickle is of protocol {} instead of 2 to 5", protocol);
+      refuse(file_, "its pickle is of protocol {} instead of 2 to 5", protocol);
     for (;;) {
       const auto operation = static_cast<Operation>(take_number(1));
-      if (operation == kStop) return pop();
+      if (operation == kStop) return last();
       if (!push_constant(operation) && !remember(operation) && !combine(operation))
-        refuse(path_, "its pickle has the operation 0x{:02x}, which weights do not need",
-               static_cast<unsigned>(operation));
+        refuse(file_, "its pickle has the operation 0x{:02x}, which {} not need",
+               static_cast<unsigned>(operation), is_script_ ? "a module does" : "weights do");
     }
   }
 
@@ -85,7 +95,7 @@ class Machine {
 
  private:
   std::span<const std::byte> take(std::uint64_t count) {
-    if (count > bytes_.size() - at_) refuse(path_, "its pickle ends too early");
+    if (count > bytes_.size() - at_) refuse(file_, "its pickle ends too early");
     const auto taken = bytes_.subspan(at_, count);
     at_ += count;
     return taken;
@@ -105,13 +115,13 @@ class Machine {
   /// Two's complement of `count` bytes.
   std::int64_t take_signed(std::size_t count) {
     if (count == 0) return 0;
-    if (count > 8) refuse(path_, "its pickle has a number of more than 64 bits");
+    if (count > 8) refuse(file_, "its pickle has a number of more than 64 bits");
     const auto shift = static_cast<unsigned>(64 - 8 * count);
     return static_cast<std::int64_t>(take_number(count) << shift) >> shift;
   }
 
   void limit(std::size_t count, std::string_view what) const {
-    if (count >= kMost) refuse(path_, "its pickle has more than {} {}", kMost, what);
+    if (count >= most_) refuse(file_, "its pickle has more than {} {}", most_, what);
   }
 
   ValueId make(PickleValue value) {
@@ -129,7 +139,7 @@ class Machine {
 
   void need(std::size_t count) const {
     const std::size_t bottom = marks_.empty() ? 0 : marks_.back();
-    if (stack_.size() - bottom < count) refuse(path_, "its pickle takes values that are not there");
+    if (stack_.size() - bottom < count) refuse(file_, "its pickle takes values that are not there");
   }
   ValueId pop() {
     need(1);
@@ -137,11 +147,18 @@ class Machine {
     stack_.pop_back();
     return id;
   }
+  /// What is left at the end.
+  ValueId last() {
+    const ValueId id = pop();
+    if (is_script_ && (!stack_.empty() || !marks_.empty() || at_ != bytes_.size()))
+      refuse(file_, "its pickle goes on after its end");
+    return id;
+  }
   PickleValue& top(Kind kind) {
     need(1);
     PickleValue& value = values_[stack_.back()];
     if (value.kind != kind)
-      refuse(path_, "its pickle takes {} for {}", kind_name(value.kind), kind_name(kind));
+      refuse(file_, "its pickle takes {} for {}", kind_name(value.kind), kind_name(kind));
     return value;
   }
   /// The values above the last `count` on the stack.
@@ -152,7 +169,7 @@ class Machine {
     return items;
   }
   std::vector<ValueId> pop_to_mark() {
-    if (marks_.empty()) refuse(path_, "its pickle takes a mark that is not there");
+    if (marks_.empty()) refuse(file_, "its pickle takes a mark that is not there");
     std::vector<ValueId> items = pop_many(stack_.size() - marks_.back());
     marks_.pop_back();
     return items;
@@ -174,7 +191,7 @@ class Machine {
         return push_number(static_cast<std::int64_t>(take_number(2))), true;
       case kLong1:
         return push_number(take_signed(take_number(1))), true;
-      case kBinFloat:  // of an optimizer; the value is not used
+      case kBinFloat:  // the value is not used
         return take(8), push({.kind = Kind::real}), true;
       case kShortBinString:
       case kShortBinUnicode:
@@ -224,11 +241,14 @@ class Machine {
   void memoize(std::uint64_t place) {
     need(1);
     limit(memo_.size(), "memoised values");
+    // LibTorch keeps a table of all places up to the last one.
+    if (is_script_ && place > memo_.size())
+      refuse(file_, "its pickle memoises a value at {}, after {} others", place, memo_.size());
     memo_[place] = stack_.back();
   }
   ValueId recall(std::uint64_t place) const {
     const auto found = memo_.find(place);
-    if (found == memo_.end()) refuse(path_, "its pickle takes a value that it did not memoise");
+    if (found == memo_.end()) refuse(file_, "its pickle takes a value that it did not memoise");
     return found->second;
   }
 
@@ -249,9 +269,13 @@ class Machine {
         return add(Kind::dict, pop_many(2)), true;
       case kSetItems:
         return add(Kind::dict, pop_to_mark()), true;
+      case kNewObject:
+        return is_script_ ? start_object() : false;
       case kBuild:
+        if (is_script_) return build_object(), true;
         return pop(), void(top(Kind::dict)), true;
       case kStackGlobal: {
+        if (is_script_) return false;  // of protocol 4
         const std::vector<ValueId> names = pop_many(2);
         return push_global(text_of(names[0]), text_of(names[1])), true;
       }
@@ -267,35 +291,70 @@ class Machine {
   }
   void add(Kind kind, const std::vector<ValueId>& items) {
     if (kind == Kind::dict && items.size() % 2 != 0)
-      refuse(path_, "its pickle has a key without a value");
+      refuse(file_, "its pickle has a key without a value");
     std::vector<ValueId>& all = top(kind).items;
     all.insert(all.end(), items.begin(), items.end());
   }
 
   const PickleValue& value_of(ValueId id, Kind kind) const {
     if (values_[id].kind != kind)
-      refuse(path_, "its pickle takes {} for {}", kind_name(values_[id].kind), kind_name(kind));
+      refuse(file_, "its pickle takes {} for {}", kind_name(values_[id].kind), kind_name(kind));
     return values_[id];
   }
   std::string_view text_of(ValueId id) const { return value_of(id, Kind::text).text; }
   std::int64_t count_of(ValueId id) const {
     const std::int64_t number = value_of(id, Kind::number).number;
-    if (number < 0) refuse(path_, "its pickle has the count {}", number);
+    if (number < 0) refuse(file_, "its pickle has the count {}", number);
     return number;
   }
 
   void push_global(std::string_view module, std::string_view name) {
-    const std::optional<KnownGlobal> known = find_global(module, name);
+    if (is_script_ && (module == "__torch__" || module.starts_with("__torch__.")))
+      return push_class(module, name);
+    const std::optional<KnownGlobal> known = find_global(module, name, file_.holds);
     if (!known)
-      refuse(path_, "it names {}.{}, which a dict of tensors does not need", printable(module),
-             printable(name));
+      refuse(file_, "it names {}.{}, which a {} does not need", printable(module), printable(name),
+             is_script_ ? "module" : "dict of tensors");
     push({.kind = Kind::global,
           .global = static_cast<std::uint8_t>(known->global),
           .type = known->type,
           .text = known->name});
   }
 
+  /// The name is the two lines of the pickle, which follow each other.
+  void push_class(std::string_view module, std::string_view name) {
+    const std::string_view lines(module.data(), module.size() + 1 + name.size());
+    push({.kind = Kind::global,
+          .global = static_cast<std::uint8_t>(Global::script_class),
+          .text = lines});
+  }
+  void need_class() {
+    if (top(Kind::global).global != static_cast<std::uint8_t>(Global::script_class))
+      refuse(file_, "its pickle makes an object of {}", top(Kind::global).text);
+  }
+  /// As LibTorch does it: a class stands for its object until the object gets its attributes.
+  bool start_object() {
+    if (!value_of(pop(), Kind::tuple).items.empty())
+      refuse(file_, "its pickle gives arguments to a class");
+    need_class();
+    return true;
+  }
+  void build_object() {
+    const ValueId attributes = pop();
+    // The same dict may be that of many objects.
+    const std::vector<ValueId>& items = value_of(attributes, Kind::dict).items;
+    copied_pairs_ += items.size() / 2;
+    limit(copied_pairs_, "attributes");
+    for (std::size_t i = 0; i < items.size(); i += 2) (void)text_of(items[i]);
+    need_class();
+    const std::string_view name = values_[pop()].text;
+    push({.kind = Kind::object, .text = name, .items = {attributes}});
+  }
+
   ValueId call(ValueId callable, ValueId argument_tuple) {
+    if (value_of(callable, Kind::global).global == static_cast<std::uint8_t>(Global::script_class))
+      refuse(file_, "it has a value of the enumeration {} as an attribute, which cannot be checked",
+             printable(class_name(value_of(callable, Kind::global))));
     const auto global = static_cast<Global>(value_of(callable, Kind::global).global);
     const std::size_t count = value_of(argument_tuple, Kind::tuple).items.size();
     const auto least = [&]() -> std::size_t {
@@ -303,13 +362,14 @@ class Machine {
       return global == Global::tensor ? 4 : 1;
     }();
     if (count < least || count > kMaxArguments)
-      refuse(path_, "its pickle calls {} with {} arguments", value_of(callable, Kind::global).text,
+      refuse(file_, "its pickle calls {} with {} arguments", value_of(callable, Kind::global).text,
              count);
     // A copy, because making a value may move the others.
     const std::vector<ValueId> arguments = values_[argument_tuple].items;
+    if (is_script_) check_script_call(global, arguments);
     switch (global) {
       case Global::ordered_dict:
-        return make_dict(arguments);
+        return is_script_ ? make({.kind = Kind::none}) : make_dict(arguments);
       case Global::tensor:
         return make_tensor(arguments);
       case Global::parameter:
@@ -318,10 +378,67 @@ class Machine {
         return (void)value_of(arguments[0], Kind::tuple), arguments[0];
       case Global::type_tag:
         return arguments[0];
+      case Global::typed_list:
+        return (void)value_of(arguments[0], Kind::list), arguments[0];
+      case Global::device:
+      case Global::complex:
+        return make({.kind = Kind::other});
       case Global::storage:
+      case Global::script_class:
         break;
     }
-    refuse(path_, "its pickle calls {}", value_of(callable, Kind::global).text);
+    refuse(file_, "its pickle calls {}", value_of(callable, Kind::global).text);
+  }
+
+  /// LibTorch looks at the arguments' types, but not at what it does not know of.
+  void check_script_call(Global global, const std::vector<ValueId>& arguments) const {
+    const auto need_arguments = [&](std::size_t least, std::size_t most) {
+      if (arguments.size() < least || arguments.size() > most)
+        refuse(file_, "its pickle calls a function with {} arguments", arguments.size());
+    };
+    switch (global) {
+      case Global::ordered_dict:  // of a tensor's hooks, which are not saved
+        return need_arguments(0, 0);
+      case Global::tensor:
+        need_arguments(6, 7);
+        (void)value_of(arguments[4], Kind::truth);
+        (void)value_of(arguments[5], Kind::none);
+        // Negated or conjugated, by name.
+        if (arguments.size() > 6 && value_of(arguments[6], Kind::dict).items.size() > kMaxMarks)
+          refuse(file_, "its pickle has a tensor with too many marks");
+        if (arguments.size() > 6)
+          for (const ValueId part : values_[arguments[6]].items)
+            if (values_[part].kind != Kind::text) (void)value_of(part, Kind::truth);
+        return;
+      case Global::type_tag:
+        need_arguments(2, 2);
+        if (values_[arguments[0]].kind != Kind::list) (void)value_of(arguments[0], Kind::dict);
+        return check_type(text_of(arguments[1]));
+      case Global::device:
+        return need_arguments(1, 1), (void)text_of(arguments[0]);
+      case Global::complex:
+        need_arguments(2, 2);
+        return (void)value_of(arguments[0], Kind::real), (void)value_of(arguments[1], Kind::real);
+      default:
+        return need_arguments(1, 1);
+    }
+  }
+  /// "Dict[str, List[Tensor]]": LibTorch's parser calls itself for each bracket.
+  void check_type(std::string_view type) const {
+    std::size_t open = 0, deepest = 0;
+    for (const char c : type) {
+      const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '_' || c == '.' || c == ',' || c == ' ';
+      if (c == '[' || c == '(') {
+        deepest = std::max(deepest, ++open);
+      } else if (c == ']' || c == ')') {
+        open -= std::min<std::size_t>(open, 1);
+      } else if (!letter) {
+        deepest = kDeepestType + 1;
+      }
+    }
+    if (type.size() > kLongestType || deepest > kDeepestType)
+      refuse(file_, "its pickle has the type {}", printable(type));
   }
 
   /// OrderedDict(), or, as Python 2 wrote it, OrderedDict([[key, value], ...]).
@@ -335,7 +452,7 @@ class Machine {
       for (const ValueId pair : pairs) {
         const PickleValue& both = values_[pair];
         if ((both.kind != Kind::list && both.kind != Kind::tuple) || both.items.size() != 2)
-          refuse(path_, "its pickle makes an OrderedDict of what are no pairs");
+          refuse(file_, "its pickle makes an OrderedDict of what are no pairs");
         dict.items.insert(dict.items.end(), both.items.begin(), both.items.end());
       }
     }
@@ -349,7 +466,7 @@ class Machine {
     const std::vector<ValueId>& sizes = value_of(arguments[2], Kind::tuple).items;
     const std::vector<ValueId>& strides = value_of(arguments[3], Kind::tuple).items;
     if (sizes.size() != strides.size() || sizes.size() > kMaxDimensions)
-      refuse(path_, "it has a tensor of {} sizes and {} strides", sizes.size(), strides.size());
+      refuse(file_, "it has a tensor of {} sizes and {} strides", sizes.size(), strides.size());
     for (const std::vector<ValueId>* const counts : {&sizes, &strides})
       for (const ValueId count : *counts) (void)count_of(count);
     return make({.kind = Kind::tensor, .items = {arguments.begin(), arguments.begin() + 4}});
@@ -358,20 +475,24 @@ class Machine {
   /// ("storage", class, key, device, elements[, None])
   void push_storage(ValueId id) {
     const std::vector<ValueId>& parts = value_of(id, Kind::tuple).items;
-    const bool fits = (parts.size() == 5 || parts.size() == 6) && text_of(parts[0]) == "storage";
-    if (!fits) refuse(path_, "its pickle refers to what is no storage");
+    const std::size_t most = is_script_ ? 5 : 6;
+    const bool fits = parts.size() >= 5 && parts.size() <= most && text_of(parts[0]) == "storage";
+    if (!fits) refuse(file_, "its pickle refers to what is no storage");
     const PickleValue& type = value_of(parts[1], Kind::global);
     if (type.global != static_cast<std::uint8_t>(Global::storage))
-      refuse(path_, "its pickle has a storage of {}", type.text);
+      refuse(file_, "its pickle has a storage of {}", type.text);
     if (parts.size() == 6 && values_[parts[5]].kind != Kind::none)
-      refuse(path_, "it has a storage that is a part of another");
+      refuse(file_, "it has a storage that is a part of another");
     const std::string_view key = text_of(parts[2]);
-    if (key.size() > kLongestKey) refuse(path_, "it has a storage named {}", printable(key));
+    if (is_script_) (void)text_of(parts[3]);  // the device
+    if (key.size() > kLongestKey) refuse(file_, "it has a storage named {}", printable(key));
     push({.kind = Kind::storage, .type = type.type, .number = count_of(parts[4]), .text = key});
   }
 
   std::span<const std::byte> bytes_;
-  const std::string& path_;
+  const ForeignFile& file_;
+  const bool is_script_;
+  const std::size_t most_;
   std::size_t at_ = 0;
   std::vector<PickleValue> values_;
   std::vector<ValueId> stack_;
@@ -383,18 +504,48 @@ class Machine {
 }  // namespace
 
 std::string_view kind_name(Kind kind) noexcept {
-  constexpr std::array<std::string_view, 11> kNames = {
-      "None",    "a truth value", "a number", "a floating-point number", "a text",
-      "a tuple", "a list",        "a dict",   "a class or function",     "a storage",
-      "a tensor"};
+  constexpr std::array<std::string_view, 13> kNames = {
+      "None",     "a truth value", "a number",     "a floating-point number", "a text",
+      "a tuple",  "a list",        "a dict",       "a class or function",     "a storage",
+      "a tensor", "an object",     "another value"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-Pickle::Pickle(std::span<const std::byte> bytes, const std::string& path) {
-  Machine machine(bytes, path);
+Pickle::Pickle(std::span<const std::byte> bytes, const ForeignFile& file) {
+  Machine machine(bytes, file);
   root_ = machine.run();
   values_ = machine.take_values();
   bytes_used_ = machine.bytes_used();
+}
+
+std::string class_name(const PickleValue& value) {
+  std::string name(value.text);
+  std::ranges::replace(name, '\n', '.');
+  return name;
+}
+
+ElementPlaces places_of(const Pickle& pickle, const PickleValue& tensor) {
+  const auto numbers = [&](ValueId tuple) {
+    std::vector<std::int64_t> all;
+    for (const ValueId id : pickle.at(tuple).items) all.push_back(pickle.at(id).number);
+    return all;
+  };
+  return {.sizes = numbers(tensor.items[2]),
+          .strides = numbers(tensor.items[3]),
+          .offset = pickle.at(tensor.items[1]).number};
+}
+
+bool ElementPlaces::lies_in(std::int64_t elements) const {
+  if (std::ranges::find(sizes, 0) != sizes.end()) return true;
+  std::int64_t left = elements - 1 - offset;  // [elements] after the first one
+  if (offset >= elements) return false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::int64_t steps = sizes[i] - 1, stride = strides[i];
+    if (steps == 0 || stride == 0) continue;
+    if (steps > left / stride) return false;
+    left -= steps * stride;
+  }
+  return true;
 }
 
 }  // namespace eqt::weights

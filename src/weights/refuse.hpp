@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error for files that are no weights. Private to this room.
+// The error for files that are not what they should be. Private to this room.
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -11,13 +12,25 @@
 
 namespace eqt::weights {
 
+/// What a file should hold.
+enum class Holds : std::uint8_t { weights, script };
+
+/// A file as its messages name it.
+struct ForeignFile {
+  ForeignFile(std::string its_path,
+              Holds its_contents = Holds::weights)  // NOLINT: most hold weights
+      : path(std::move(its_path)), holds(its_contents) {}
+  std::string path;
+  Holds holds;
+};
+
 /// @throws Error{data} with the expected format, `reason`, and how to write such a file
-[[noreturn]] void refuse_file(const std::string& path, const std::string& reason);
+[[noreturn]] void refuse_file(const ForeignFile& file, const std::string& reason);
 
 template <typename... Args>
-[[noreturn]] void refuse(const std::string& path, fmt::format_string<Args...> reason,
+[[noreturn]] void refuse(const ForeignFile& file, fmt::format_string<Args...> reason,
                          Args&&... args) {
-  refuse_file(path, fmt::format(reason, std::forward<Args>(args)...));
+  refuse_file(file, fmt::format(reason, std::forward<Args>(args)...));
 }
 
 }  // namespace eqt::weights

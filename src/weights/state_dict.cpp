@@ -39,38 +39,20 @@ const PickleValue& find_dict(const Pickle& pickle, const std::string& path) {
   return root;
 }
 
-std::vector<std::int64_t> numbers_of(const Pickle& pickle, ValueId tuple) {
-  std::vector<std::int64_t> numbers;
-  for (const ValueId id : pickle.at(tuple).items) numbers.push_back(pickle.at(id).number);
-  return numbers;
-}
-
-/// True if all elements are inside the storage.
-bool lies_in_storage(const Tensor& tensor, std::int64_t elements) {
-  if (std::ranges::find(tensor.sizes, 0) != tensor.sizes.end()) return true;
-  std::int64_t left = elements - 1 - tensor.offset;  // [elements] after the first one
-  if (tensor.offset >= elements) return false;
-  for (std::size_t i = 0; i < tensor.sizes.size(); ++i) {
-    const std::int64_t steps = tensor.sizes[i] - 1, stride = tensor.strides[i];
-    if (steps == 0 || stride == 0) continue;
-    if (steps > left / stride) return false;
-    left -= steps * stride;
-  }
-  return true;
-}
-
 Tensor make_tensor(const TorchFile& file, std::string_view name, const PickleValue& value,
                    const std::string& path) {
   const Pickle& pickle = file.pickle();
   const PickleValue& storage = pickle.at(value.items[0]);
+  ElementPlaces places = places_of(pickle, value);
+  const bool inside = places.lies_in(storage.number);
   Tensor tensor{.name = name,
                 .type = storage.type,
-                .sizes = numbers_of(pickle, value.items[2]),
-                .strides = numbers_of(pickle, value.items[3]),
-                .offset = pickle.at(value.items[1]).number,
+                .sizes = std::move(places.sizes),
+                .strides = std::move(places.strides),
+                .offset = places.offset,
                 .storage = file.bytes_of(storage)};
   const std::size_t held = tensor.storage.size() / element_bytes(tensor.type);
-  if (std::cmp_greater(storage.number, held) || !lies_in_storage(tensor, storage.number)) {
+  if (std::cmp_greater(storage.number, held) || !inside) {
     fail(Kind::data, "expected the whole of tensor {} in the weights file {}, found a part",
          printable(name), path);
   }

@@ -39,20 +39,26 @@ const PickleValue* find(const Pickle& pickle, const PickleValue& dict, std::stri
   return nullptr;
 }
 
-const ZipArchive::Record& pickle_record(const ZipArchive& archive, const std::string& path) {
-  constexpr std::string_view kEnd = "/data.pkl";
-  const ZipArchive::Record* found = nullptr;
+}  // namespace
+
+std::string root_of(const ZipArchive& archive, const ForeignFile& file) {
+  constexpr std::string_view kEnd = "data.pkl";
+  const std::string* found = nullptr;
   for (const ZipArchive::Record& record : archive.records()) {
-    const bool fits =
-        record.name.ends_with(kEnd) && record.name.find('/') == record.name.size() - kEnd.size();
-    if (fits && found != nullptr) refuse(path, "the archive has more than one record data.pkl");
-    if (fits) found = &record;
+    const bool fits = record.name.ends_with(kEnd) && record.name.size() > kEnd.size() &&
+                      record.name.find('/') == record.name.size() - kEnd.size() - 1;
+    if (fits && found != nullptr) refuse(file, "the archive has more than one record data.pkl");
+    if (fits) found = &record.name;
   }
-  if (found == nullptr) refuse(path, "the archive has no record data.pkl");
-  return *found;
+  if (found == nullptr) refuse(file, "the archive has no record data.pkl");
+  return found->substr(0, found->size() - kEnd.size());
 }
 
-}  // namespace
+void require_byte_order(const ZipArchive& archive, const std::string& root,
+                        const ForeignFile& file) {
+  if (const auto* const order = archive.find(root + "byteorder"))
+    if (text_of(archive.read(*order)) != "little") refuse(file, "its bytes are in another order");
+}
 
 TorchFile::TorchFile(std::vector<std::byte> file, const std::string& path)
     : TorchFile(read_parts(std::move(file), path)) {}
@@ -75,17 +81,15 @@ TorchFile::Parts TorchFile::read_parts(std::vector<std::byte> file, const std::s
 
 TorchFile::Parts TorchFile::read_archive(std::span<const std::byte> file, const std::string& path) {
   const ZipArchive archive(file, path);
-  const ZipArchive::Record& record = pickle_record(archive, path);
-  const std::string stem(record.name.substr(0, record.name.find('/') + 1));
-  if (const auto* const order = archive.find(stem + "byteorder"))
-    if (text_of(archive.read(*order)) != "little") refuse(path, "its bytes are in another order");
+  const std::string root = root_of(archive, path);
+  require_byte_order(archive, root, path);
   std::vector<std::vector<std::byte>> held;
-  held.push_back(archive.read(record));
+  held.push_back(archive.read(*archive.find(root + "data.pkl")));
   Pickle pickle(held.front(), path);
   Parts parts{std::move(held), std::move(pickle), {}};
   for (const PickleValue& value : parts.pickle.values()) {
     if (value.kind != ValueKind::storage || parts.storages.contains(value.text)) continue;
-    const std::string name = fmt::format("{}data/{}", stem, value.text);
+    const std::string name = fmt::format("{}data/{}", root, value.text);
     const ZipArchive::Record* const data = archive.find(name);
     if (data == nullptr) refuse(path, "the archive has no record {}", printable(name));
     parts.held.push_back(archive.read(*data));

@@ -11,8 +11,17 @@
 #include <vector>
 
 #include "weights/pickle.hpp"
+#include "weights/zip_archive.hpp"
 
 namespace eqt::weights {
+
+/// "archive/", the folder of the one record data.pkl.
+/// @throws Error{data} if there is none, or more
+std::string root_of(const ZipArchive& archive, const ForeignFile& file);
+
+/// @throws Error{data} if the archive says that its numbers are not little-endian
+void require_byte_order(const ZipArchive& archive, const std::string& root,
+                        const ForeignFile& file);
 
 /// Either format: a zip archive with the records STEM/data.pkl and STEM/data/KEY, or, before
 /// torch 1.6, pickles of a magic number, the protocol, the machine and the object, followed by the

@@ -4,26 +4,21 @@
 // Format   torch/serialization.py, _save: a zip archive without compression, with a pickle of the
 //          dict and a record for each storage
 
-#include <zip.h>
-
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <memory>
 #include <string_view>
 #include <utility>
 
 #include "core/error.hpp"
 #include "weights/pickle_globals.hpp"
 #include "weights/state_dict.hpp"
+#include "weights/zip_writer.hpp"
 
 namespace eqt::weights {
 namespace {
 
 // The root folder of the archive and the version of its format, as torch.save writes them.
 constexpr std::string_view kRoot = "archive/", kVersion = "3\n";
-
-constexpr std::size_t kAlignment = 64;  // [bytes] of a storage in the file, as LibTorch aligns it
 
 /// Writes a pickle of protocol 2: Python, Lib/pickletools.py.
 class PickleWriter {
@@ -82,81 +77,6 @@ std::string pickle_of(std::span<const Tensor> tensors) {
   return std::move(pickle).finish();
 }
 
-/// An archive in memory whose records are not compressed.
-class ArchiveWriter {
- public:
-  ArchiveWriter() {
-    zip_error_t error;
-    zip_error_init(&error);
-    file_.reset(zip_source_buffer_create(nullptr, 0, 0, &error));
-    EQT_CHECK(file_ != nullptr, "libzip says: {}", zip_error_strerror(&error));
-    zip_source_keep(file_.get());  // closing the archive frees one reference
-    archive_ = zip_open_from_source(file_.get(), ZIP_TRUNCATE, &error);
-    EQT_CHECK(archive_ != nullptr, "libzip says: {}", zip_error_strerror(&error));
-  }
-  ~ArchiveWriter() {
-    if (archive_ != nullptr) zip_discard(archive_);
-  }
-  ArchiveWriter(const ArchiveWriter&) = delete;
-  ArchiveWriter& operator=(const ArchiveWriter&) = delete;
-
-  /// The bytes must stay until finish().
-  void add(const std::string& name, std::span<const std::byte> bytes) {
-    zip_source_t* const source = zip_source_buffer(archive_, bytes.data(), bytes.size(), 0);
-    require(source != nullptr);
-    const zip_int64_t added = zip_file_add(archive_, name.c_str(), source, ZIP_FL_ENC_UTF_8);
-    if (added < 0) zip_source_free(source);
-    require(added >= 0);
-    const auto index = static_cast<zip_uint64_t>(added);
-    require(zip_set_file_compression(archive_, index, ZIP_CM_STORE, 0) == 0);
-    require(zip_file_set_dostime(archive_, index, 0, kFirstDay, 0) == 0);
-    // The same values are the same file at any time and place.
-    require(zip_file_set_external_attributes(archive_, index, 0, ZIP_OPSYS_DOS, 0) == 0);
-    pad(index, name.size());
-    at_ += bytes.size();
-  }
-
-  std::string finish() && {
-    require(zip_close(archive_) == 0);
-    archive_ = nullptr;
-    zip_stat_t facts;
-    EQT_CHECK(zip_source_stat(file_.get(), &facts) == 0, "libzip does not know the file's size");
-    std::string bytes(facts.size, '\0');
-    EQT_CHECK(zip_source_open(file_.get()) == 0, "libzip does not open what it wrote");
-    const zip_int64_t read = zip_source_read(file_.get(), bytes.data(), bytes.size());
-    zip_source_close(file_.get());
-    EQT_CHECK(std::cmp_equal(read, bytes.size()), "{} of {} bytes", read, bytes.size());
-    return bytes;
-  }
-
- private:
-  static constexpr zip_uint16_t kFirstDay = 0x21;   // 1980-01-01
-  static constexpr zip_uint16_t kPadding = 0x4246;  // "FB", the identifier that LibTorch uses
-  static constexpr std::size_t kHeader = 30, kFieldHeader = 4;  // [bytes] of a record
-
-  struct Free {
-    void operator()(zip_source_t* source) const { zip_source_free(source); }
-  };
-
-  void require(bool done) const {
-    EQT_CHECK(done, "libzip says: {}", zip_error_strerror(zip_get_error(archive_)));
-  }
-
-  /// Moves the record's bytes to a multiple of kAlignment.
-  void pad(zip_uint64_t index, std::size_t name_bytes) {
-    at_ += kHeader + name_bytes + kFieldHeader;
-    const std::size_t bytes = (kAlignment - at_ % kAlignment) % kAlignment;
-    const std::array<zip_uint8_t, kAlignment> zeros = {};
-    require(zip_file_extra_field_set(archive_, index, kPadding, ZIP_EXTRA_FIELD_NEW, zeros.data(),
-                                     static_cast<zip_uint16_t>(bytes), ZIP_FL_LOCAL) == 0);
-    at_ += bytes;
-  }
-
-  std::unique_ptr<zip_source_t, Free> file_;
-  zip_t* archive_ = nullptr;
-  std::size_t at_ = 0;  // [bytes] where the next record begins
-};
-
 }  // namespace
 
 std::string pack_state_dict(std::span<const Tensor> tensors) {
@@ -166,7 +86,7 @@ std::string pack_state_dict(std::span<const Tensor> tensors) {
     storages.emplace_back(elements_of(tensor.sizes) * element_bytes(tensor.type));
     copy_row_major(tensor, storages.back());
   }
-  ArchiveWriter archive;
+  ZipWriter archive;
   const auto add = [&](const std::string& name, std::span<const std::byte> bytes) {
     archive.add(std::string(kRoot) + name, bytes);
   };

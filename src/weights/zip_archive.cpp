@@ -4,6 +4,7 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "weights/refuse.hpp"
 
@@ -11,6 +12,8 @@ namespace eqt::weights {
 namespace {
 
 constexpr std::int64_t kMaxRecords = 1 << 18;  // far above what networks have
+// Bytes of which deflate makes one byte: at most 258 of 2 bits (RFC 1951, 3.2.5).
+constexpr std::uint64_t kMostFromOne = 1032;
 
 /// The reason of a libzip error.
 std::string reason_of(zip_error_t& error) {
@@ -26,24 +29,24 @@ std::string reason_of(zip_error_t& error) {
   }
 }
 
-[[noreturn]] void refuse_opening(const std::string& path, zip_error_t& error) {
+[[noreturn]] void refuse_opening(const ForeignFile& file, zip_error_t& error) {
   const std::string reason = reason_of(error);
   zip_error_fini(&error);
-  refuse_file(path, reason);
+  refuse_file(file, reason);
 }
 
 /// @throws Error{data} if it is no consistent archive
-zip* open_archive(std::span<const std::byte> file, const std::string& path) {
+zip* open_archive(std::span<const std::byte> bytes, const ForeignFile& file) {
   // For libzip an empty file is an archive without records.
-  if (file.empty()) refuse(path, "it is no whole zip archive");
+  if (bytes.empty()) refuse(file, "it is no whole zip archive");
   zip_error_t error;
   zip_error_init(&error);
-  zip_source_t* const source = zip_source_buffer_create(file.data(), file.size(), 0, &error);
-  if (source == nullptr) refuse_opening(path, error);
+  zip_source_t* const source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+  if (source == nullptr) refuse_opening(file, error);
   zip* const archive = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
   if (archive == nullptr) {
     zip_source_free(source);
-    refuse_opening(path, error);
+    refuse_opening(file, error);
   }
   zip_error_fini(&error);
   return archive;
@@ -57,37 +60,40 @@ struct CloseRecord {
 
 void ZipArchive::Discard::operator()(zip* archive) const { zip_discard(archive); }
 
-ZipArchive::ZipArchive(std::span<const std::byte> file, const std::string& path)
-    : path_(path), archive_(open_archive(file, path)) {
+ZipArchive::ZipArchive(std::span<const std::byte> bytes, ForeignFile file)
+    : file_(std::move(file)), archive_(open_archive(bytes, file_)) {
   const std::int64_t count = zip_get_num_entries(archive_.get(), 0);
-  if (count > kMaxRecords) refuse(path_, "it has more than {} records", kMaxRecords);
-  std::uint64_t left = file.size();
+  if (count > kMaxRecords) refuse(file_, "it has more than {} records", kMaxRecords);
+  std::uint64_t left = bytes.size();
   for (std::int64_t index = 0; index < count; ++index) {
-    records_.push_back(stored_record(static_cast<std::uint64_t>(index)));
+    records_.push_back(record_at(static_cast<std::uint64_t>(index)));
+    if (records_.back().compressed) continue;
     // Overlapping records could expand to many times the file's size.
-    if (records_.back().bytes > left) refuse(path_, "its records have more bytes than the file");
+    if (records_.back().bytes > left) refuse(file_, "its records have more bytes than the file");
     left -= records_.back().bytes;
   }
   std::ranges::sort(records_, {}, &Record::name);
   const auto twice = std::ranges::adjacent_find(records_, {}, &Record::name);
-  if (twice != records_.end()) refuse(path_, "it has two records named {}", printable(twice->name));
+  if (twice != records_.end()) refuse(file_, "it has two records named {}", printable(twice->name));
 }
 
-ZipArchive::Record ZipArchive::stored_record(std::uint64_t index) const {
+ZipArchive::Record ZipArchive::record_at(std::uint64_t index) const {
   zip_stat_t facts;
   if (zip_stat_index(archive_.get(), index, ZIP_FL_ENC_RAW, &facts) != 0)
-    refuse_file(path_, reason_of(*zip_get_error(archive_.get())));
+    refuse_file(file_, reason_of(*zip_get_error(archive_.get())));
   constexpr zip_uint64_t kWanted = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE |
                                    ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
-  if ((facts.valid & kWanted) != kWanted) refuse(path_, "its directory is damaged");
+  if ((facts.valid & kWanted) != kWanted) refuse(file_, "its directory is damaged");
   const std::string name = facts.name;
   if (facts.encryption_method != ZIP_EM_NONE)
-    refuse(path_, "its record {} is encrypted", printable(name));
-  if (facts.comp_method != ZIP_CM_STORE)
-    refuse(path_, "its record {} is compressed", printable(name));
-  if (facts.comp_size != facts.size)
-    refuse(path_, "its record {} is not as long as it says", printable(name));
-  return {.name = name, .index = index, .bytes = facts.size};
+    refuse(file_, "its record {} is encrypted", printable(name));
+  const bool compressed = facts.comp_method != ZIP_CM_STORE;
+  if (compressed && (file_.holds != Holds::script || facts.comp_method != ZIP_CM_DEFLATE))
+    refuse(file_, "its record {} is compressed", printable(name));
+  const bool fits =
+      compressed ? facts.size / kMostFromOne <= facts.comp_size : facts.size == facts.comp_size;
+  if (!fits) refuse(file_, "its record {} is not as long as it says", printable(name));
+  return {.name = name, .index = index, .bytes = facts.size, .compressed = compressed};
 }
 
 const ZipArchive::Record* ZipArchive::find(std::string_view name) const {
@@ -98,7 +104,7 @@ const ZipArchive::Record* ZipArchive::find(std::string_view name) const {
 std::vector<std::byte> ZipArchive::read(const Record& record) const {
   const std::unique_ptr<zip_file_t, CloseRecord> file(
       zip_fopen_index(archive_.get(), record.index, 0));
-  if (file == nullptr) refuse_file(path_, reason_of(*zip_get_error(archive_.get())));
+  if (file == nullptr) refuse_file(file_, reason_of(*zip_get_error(archive_.get())));
   std::vector<std::byte> bytes(record.bytes);
   std::byte behind{};
   // libzip compares the checksum when a read passes the last byte.
@@ -106,7 +112,7 @@ std::vector<std::byte> ZipArchive::read(const Record& record) const {
           static_cast<std::int64_t>(bytes.size()) ||
       zip_fread(file.get(), &behind, 1) != 0) {
     const bool differs = zip_error_code_zip(zip_file_get_error(file.get())) == ZIP_ER_CRC;
-    refuse(path_, "its record {} is damaged: {}", printable(record.name),
+    refuse(file_, "its record {} is damaged: {}", printable(record.name),
            differs ? "the checksum differs" : "it ends too early");
   }
   return bytes;

@@ -42,8 +42,10 @@
 #include "report/read_run.hpp"
 #include "report/report.hpp"
 #include "report/report_json.hpp"
+#include "support/script_bytes.hpp"
 #include "support/torch_bytes.hpp"
 #include "topology/topology.hpp"
+#include "weights/script_archive.hpp"
 #include "weights/state_dict.hpp"
 #ifdef EQT_FUZZ_CHECKPOINT
 #include <cstring>
@@ -293,6 +295,32 @@ void read_weights(Bytes bytes) {
   });
 }
 
+/// A byte, then an archive of TorchScript if it is even, else two bytes for the length of a pickle,
+/// the pickle and code, for an archive with right checksums: the pickle is that of the constants if
+/// the byte's second bit is set. What is given to LibTorch must be accepted again.
+void read_script(Bytes bytes) {
+  constexpr std::size_t kPrefix = 3;
+  if (bytes.empty()) return;
+  std::string file = text_of(bytes.subspan(1));
+  if (bytes[0] % 2 == 1) {
+    if (bytes.size() < kPrefix) return;
+    const std::size_t split =
+        std::min<std::size_t>(bytes[1] + 256u * bytes[2], bytes.size() - kPrefix);
+    support::ScriptParts parts;
+    (bytes[0] % 4 == 3 ? parts.constants : parts.data) = text_of(bytes.subspan(kPrefix, split));
+    if (const std::string code = text_of(bytes.subspan(kPrefix + split)); !code.empty())
+      parts.code = code;
+    parts.more = {{"constants/0", std::string(24, '\1')}};
+    file = parts.archive();
+  }
+  std::string checked;
+  expect(Kind::data,
+         [&] { checked = weights::checked_script(std::as_bytes(std::span(file)), "fuzz"); });
+  if (checked.empty()) return;
+  if (weights::checked_script(std::as_bytes(std::span(checked)), "checked").empty())
+    breach("expected an archive");
+}
+
 /// A byte for the channels and one for the part of the picture, then a picture's file. A part that
 /// is decoded must have the pixels that it says.
 void read_picture(Bytes bytes) {
@@ -408,6 +436,7 @@ constexpr Reader kReaders[] = {
     {"layout", read_layout},
     {"run", read_run},
     {"weights", read_weights},
+    {"script", read_script},
     {"picture", read_picture},
     {"shards", read_shards},
     {"texts", read_data<fuzz::read_texts>},
