@@ -84,34 +84,31 @@ Assessment Evaluator::assess(bool on_test_set, double weight) {
   return result;
 }
 
-/// Batch-norm statistics differ between ranks; the evaluated network has their mean. They are
-/// linear in the batches, so averaging now or later gives the same.
+/// Batch-norm statistics differ between ranks; the evaluated network has their mean.
 void Evaluator::assess_equal(Assessment& result) {
-  const auto buffers = replica_.buffers();
-  const int ranks = workers_ != nullptr ? workers_->count() : comm_.size();
-  if (!buffers.empty() && ranks > 1) {
-    average_for_good(buffers);
-    result.averaged_buffers = buffers.size();
-  }
+  if (form_mean_buffers()) result.averaged_buffers = mean_buffers_.span().size();
+  exchange_with_mean();
   result.model = sum_over_ranks(workers_ != nullptr ? evaluate_shares() : evaluate(share()));
-  if (!abandoned_) return;
-  // Undoes the average: a run that resumes here evaluates again.
-  if (result.averaged_buffers > 0) undo_average(buffers);
-  abandon(result);
+  exchange_with_mean();
+  if (abandoned_) abandon(result);
 }
 
-void Evaluator::average_for_good(std::span<float> buffers) {
-  if (workers_ != nullptr) return workers_->average_buffers(buffer_weights_);
-  if (own_buffers_.span().empty()) own_buffers_ = FlatBuffer(buffers.size());
-  std::ranges::copy(buffers, own_buffers_.span().begin());
+/// Equal replicas: the buffers' weighted mean. Returns false if there is nothing to average.
+bool Evaluator::form_mean_buffers() {
+  const auto own = replica_.buffers();
+  const int ranks = workers_ != nullptr ? workers_->count() : comm_.size();
+  if (own.empty() || ranks == 1) return false;
+  if (mean_buffers_.span().empty()) mean_buffers_ = FlatBuffer(own.size());
+  const auto mean = mean_buffers_.span();
+  if (workers_ != nullptr) {
+    workers_->mean_of_buffers(mean, buffer_weights_);
+    return true;
+  }
+  std::ranges::copy(own, mean.begin());
   if (!buffer_weights_.empty() && buffer_weights_.front() != 1)
-    for (float& value : buffers) value *= static_cast<float>(buffer_weights_.front());
-  average(comm_, buffers);
-}
-
-void Evaluator::undo_average(std::span<float> buffers) {
-  if (workers_ != nullptr) return workers_->restore_buffers();
-  std::ranges::copy(own_buffers_.span(), buffers.begin());
+    for (float& value : mean) value *= static_cast<float>(buffer_weights_.front());
+  average(comm_, mean);
+  return true;
 }
 
 /// All workers' shares, in the batches that ranks would use.
@@ -164,14 +161,15 @@ Consensus Evaluator::consensus() {
 }
 
 void Evaluator::with_result(const std::function<void()>& work) {
-  if (replicas_ == Replicas::mixed) exchange_with_mean();
+  if (replicas_ != Replicas::alone) exchange_with_mean();
   work();
-  if (replicas_ == Replicas::mixed) exchange_with_mean();
+  if (replicas_ != Replicas::alone) exchange_with_mean();
 }
 
 void Evaluator::adopt_mean(double weight) {
-  if (replicas_ != Replicas::mixed) return;
-  form_mean(weight);
+  if (replicas_ == Replicas::alone) return;
+  if (replicas_ == Replicas::mixed) form_mean(weight);
+  if (replicas_ == Replicas::equal) form_mean_buffers();
   exchange_with_mean();
 }
 
@@ -189,6 +187,7 @@ void Evaluator::form_mean(double weight) {
   average(comm_, mean_buffers_.span());
 }
 
+/// Of equal replicas there is a mean of buffers alone.
 void Evaluator::exchange_with_mean() {
   std::ranges::swap_ranges(replica_.parameters(), mean_.span());
   std::ranges::swap_ranges(replica_.buffers(), mean_buffers_.span());

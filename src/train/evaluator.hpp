@@ -44,7 +44,7 @@ struct Assessment {
   /// replicas are equal, or the test set was not evaluated.
   std::vector<model::Evaluation> nodes;
   std::optional<Consensus> consensus;  // empty: replicas are equal
-  /// Buffers that stay averaged, because replicas are equal except for them [values].
+  /// Buffers whose mean was evaluated, because replicas are equal except for them [values].
   std::size_t averaged_buffers = 0;
   /// Bytes that all ranks sent for this, if replicas differ.
   std::uint64_t sent_bytes = 0;
@@ -83,7 +83,7 @@ class Evaluator {
   /// @param samples from 1 to kTestBatch
   void use_test_batch(std::size_t samples) { test_batch_ = samples; }
 
-  /// Does not change the parameters, nor buffers unless replicas are equal.
+  /// Leaves parameters and buffers as they were.
   /// @param on_test_set false: only the consensus distance, if replicas differ
   /// @param weight weight of this rank's model in the mean, see Synchronizer::weight()
   Assessment assess(bool on_test_set, double weight);
@@ -92,7 +92,8 @@ class Evaluator {
   /// @pre that was on the test set, and nothing changed the replica since
   void with_result(const std::function<void()>& work);
 
-  /// Mixed replicas: each becomes the mean of all, buffers included.
+  /// Each replica becomes the mean of all, buffers included; equal ones only in their buffers.
+  /// Those that are alone stay.
   void adopt_mean(double weight);
 
  private:
@@ -110,8 +111,7 @@ class Evaluator {
   model::Evaluation evaluate(data::Range samples);
   model::Evaluation evaluate_all(const model::Evaluation& own_share);
   model::Evaluation evaluate_shares();
-  void average_for_good(std::span<float> buffers);
-  void undo_average(std::span<float> buffers);
+  bool form_mean_buffers();
   data::Range share() const;
   std::size_t samples_of_assessment() const;
 
@@ -125,7 +125,6 @@ class Evaluator {
   bool own_test_set_ = false;
   std::size_t test_batch_ = kTestBatch;
   FlatBuffer mean_, mean_buffers_;  // of all ranks; made when first needed
-  FlatBuffer own_buffers_;          // before averaging
   bool abandoned_ = false;          // this rank has skipped samples; after the sum, any rank
   Progress report_progress_;        // may be empty
   std::size_t evaluated_ = 0;       // samples, in this assessment

@@ -134,8 +134,9 @@ class Trainer {
   /// Trains from rank 0's initial weights. Returns the summary, without names, which is the same on
   /// all ranks. Collective.
   metrics::Summary run();
-  /// The replica becomes what is evaluated: the moving average of the weights, if there is one, and
-  /// for algorithms that mix models the mean of all ranks', with buffers. Collective.
+  /// The replica becomes what is evaluated: the moving average of the weights, if there is one,
+  /// with the mean of all ranks' buffers, and for algorithms that mix models the mean of these,
+  /// too. Collective.
   void adopt_result();
   /// Visits the whole state of this rank.
   void visit_state(StateVisitor& visitor);

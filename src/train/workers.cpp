@@ -80,37 +80,25 @@ void Workers::seek(std::uint64_t epoch, std::size_t batch) {
   for (data::BatchLoader* const batches : batches_) batches->seek(epoch, batch);
 }
 
-void Workers::average_buffers(std::span<const double> weights) {
+void Workers::mean_of_buffers(std::span<float> mean, std::span<const double> weights) {
   const auto buffers = replica_.buffers();
-  before_.resize(own_.size());
+  EQT_CHECK(mean.size() == buffers.size(), "a mean of {} values, {} expected", mean.size(),
+            buffers.size());
+  std::vector<float> values(buffers.size());
   for (Rank w = 0; w < count(); ++w) {
     select(w);
-    before_[static_cast<std::size_t>(w)].assign(buffers.begin(), buffers.end());
-  }
-  // Scaled first and then added, as ranks do it: no fused multiply-add.
-  const auto weighted = [&](std::size_t w) {
-    std::vector<float> values = before_[w];
-    if (!weights.empty() && weights[w] != 1)
-      for (float& value : values) value *= static_cast<float>(weights[w]);
-    return values;
-  };
-  std::vector<float> mean = weighted(0);
-  for (std::size_t w = 1; w < before_.size(); ++w) {
-    const std::vector<float> values = weighted(w);
-    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += values[i];
+    std::ranges::copy(buffers, values.begin());
+    // Scaled first and then added, as ranks do it: no fused multiply-add.
+    const double weight = weights.empty() ? 1 : weights[static_cast<std::size_t>(w)];
+    if (weight != 1)
+      for (float& value : values) value *= static_cast<float>(weight);
+    if (w == 0)
+      std::ranges::copy(values, mean.begin());
+    else
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += values[i];
   }
   for (float& value : mean) value /= static_cast<float>(count());
-  for (Rank w = count(); w-- > 0;) {
-    select(w);
-    std::ranges::copy(mean, buffers.begin());
-  }
-}
-
-void Workers::restore_buffers() {
-  for (Rank w = count(); w-- > 0;) {
-    select(w);
-    std::ranges::copy(before_[static_cast<std::size_t>(w)], replica_.buffers().begin());
-  }
+  select(0);
 }
 
 void Workers::visit_state(StateVisitor& visitor) {

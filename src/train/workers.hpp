@@ -31,12 +31,10 @@ class Workers {
   /// All workers continue with batch number `batch` of `epoch`.
   void seek(std::uint64_t epoch, std::size_t batch);
 
-  /// Every worker's buffers become the mean of all, added in the order of workers.
+  /// The mean of all workers' buffers, added in the order of workers.
   /// @param weights by worker, they sum to their number; empty: 1
   /// @pre worker 0 uses the replica
-  void average_buffers(std::span<const double> weights = {});
-  /// Undoes the last average_buffers().
-  void restore_buffers();
+  void mean_of_buffers(std::span<float> mean, std::span<const double> weights = {});
 
   /// Visits the state of the workers that do not use the replica. @pre worker 0 uses the replica
   /// @throws Error{data} if the restored state is that of another number of workers
@@ -54,7 +52,6 @@ class Workers {
   model::Replica& replica_;
   const std::vector<data::BatchLoader*> batches_;  // by worker
   std::vector<Own> own_;                           // by worker; outdated for the one that uses it
-  std::vector<std::vector<float>> before_;         // by worker: buffers before they were averaged
   Rank selected_ = 0;
 };
 

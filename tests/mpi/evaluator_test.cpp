@@ -170,18 +170,31 @@ TEST_CASE("the mean weights models by their push-sum weight", "[evaluator]") {
   CHECK(found.nodes.back().loss_sum == Approx((n - 1) * kLabelSum));
 }
 
-TEST_CASE("equal replicas share the work and keep averaged buffers", "[evaluator]") {
+TEST_CASE("equal replicas share the work with averaged buffers, and keep their own",
+          "[evaluator]") {
   comm::Communicator comm(test::session(), 30);
   const int n = comm.size();
   const NumberSet set(kSamples);
-  NumberReplica replica({2, 3}, {static_cast<float>(comm.rank()), 0});
+  const std::vector<float> parameters = {2, 3};
+  const std::vector<float> buffers = {static_cast<float>(comm.rank()), 0};
+  NumberReplica replica(parameters, buffers);
   train::Evaluator evaluator(comm, replica, &set, Replicas::equal);
   const train::Assessment found = evaluator.assess(true, 1);
   CHECK(found.model->count == kSamples);
   CHECK(found.model->sums[0] == 3 * 143);
   CHECK(found.model->loss_sum == Approx(2 * kLabelSum + mean_rank(n) * kSamples));
-  CHECK(static_cast<double>(replica.buffers()[0]) == Approx(mean_rank(n)));
+  CHECK(same_bits(replica.parameters(), parameters));
+  CHECK(same_bits(replica.buffers(), buffers));
   CHECK(found.averaged_buffers == (n > 1 ? 2u : 0u));
+  // What is kept as the best, and what the run leaves, is what was evaluated.
+  const auto has_mean = [&] {
+    CHECK(same_bits(replica.parameters(), parameters));
+    CHECK(static_cast<double>(replica.buffers()[0]) == Approx(mean_rank(n)));
+  };
+  evaluator.with_result(has_mean);
+  CHECK(same_bits(replica.buffers(), buffers));
+  train::Evaluator(comm, replica, nullptr, Replicas::equal).adopt_mean(1);
+  has_mean();
   CHECK(found.nodes.empty());
   CHECK_FALSE(found.consensus.has_value());
   CHECK(found.sent_bytes == 0);
