@@ -75,7 +75,8 @@ std::size_t split_length(std::size_t total, const PlanOptions& options) {
 /// The longest part of a segment that is sent in one bucket [values].
 std::size_t longest_segment(const codec::Segment& segment, const codec::Compressor& compressor,
                             std::size_t split_values) {
-  if (segment.compressed && needs_whole_slices(compressor)) return segment.count;
+  if (segment.compressed && needs_whole_slices(compressor))
+    return std::max<std::size_t>(1, segment.count);  // a tensor may have no values
   // Raw values, too, so that owners have the same ranges of a tensor however it is cut.
   const std::size_t step =
       needs_whole_slices(compressor) ? kMinSegment : segment_length(compressor);

@@ -93,6 +93,17 @@ TEST_CASE("segments are multiples of the codec's bucket", "[plan]") {
         10000);
 }
 
+TEST_CASE("tensors without values are in no message", "[plan]") {
+  const Layout layout = layout_of({{0, 5}, {8, 8}, {0}, {5, 0}});
+  for (const char* const name : {"none", "qsgd", "topk", "powersgd"}) {
+    const auto compressor = codec::make_compressor(name);
+    std::size_t values = 0;
+    for (const FusionBucket& bucket : plan_buckets(layout, *compressor, {.skip_below = 0}))
+      for (const codec::Segment& segment : bucket.segments) values += segment.count;
+    CHECK(values == 64);
+  }
+}
+
 TEST_CASE("messages with a frame and without one never share a channel", "[plan]") {
   // Every turn that channels without a frame take, and some steps far beyond.
   std::vector<StepId> steps = {StepId{1} << 40, ~StepId{0}};
