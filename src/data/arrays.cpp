@@ -108,14 +108,14 @@ Part open_part(const std::string& name, const DatasetOptions& options) {
   return part;
 }
 
-Part open_test(const DatasetOptions& options, std::vector<std::string>& notes) {
-  const fs::path folder = options.path;
+/// The name of the test part: "test" if there is none.
+std::string test_part(const fs::path& folder, std::vector<std::string>& notes) {
   const auto has = [&](std::string_view part) {
     return is_there(folder / fmt::format("x_{}.npy", part)) ||
            is_there(folder / fmt::format("{}.csv", part));
   };
   const std::string name = find_test_part(has, "", notes);
-  return open_part(name.empty() ? "test" : name, options);
+  return name.empty() ? "test" : name;
 }
 
 /// The columns of both tables must mean the same.
@@ -205,7 +205,7 @@ DatasetPair open_arrays(const DatasetOptions& options) {
   DatasetPair pair;
   std::unique_ptr<ArraySet> test_set;
   if (options.needs_test) {
-    Part test = open_test(options, pair.notes);
+    Part test = open_part(test_part(options.path, pair.notes), options);
     ArrayTargets testing = targets_of(test, options);
     require_same_form(train, test);
     settle_classes(test, options, training, testing);
@@ -242,7 +242,7 @@ DatasetFacts look_at_arrays(const DatasetOptions& options) {
   facts.memory_bytes = memory_of(train, training);
   if (whole.needs_test) {
     std::vector<std::string> notes;
-    const Part test = open_test(whole, notes);
+    const Part test = open_part(test_part(whole.path, notes), whole);
     ArrayTargets testing = targets_of(test, whole);
     require_same_form(train, test);
     settle_classes(test, whole, training, testing);
@@ -253,6 +253,19 @@ DatasetFacts look_at_arrays(const DatasetOptions& options) {
   facts.classes = training.classes;
   facts.inputs = make_set(std::move(train), std::move(training), whole)->inputs();
   return facts;
+}
+
+std::vector<fs::path> files_of_arrays(const DatasetOptions& options) {
+  const fs::path folder = options.path;
+  std::vector<fs::path> files;
+  std::vector<std::string> parts = {"train"}, notes;
+  if (options.needs_test) parts.push_back(test_part(folder, notes));
+  for (const std::string& name : parts) {
+    const fs::path x = folder / ("x_" + name + ".npy"), y = folder / ("y_" + name + ".npy");
+    files.push_back(is_there(x) ? x : folder / (name + ".csv"));
+    if (is_there(x) && is_there(y)) files.push_back(y);
+  }
+  return files;
 }
 
 }  // namespace
@@ -267,6 +280,7 @@ const DatasetRow sets::arrays = {
     .is_own = true,
     .keys = kKeys,
     .look = look_at_arrays,
-    .open = open_arrays};
+    .open = open_arrays,
+    .files = files_of_arrays};
 
 }  // namespace eqt::data

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,6 +40,9 @@ struct DatasetRow {
   /// Opens the set: what look() told, except that limits leave samples out.
   /// @throws Error{data} as look(); Error{usage} for a limit that exceeds the set
   DatasetPair (*open)(const DatasetOptions& options);
+  /// The files that open() reads; of many pictures some, spread evenly. Null: always the same ones.
+  /// @throws Error{data} as look()
+  std::vector<std::filesystem::path> (*files)(const DatasetOptions& options) = nullptr;
 
   static const Catalogue<DatasetRow>& all();
 };

@@ -123,10 +123,15 @@ void require_usable_classes(const std::vector<std::string>& names, const std::st
   require_readable_names(names, where);
 }
 
-std::optional<std::vector<std::string>> read_class_names(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "classes.txt";
+std::filesystem::path class_names_file(const std::filesystem::path& folder) {
+  std::filesystem::path path = folder / "classes.txt";
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  return std::filesystem::is_regular_file(path, error) ? path : std::filesystem::path();
+}
+
+std::optional<std::vector<std::string>> read_class_names(const std::filesystem::path& folder) {
+  const std::filesystem::path path = class_names_file(folder);
+  if (path.empty()) return std::nullopt;
   std::vector<std::string> names;
   std::set<std::string> seen;
   text::read_lines(path, [&](std::string_view line) {

@@ -62,6 +62,9 @@ void require_class_name(std::string_view name, const std::string& where);
 void require_usable_classes(const std::vector<std::string>& names, const std::string& where,
                             std::size_t least);
 
+/// The file classes.txt of the folder; empty if there is none.
+std::filesystem::path class_names_file(const std::filesystem::path& folder);
+
 /// The lines of a file classes.txt, without space around them, if there is one in the folder.
 /// @throws Error{data} for one that is empty, or with a name twice, and as require_class_name() and
 /// require_readable_names()

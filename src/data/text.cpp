@@ -333,6 +333,25 @@ DatasetPair open_texts(const DatasetOptions& options) {
   return pair;
 }
 
+std::vector<fs::path> files_of_texts(const DatasetOptions& options) {
+  std::vector<fs::path> files;
+  const auto add = [&](fs::path train, std::optional<fs::path> test) {
+    files.push_back(std::move(train));
+    if (test) files.push_back(std::move(*test));
+  };
+  if (options.target == TargetKind::tokens) {
+    StreamFiles streams = find_streams(options);
+    add(std::move(streams.train), std::move(streams.test));
+    return files;
+  }
+  LabelledFiles rows = find_labelled(options);
+  add(std::move(rows.train.path),
+      rows.test ? std::optional(std::move(rows.test->path)) : std::nullopt);
+  if (fs::path names = class_names_file(rows.folder); !names.empty())
+    files.push_back(std::move(names));
+  return files;
+}
+
 constexpr std::string_view kTextKeys[] = {"vocabulary", "max_length", "lowercase",
                                           "bucket_by_length"};
 
@@ -346,6 +365,7 @@ const DatasetRow sets::text = {
     .is_own = true,
     .keys = kTextKeys,
     .look = look_at_texts,
-    .open = open_texts};
+    .open = open_texts,
+    .files = files_of_texts};
 
 }  // namespace eqt::data

@@ -142,6 +142,11 @@ std::string PictureList::name(std::size_t picture) const {
       fmt::format("{}: {}", (root_ / archives_[places_[picture].archive]).string(), own));
 }
 
+fs::path PictureList::file(std::size_t picture) const {
+  return root_ / (places_.empty() ? fs::path(name_of(entries_.at(picture)))
+                                  : fs::path(archives_[places_.at(picture).archive]));
+}
+
 void PictureList::read(std::size_t picture, std::vector<std::uint8_t>& out) const {
   if (places_.empty()) return read_whole_file(root_ / name_of(entries_[picture]), out);
   const Place& place = places_[picture];

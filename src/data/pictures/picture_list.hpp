@@ -34,6 +34,8 @@ class PictureList {
   int label(std::size_t picture) const { return entries_[picture].label; }
   /// As people find it, printable: "/data/train/cat/1.jpg", "/data/train-0.tar: 00017.jpg".
   std::string name(std::size_t picture) const;
+  /// Its own, or its archive's.
+  std::filesystem::path file(std::size_t picture) const;
   /// Reads the picture's file into `out`. Thread-safe.
   /// @throws Error{data} with a reason, without the name
   void read(std::size_t picture, std::vector<std::uint8_t>& out) const;
@@ -108,6 +110,10 @@ PictureLists list_folder(const PictureSource& source);
 /// names that begin with a dot are left out, as are those of other endings.
 /// @throws Error{data}
 PictureLists list_shards(const PictureSource& source);
+
+/// The archives that list_shards() reads, and classes.txt.
+/// @throws Error{data}
+std::vector<std::filesystem::path> files_of_shards(const PictureSource& source);
 
 /// Takes a part of each class out of `all`, a pure function of seed, class name and the number of
 /// its pictures: at least one, and at least one stays.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/pictures/picture_set.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -15,12 +16,29 @@ namespace {
 
 using ListFunction = PictureLists (*)(const PictureSource&);
 
+PictureSource source_of(const DatasetOptions& options) {
+  return {.path = options.path,
+          .test_fraction = options.pictures.test_fraction,
+          .seed = options.seed,
+          .is_part = options.is_part,
+          .needs_test = options.needs_test};
+}
+
 PictureLists list_pictures(ListFunction list, const DatasetOptions& options) {
-  return list({.path = options.path,
-               .test_fraction = options.pictures.test_fraction,
-               .seed = options.seed,
-               .is_part = options.is_part,
-               .needs_test = options.needs_test});
+  return list(source_of(options));
+}
+
+/// Some of the folder's, spread evenly over each set.
+std::vector<std::filesystem::path> some_files_of_folder(const DatasetOptions& options) {
+  constexpr std::size_t kMost = 256;  // of training and of test
+  const PictureLists lists = list_pictures(list_folder, options);
+  std::vector<std::filesystem::path> files;
+  for (const PictureList* const list : {&lists.train, &lists.test}) {
+    const std::size_t count = std::min(kMost, list->size());
+    for (std::size_t i = 0; i < count; ++i)
+      files.push_back(list->file(count == 1 ? 0 : i * (list->size() - 1) / (count - 1)));
+  }
+  return files;
 }
 
 PictureFraming framing_of(const PictureOptions& options) {
@@ -62,10 +80,10 @@ DatasetPair open_pictures(ListFunction list, const DatasetOptions& options) {
   }
   if (!options.is_part) moments.clear();
   const auto classes = static_cast<int>(lists.class_names.size());
-  const auto set_of = [&](std::unique_ptr<PictureReader> reader) {
-    return reader == nullptr
+  const auto set_of = [&](std::unique_ptr<PictureReader> pictures) {
+    return pictures == nullptr
                ? nullptr
-               : std::make_unique<PictureSet>(std::move(reader), normalization, classes);
+               : std::make_unique<PictureSet>(std::move(pictures), normalization, classes);
   };
   return {.train = set_of(std::move(train)),
           .test = set_of(std::move(test)),
@@ -128,7 +146,8 @@ const DatasetRow sets::folder = {
     .is_own = true,
     .keys = kPictureKeys,
     .look = [](const DatasetOptions& options) { return look_at_pictures(list_folder, options); },
-    .open = [](const DatasetOptions& options) { return open_pictures(list_folder, options); }};
+    .open = [](const DatasetOptions& options) { return open_pictures(list_folder, options); },
+    .files = some_files_of_folder};
 
 const DatasetRow sets::shards = {
     .name = "shards",
@@ -138,6 +157,7 @@ const DatasetRow sets::shards = {
     .is_own = true,
     .keys = kPictureKeys,
     .look = [](const DatasetOptions& options) { return look_at_pictures(list_shards, options); },
-    .open = [](const DatasetOptions& options) { return open_pictures(list_shards, options); }};
+    .open = [](const DatasetOptions& options) { return open_pictures(list_shards, options); },
+    .files = [](const DatasetOptions& options) { return files_of_shards(source_of(options)); }};
 
 }  // namespace eqt::data

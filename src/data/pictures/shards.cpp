@@ -70,7 +70,10 @@ class TarReader {
     while (true) {
       archive_entry* entry = nullptr;
       const int status = archive_read_next_header(archive_.get(), &entry);
-      if (status == ARCHIVE_EOF) return std::nullopt;
+      if (status == ARCHIVE_EOF) {
+        require_closed(archive_read_header_position(archive_.get()));
+        return std::nullopt;
+      }
       if (status != ARCHIVE_OK && status != ARCHIVE_WARN) broken();
       Member member = {.name = name_of(entry)};
       if (archive_entry_filetype(entry) == AE_IFDIR) continue;
@@ -109,6 +112,31 @@ class TarReader {
         reason, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
     fail(Kind::data, "{}: expected a tar archive that is not packed, found another file ({}); {}",
          file_.string(), reason, kRemedy);
+  }
+
+  /// Two blocks of zeros end an archive, and more may fill it up. libarchive takes the end of the
+  /// file for that of the archive, and ignores what follows the blocks.
+  /// @param end where it found no further header [bytes]
+  void require_closed(la_int64_t end) {
+    constexpr std::size_t kClosing = 2 * 512;
+    std::ifstream file(file_, std::ios::binary);
+    std::array<char, 4096> block;
+    std::uint64_t zeros = 0;
+    file.seekg(end);
+    while (file.read(block.data(), block.size()) || file.gcount() > 0) {
+      const auto got = static_cast<std::size_t>(file.gcount());
+      if (std::any_of(block.begin(), block.begin() + got, [](char c) { return c != 0; }))
+        fail(Kind::data,
+             "{}: expected zeros after the end of the archive at byte {}, found something else; "
+             "was another one appended? tar --concatenate joins archives",
+             file_.string(), end);
+      zeros += got;
+    }
+    if (zeros < kClosing)
+      fail(Kind::data,
+           "{}: expected {} bytes of zeros at the end of the archive, found {} at byte {}, so it "
+           "was cut off; get it again",
+           file_.string(), kClosing, zeros, end);
   }
 
   /// Nothing is ever unpacked, but a name that leads elsewhere is no honest one.
@@ -296,28 +324,50 @@ std::vector<std::string> class_names(const PictureSource& source, int classes,
   return names;
 }
 
-}  // namespace
+/// Names of archives.
+struct Archives {
+  std::vector<std::string> train, test;  // test: none, and a part of training is for testing
+};
 
-PictureLists list_shards(const PictureSource& source) {
+Archives find_archives(const PictureSource& source, std::vector<std::string>& notes) {
   if (source.path.empty())
     fail(Kind::data, "data.path: expected a folder with train-*.tar, found none");
-  const auto train_archives = archives_in(source.path, "train-");
-  if (train_archives.empty()) {
+  const auto archives_of = [&](std::string_view part) {
+    return archives_in(source.path, std::string(part) + "-");
+  };
+  Archives found = {.train = archives_of("train"), .test = {}};
+  if (found.train.empty()) {
     fail(Kind::data,
          "{}: expected archives train-*.tar, found none; data.path must name a folder "
          "with train-*.tar and test-*.tar in WebDataset's layout",
          source.path.string());
   }
+  const std::string test_part = find_test_part(
+      [&](std::string_view part) { return !archives_of(part).empty(); }, "-*.tar", notes);
+  if (!test_part.empty() && source.needs_test) found.test = archives_of(test_part);
+  return found;
+}
+
+}  // namespace
+
+std::vector<fs::path> files_of_shards(const PictureSource& source) {
+  std::vector<std::string> notes;
+  const Archives archives = find_archives(source, notes);
+  std::vector<fs::path> files;
+  for (const auto* names : {&archives.train, &archives.test})
+    for (const std::string& name : *names) files.push_back(source.path / name);
+  if (fs::path names = class_names_file(source.path); !names.empty())
+    files.push_back(std::move(names));
+  return files;
+}
+
+PictureLists list_shards(const PictureSource& source) {
   PictureLists lists;
   LeftOut left_out;
-  const auto archives_of = [&](std::string_view part) {
-    return archives_in(source.path, std::string(part) + "-");
-  };
-  const std::string test_part = find_test_part(
-      [&](std::string_view part) { return !archives_of(part).empty(); }, "-*.tar", lists.notes);
+  const auto [train_archives, test_archives] = find_archives(source, lists.notes);
   lists.train = list_part(source.path, train_archives, left_out);
-  const bool has_test = !test_part.empty() && source.needs_test;
-  if (has_test) lists.test = list_part(source.path, archives_of(test_part), left_out);
+  const bool has_test = !test_archives.empty();
+  if (has_test) lists.test = list_part(source.path, test_archives, left_out);
   lists.class_names = class_names(source, std::max(classes_in(lists.train), classes_in(lists.test)),
                                   lists.train.size() + lists.test.size());
   left_out.note(source.path.string(), lists.notes);

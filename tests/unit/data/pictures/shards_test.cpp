@@ -100,6 +100,19 @@ TEST_CASE("archives that are not as they should be are refused", "[shards]") {
   Bytes cut = archive_of({0, 1}).bytes();
   cut.resize(512 + 512 + 512 + 4);  // inside the first picture
   says(refusal_of(cut), "train-0.tar");
+  // Between members: what was not loaded yet would be missing in silence.
+  const Bytes whole = archive_of({0, 1}).bytes();
+  for (const std::ptrdiff_t missing : {1, 512, 1024, 2048})
+    says(refusal_of(Bytes(whole.begin(), whole.end() - missing)), "was cut off");
+  Bytes filled = whole;
+  filled.resize(20 * 512);  // as tar does
+  const TemporaryFolder folder;
+  write_file(folder.path() + "/train-0.tar", filled);
+  write_file(folder.path() + "/test-0.tar", filled);
+  REQUIRE(list_shards({.path = folder.path()}).train.size() == 2);
+  Bytes joined = filled;
+  joined.insert(joined.end(), whole.begin(), whole.end());
+  says(refusal_of(joined), "was another one appended");
   const Bytes gzip = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   says(refusal_of(gzip), "not packed");
 
