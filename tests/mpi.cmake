@@ -51,7 +51,7 @@ eqt_test(grades_unit LABEL unit LINK eqt_collective SOURCES
   unit/collective/grade_adaptation_test.cpp unit/collective/grade_choice_test.cpp
   unit/collective/gradient_noise_test.cpp unit/collective/link_slowdown_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES
-  unit/comm/failure_test.cpp unit/comm/host_facts_test.cpp unit/comm/link_delay_test.cpp unit/comm/link_schedule_test.cpp unit/comm/local_peers_test.cpp)
+  unit/comm/failure_test.cpp unit/comm/host_facts_test.cpp unit/comm/launch_test.cpp unit/comm/link_delay_test.cpp unit/comm/link_schedule_test.cpp unit/comm/local_peers_test.cpp)
 # Each case is a process that ends by its deadline, which takes time.
 eqt_test(watchdog_unit LABEL unit LINK eqt_comm SOURCES unit/comm/watchdog_test.cpp)
 

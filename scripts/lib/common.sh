@@ -116,10 +116,11 @@ cores() { nproc 2>/dev/null || echo 1; }
 
 # require_few RANKS: exits with an error if they are far more than this machine can start.
 require_few() {
-  local most=$((16 * $(cores)))
-  [[ $most -gt 128 ]] || most=128
+  local all most
+  all=$(nproc --all)  # whatever OMP_NUM_THREADS says
+  most=$((16 * all > 128 ? 16 * all : 128))
   [[ $1 -le $most ]] ||
-    fail 2 "--ranks: expected at most $most on this machine with $(cores) cores, found $1; start fewer, or play them in one process with equant-train --simulate N."
+    fail 2 "--ranks: expected at most $most on this machine with $all cores, found $1; start fewer, or play them in one process with equant-train --simulate N."
 }
 
 # require_room_for_mpi NAME RANKS: makes `state`, a folder for temporary files that goes when the script ends. Exits with

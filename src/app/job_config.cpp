@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "app/verbs.hpp"
-#include "comm/session.hpp"
+#include "comm/launch.hpp"
 #include "comm/watchdog.hpp"
 #include "setup/same_everywhere.hpp"
 

@@ -12,6 +12,7 @@
 #include "app/compressor_notes.hpp"
 #include "app/preprocessing.hpp"
 #include "app/trained_run.hpp"
+#include "comm/launch.hpp"
 #include "core/shipped.hpp"
 #include "data/text_input.hpp"
 #include "metrics/output_file.hpp"

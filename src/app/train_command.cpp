@@ -21,6 +21,7 @@
 #include "checkpoint/state_folder.hpp"
 #include "codec/plugin.hpp"
 #include "comm/communicator.hpp"
+#include "comm/launch.hpp"
 #include "comm/session.hpp"
 #include "comm/signals.hpp"
 #include "config/run_config.hpp"

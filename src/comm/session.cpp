@@ -7,16 +7,17 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <thread>
 
+#include "comm/launch.hpp"
 #include "comm/mpi_call.hpp"
 #include "comm/signals.hpp"
 
@@ -28,22 +29,6 @@ std::string where(const Session& session) {
   gethostname(host.data(), host.size() - 1);
   return fmt::format("[rank {}/{} {}, {}] ", session.rank(), session.size(), host.data(),
                      last_activity());
-}
-
-/// The first of these variables that is a whole number from 0 on. Any other value was not written
-/// by a launcher and counts as not set; the numbers are only used in messages and for watching
-/// peers.
-int launched(std::initializer_list<const char*> names, int otherwise) {
-  for (const char* name : names) {
-    const char* const value = std::getenv(name);
-    if (value == nullptr) continue;
-    const std::string_view text(value);
-    int number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool whole = error == std::errc() && end == text.data() + text.size();
-    if (whole && number >= 0) return number;
-  }
-  return otherwise;
 }
 
 void print(std::string_view kind, const std::string& sentence) {
@@ -69,12 +54,6 @@ void abort_world(Kind kind) {
   std::_Exit(static_cast<int>(kind));
 }
 
-int launched_rank() noexcept {
-  return launched({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}, Watchdog::kNobody);
-}
-
-int launched_size() noexcept { return launched({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 0); }
-
 void print_error(Kind kind, const std::string& sentence) { print(kind_name(kind), sentence); }
 
 void print_warning(const std::string& sentence) { print("warning", sentence); }
@@ -82,6 +61,8 @@ void print_warning(const std::string& sentence) { print("warning", sentence); }
 Session::Session(int* argc, char*** argv, double timeout_seconds) {
   set_timeout(timeout_seconds);
   const Watchdog::Guard guard(*watchdog_, "MPI_Init");
+  require_room_for_mpi();
+  const std::optional<LaunchedJob> job = launched_job();
   int provided = MPI_THREAD_SINGLE;
   // MULTIPLE, because the main thread may abort during a call of the communication thread.
   if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
@@ -93,6 +74,7 @@ Session::Session(int* argc, char*** argv, double timeout_seconds) {
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
   serialized_ = provided >= MPI_THREAD_SERIALIZED;
+  require_whole_world(job, size_);
 }
 
 Session::~Session() {

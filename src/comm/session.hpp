@@ -24,6 +24,7 @@ class AgreedError : public Error {
 class Session {
  public:
   /// @param timeout_seconds for starting; 0 = none
+  /// @throws Error{mpi} if MPI cannot start, or if another MPI's launcher has started this process
   Session(int* argc, char*** argv, double timeout_seconds = 0);
   ~Session();
   Session(const Session&) = delete;
@@ -44,11 +45,6 @@ class Session {
   int rank_ = 0, size_ = 1;
   mutable std::unique_ptr<Watchdog> watchdog_;
 };
-
-/// This process's rank and the job's size, from the environment variables of mpirun, so also before
-/// MPI starts; kNobody and 0 without mpirun.
-int launched_rank() noexcept;
-int launched_size() noexcept;
 
 /// Why the program ended, for its user.
 struct Failure {

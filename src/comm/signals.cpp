@@ -13,7 +13,7 @@
 #include <ctime>
 #include <string_view>
 
-#include "comm/session.hpp"
+#include "comm/launch.hpp"
 #include "comm/watchdog.hpp"
 
 namespace eqt::comm {

@@ -187,8 +187,8 @@ class Cell:
 
 
 def sentences(said):
-    """The program's own lines."""
-    return [line for line in said.splitlines() if line.startswith("equant-train: ")]
+    """The program's and the scripts' own lines."""
+    return [line for line in said.splitlines() if re.match(r"equant-train: |\w+\.sh: ", line)]
 
 
 def best_of(*choices):

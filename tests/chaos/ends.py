@@ -124,6 +124,38 @@ def limited(limit, *more):
     return play
 
 
+def full_folder(*start):
+    """A folder for temporary files with less room than MPI needs."""
+    def play(job):
+        full = os.path.join(job.place, "full")
+        os.makedirs(full)
+        line = 'mount -t tmpfs -o size=1m none "$0" && exec "$@"'
+        job.start(["unshare", "--mount", "bash", "-c", line, full, *[word or job.program for word in start],
+                   *job.arguments()], TMPDIR=full, OMPI_MCA_orte_tmpdir_base=full)
+    return play
+
+
+def alone_with(**variables):
+    """Without mpirun, as another launcher starts it."""
+    return lambda job: job.start([job.program, *job.arguments()], **variables)
+
+
+def script(name, *arguments):
+    """A script that does not come to a run; AGENT is a remote shell whose every answer has a command in it."""
+    def play(job):
+        agent = os.path.join(job.place, "agent")
+        with open(agent, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\necho 'hosts[$(touch {job.place}/pwned)]'\n")
+        os.chmod(agent, 0o755)
+        words = {"AGENT": agent, "PIPE": pipe(job, "hosts.pipe")}
+        job.start(job.script(name, *[words.get(word, word) for word in arguments], job.config))
+    return play
+
+
+def nothing_ran(job):
+    return ["this host ran another's words"] if os.path.exists(os.path.join(job.place, "pwned")) else []
+
+
 def few_processes(job):
     """A limit that root does not have."""
     os.chmod(job.place, 0o777)
@@ -281,6 +313,21 @@ def cells():
         Cell("addresses-1000", "launch", "limit", {2}, "expected room", limited("ulimit -v 1000000")),
         Cell("addresses-1250", "launch", "limit", {0, 2}, "", limited("ulimit -v 1250000")),
         Cell("data-500", "launch", "limit", {2}, "expected room", limited("ulimit -d 500000")),
+        Cell("files-24", "launch", "limit", {6}, "room for 32 more open files", limited("ulimit -n 24")),
+        Cell("full", "launch", "alone", {6}, "12 MiB for MPI's temporary files", full_folder(None)),
+        Cell("full", "launch", "run_local", {6}, "12 MiB for MPI's temporary files", full_folder(
+            os.path.join(ROOT, "scripts/run_local.sh"), "--")),
+        Cell("mpich", "launch", "alone", {6}, "expected 4 ranks, as the launcher of MPICH",
+             alone_with(PMI_RANK="0", PMI_SIZE="4")),
+        Cell("srun", "launch", "alone", {6}, "expected 4 ranks, as Slurm's srun",
+             alone_with(SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="4")),
+        Cell("allocation", "launch", "alone", {0}, "", alone_with(SLURM_PROCID="0", SLURM_NTASKS="4"), finished, 20),
+        Cell("ranks-99999", "launch", "run_local", {2}, "at most [0-9]+ on this machine",
+             script("run_local.sh", "--ranks", "99999")),
+        Cell("pipe", "reading", "hosts", {2}, "ends within 10 s", script("run_hosts.sh", "--hostfile", "PIPE"), None, 15),
+        Cell("words", "reading", "hosts", {6}, "whole number for its cores", script(
+            "run_hosts.sh", "--hosts", "pi0", "--shell", "AGENT", "--bind", "core", "--threads", "1"), nothing_ran),
+        Cell("underscore", "reading", "hosts", {2}, "daemon crashes", script("run_hosts.sh", "--hosts", "pi_0,pi_1")),
         Cell("threads-1024", "start", "limit", {2}, "threads_per_rank: expected at most", many_threads),
         Cell("no-proc", "start", "hidden", {0}, "", hidden_processes("mount -t tmpfs none /proc"), finished, 20),
         Cell("hidepid", "start", "hidden", {0}, "", hidden_processes(

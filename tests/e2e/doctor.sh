@@ -47,6 +47,24 @@ if [[ -n $reference ]]; then
   grep -q "^warning: reference-blas" "$OUT" || wrong "doctor does not see the reference BLAS that serves it"
 fi
 
+# Another MPI's launcher: each process would take itself for the whole job.
+run env PMI_RANK=0 PMI_SIZE=4 "$EQT_PROGRAM" doctor
+expect_failure 6 'expected 4 ranks, as the launcher of MPICH.*PMI_SIZE=4.*found 1 in the world of Open MPI' "MPICH's launcher"
+run env SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4 "$EQT_PROGRAM" --config "$WORK/tiny.json" --out "$WORK/srun"
+expect_failure 6 'srun says \(SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=3\)' "srun without Open MPI"
+[[ ! -e $WORK/srun ]] || wrong "srun without Open MPI: a run folder was made"
+run env SLURM_NTASKS=4 SLURM_PROCID=0 "$EQT_PROGRAM" --config "$WORK/tiny.json" --out "$WORK/batch" --simulate 2
+expect_code 0 "a simulation in a batch script of Slurm"
+run env PMI_RANK=0 PMI_SIZE=4 "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- doctor --seconds 0.1
+expect_code 0 "Open MPI's mpirun in a process of another launcher"
+
+# What MPI needs to start.
+run env OMPI_MCA_orte_tmpdir_base="$WORK/tiny.json" "$EQT_PROGRAM" doctor
+expect_failure 6 "12 MiB for MPI's temporary files at .*tiny.json, found: Not a directory" "a folder for temporary files that is none"
+# shellcheck disable=SC2016  # for the shell with the limit
+run bash -c 'ulimit -n 24; exec "$EQT_PROGRAM" doctor'
+expect_failure 6 'room for 32 more open files' "few descriptors"
+
 program doctor --seconds 0
 expect_failure 2 'seconds' "no time to measure"
 program doctor --threads none
