@@ -20,6 +20,7 @@
 #include "comm/launch.hpp"
 #include "comm/mpi_call.hpp"
 #include "comm/signals.hpp"
+#include "core/visible.hpp"
 
 namespace eqt::comm {
 namespace {
@@ -31,8 +32,11 @@ std::string where(const Session& session) {
                      last_activity());
 }
 
-void print(std::string_view kind, const std::string& sentence) {
-  const std::string line = fmt::format("equant-train: {}: {}\n", kind, sentence);
+/// Names of files and hosts and the words of libraries are in sentences: none may begin a line or
+/// steer a terminal.
+void print(std::string_view kind, std::string sentence) {
+  std::ranges::replace(sentence, '\n', ' ');
+  const std::string line = fmt::format("equant-train: {}: {}\n", kind, visible(sentence));
   // One write, so that messages of several ranks do not interleave. If it fails, nothing can be
   // done.
   [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
