@@ -96,7 +96,14 @@ class PictureInput final : public FloatInput {
 /// Texts, one a line of a file.
 class TextLines final : public PredictInput {
  public:
-  TextLines(const TrainedRun& run, const Json& json) : input_(options(run, json)) {}
+  TextLines(const TrainedRun& run, const Json& json) : input_(options(run, json)) {
+    if (input_.specs() == run.input.inputs) return;
+    fail(Kind::data,
+         "expected {}, as the network was trained on, found {} by {} and preprocessing.json; put "
+         "the run's own files back",
+         data::text_of(run.input.inputs), data::text_of(input_.specs()),
+         input_.options().vocabulary);
+  }
 
   bool reads_standard_input() const override { return true; }
 

@@ -40,7 +40,13 @@ std::size_t ArraySpec::values() const {
 std::size_t ArraySpec::bytes() const { return values() * bytes_of(type); }
 
 std::string text_of(const ArraySpec& spec) {
-  return fmt::format("{} ({}, [{}])", spec.name, name_of(spec.type), fmt::join(spec.shape, ", "));
+  std::vector<std::string> sides;
+  for (const std::int64_t side : spec.shape)
+    sides.push_back(side < 0 && spec.longest > 0 ? fmt::format("up to {}", spec.longest)
+                                                 : std::to_string(side));
+  const std::string below = spec.bound > 0 ? fmt::format(" below {}", spec.bound) : "";
+  return fmt::format("{} ({}{}, [{}])", spec.name, name_of(spec.type), below,
+                     fmt::join(sides, ", "));
 }
 
 std::string text_of(std::span<const ArraySpec> specs) {

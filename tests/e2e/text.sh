@@ -90,6 +90,11 @@ run bash -c '"$0" predict "$1" <"$2"' "$EQT_PROGRAM" "$RUN" "$WORK/lines.txt"
 expect_code 0 "predict: standard input"
 expect_equal "${files//"$WORK/lines.txt:"/-:}" "$(cat "$OUT")" "predict: texts from standard input"
 
+cp -r "$RUN" "$WORK/other_words"
+echo further >>"$WORK/other_words/vocab.txt"
+program predict "$WORK/other_words" "$WORK/lines.txt"
+expect_failure 3 'below 22.*found tokens .*below 23.* by .*other_words/vocab.txt' "predict: another vocabulary"
+
 # The same bits after a stop within an epoch, although batches are in buckets by length.
 train 2 constant --set schedule.kind=constant
 constant=$(summary parameter_hash)
