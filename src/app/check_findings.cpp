@@ -120,9 +120,11 @@ std::vector<std::string> weight_findings(const config::RunConfig& config,
   if (config.train.is_emulated() || !setup::has_initial_weights(config)) return {};
   const std::unique_ptr<model::Replica> network = model::make_idle_replica(
       setup::network_for(config, {facts.inputs, facts.target, facts.classes}));
+  const setup::InitialWeights weights = setup::load_initial_weights(config, *network);
   std::vector<std::string> lines;
-  for (const std::string& file : setup::load_initial_weights(config, *network))
+  for (const std::string& file : weights.files)
     lines.push_back(fmt::format("weights: {} fits", file));
+  for (const std::string& note : weights.notes) lines.push_back(fmt::format("weights: {}", note));
   return lines;
 }
 

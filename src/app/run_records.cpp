@@ -147,6 +147,7 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
     notes.emplace_back(kNoThreads);
   if (!model::sees_processor()) notes.emplace_back(kHiddenProcessor);
   if (!job.device.note.empty()) notes.push_back(job.device.note);
+  std::ranges::copy(run.model.notes, std::back_inserter(notes));
   if (!run.sync.encoding.note.empty()) notes.push_back(run.sync.encoding.note);
   if (!job.note_on_mixed_ranks.empty()) notes.push_back(job.note_on_mixed_ranks);
   if (job.config.model.precision == model::Precision::bf16 &&

@@ -104,6 +104,9 @@ std::vector<Field> model_fields() {
           .or_null()
           .says("file with initial weights in torchvision's names: a state dict, or a dict with "
                 "one, as torch.save writes it, or safetensors; null = random"),
+      EQT_FIELD(model.new_head, may_change)
+          .says("with model.weights, or a folder of bert's: a last layer of another number of "
+                "outputs than the file's"),
       EQT_FIELD(model.freeze, must_stay)
           .says(
               "parameters that are not trained: patterns of their names, as in \"layer1.*\"; they "

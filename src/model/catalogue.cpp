@@ -41,6 +41,14 @@ std::span<const Named<Shortcut>> names_of(Shortcut) {
   return kNames;
 }
 
+std::span<const Named<NewHead>> names_of(NewHead) {
+  static constexpr std::array<Named<NewHead>, 2> kNames = {{
+      {NewHead::automatic, "auto", "it starts new, with a note"},
+      {NewHead::refuse, "refuse", "the file is refused"},
+  }};
+  return kNames;
+}
+
 std::span<const Named<Precision>> names_of(Precision) {
   static constexpr std::array<Named<Precision>, 3> kNames = {{
       {Precision::fp32, "fp32", "float32 everywhere"},

@@ -65,6 +65,11 @@ namespace normalizations {
 enum class Shortcut { projection, padding };
 std::span<const Named<Shortcut>> names_of(Shortcut);
 
+/// What becomes of a last layer that has another number of outputs than that of the file with
+/// initial weights.
+enum class NewHead { automatic, refuse };
+std::span<const Named<NewHead>> names_of(NewHead);
+
 /// What the network computes with. Parameters and gradients are float32 in any case.
 enum class Precision { fp32, bf16, int8 };
 std::span<const Named<Precision>> names_of(Precision);

@@ -86,7 +86,15 @@ class Replica {
   virtual void load_weights(const std::string& path) = 0;
   /// The same of weights that were trained for another task: what the file lacks of the part that
   /// belongs to the task keeps its values.
-  virtual void load_pretrained(const std::string& path) { load_weights(path); }
+  /// @param new_head so does a last layer of another number of outputs than the file's; false: that
+  /// is refused
+  /// @return the names of the tensors that keep their values
+  virtual std::vector<std::string> load_pretrained(const std::string& path, bool /*new_head*/) {
+    load_weights(path);
+    return {};
+  }
+  /// What a user should know before training, in sentences.
+  virtual std::vector<std::string> notes() const { return {}; }
 };
 
 struct ModelOptions {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "setup/build_model.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <span>
 #include <string>
@@ -142,18 +146,19 @@ bool has_initial_weights(const config::RunConfig& config) {
   return !config.model.weights.empty() || !pretrained_weights(config).empty();
 }
 
-std::vector<std::string> load_initial_weights(const config::RunConfig& config,
-                                              model::Replica& network) {
-  std::vector<std::string> files;
-  if (const std::string file = pretrained_weights(config); !file.empty()) {
-    network.load_pretrained(file);
-    files.push_back(file);
+InitialWeights load_initial_weights(const config::RunConfig& config, model::Replica& network) {
+  InitialWeights weights;
+  for (const std::string& file : {pretrained_weights(config), config.model.weights}) {
+    if (file.empty()) continue;
+    weights.files.push_back(file);
+    const auto kept =
+        network.load_pretrained(file, config.model.new_head == model::NewHead::automatic);
+    if (!kept.empty())
+      weights.notes.push_back(
+          fmt::format("{} start new: the weights file {} has none of their shape",
+                      fmt::join(kept, ", "), file));
   }
-  if (!config.model.weights.empty()) {
-    network.load_weights(config.model.weights);
-    files.push_back(config.model.weights);
-  }
-  return files;
+  return weights;
 }
 
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
@@ -169,10 +174,13 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   options.placement = placement;
   parts.measures = {.task = config.task.kind, .outputs = options.outputs};
   parts.replica = model::make_replica(options);
+  parts.notes = parts.replica->notes();
   if (options.script != nullptr)
     parts.file_hash = checksum(std::as_bytes(std::span(*options.script)), 0);
   // The other ranks receive rank 0's parameters, so its node alone needs the files.
-  if (comm.rank() == 0) (void)load_initial_weights(config, *parts.replica);
+  if (comm.rank() == 0)
+    std::ranges::move(load_initial_weights(config, *parts.replica).notes,
+                      std::back_inserter(parts.notes));
   if (data.simulation != nullptr) build_workers(*parts.replica, *data.simulation);
   return parts;
 }

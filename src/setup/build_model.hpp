@@ -19,9 +19,10 @@ namespace eqt::setup {
 
 struct ModelParts {
   std::unique_ptr<model::Replica> replica;
-  int threads = 1;              // that compute
-  std::uint64_t file_hash = 0;  // of a network of the user's own
-  model::Measures measures;     // how good it is
+  int threads = 1;                      // that compute
+  std::uint64_t file_hash = 0;          // of a network of the user's own
+  model::Measures measures;             // how good it is
+  std::vector<std::string> notes = {};  // what a user should know before training
 };
 
 /// What a set of this data is for the network and its task.
@@ -40,10 +41,14 @@ model::ModelOptions network_for(const config::RunConfig& config, const LearntDat
 /// Whether the network begins with weights of files: of the folder model.path or model.weights.
 bool has_initial_weights(const config::RunConfig& config);
 
-/// Reads these weights. @return the files
+struct InitialWeights {
+  std::vector<std::string> files;
+  std::vector<std::string> notes;  // which parameters start new
+};
+
+/// Reads these weights.
 /// @throws Error{data} for a file of weights that is none, or does not fit
-std::vector<std::string> load_initial_weights(const config::RunConfig& config,
-                                              model::Replica& network);
+InitialWeights load_initial_weights(const config::RunConfig& config, model::Replica& network);
 
 /// The network for the data; workers of a simulation share it.
 /// @throws Error{usage}, Error{data} for a file of weights that is none

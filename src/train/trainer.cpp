@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
 
 #include "comm/signals.hpp"
 #include "core/error.hpp"
@@ -18,6 +22,31 @@ Replicas replicas_of(const Plan& plan) {
   if (plan.replicas_equal) return Replicas::equal;
   return plan.synchronizes ? Replicas::mixed : Replicas::alone;
 }
+
+/// Every rank gets rank 0's values. Collective.
+class FromRankZero final : public StateVisitor {
+ public:
+  explicit FromRankZero(comm::Communicator& comm) : comm_(comm) {}
+  void values(std::string_view, std::span<float> values, Across) override { share(values); }
+  void doubles(std::string_view, std::span<double> values, Across) override { share(values); }
+  void numbers(std::string_view, std::span<std::uint64_t> values, Across) override {
+    share(values);
+  }
+  void placed(std::string_view name, std::span<float>,
+              const std::function<std::vector<SliceRange>()>&) override {
+    fail(Kind::bug, "{}: a replica is not placed", name);
+  }
+  bool restores() const noexcept override { return true; }
+  void enter(std::string_view) override {}
+  void leave() override {}
+
+ private:
+  template <typename T>
+  void share(std::span<T> values) {
+    comm_.broadcast(std::as_writable_bytes(values), 0);
+  }
+  comm::Communicator& comm_;
+};
 
 }  // namespace
 
@@ -226,10 +255,8 @@ void Trainer::visit_state(StateVisitor& visitor) {
 }
 
 void Trainer::share_initial_state() {
-  p_.comm.broadcast(std::as_writable_bytes(p_.replica.parameters()), 0);
-  p_.comm.broadcast(std::as_writable_bytes(p_.replica.buffers()), 0);
-  if (const auto frozen = p_.replica.frozen(); !frozen.empty())
-    p_.comm.broadcast(std::as_writable_bytes(frozen), 0);
+  FromRankZero visitor(p_.comm);
+  p_.replica.visit_state(visitor, Across::same);
   p_.synchronizer.start();
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "core/error.hpp"
@@ -17,10 +19,6 @@ namespace {
 /// "[16, 3, 3, 3]"
 std::string shape_text(std::span<const std::int64_t> sizes) {
   return fmt::format("[{}]", fmt::join(sizes, ", "));
-}
-
-bool may_be_missing(std::string_view name, const FileNames& names) {
-  return name.ends_with("num_batches_tracked") || (names.optional && names.optional(name));
 }
 
 /// [bytes] Far above the size of a file of these tensors: float64 with two moments of an optimizer.
@@ -93,57 +91,190 @@ std::vector<std::byte> fitting(const std::string& path, const Target& target, co
   return values;
 }
 
-/// Whether the network's tensor keeps its values, since that of the file has another shape.
-bool is_other(const Target& target, const Tensor& found, const FileNames& names) {
-  return names.optional && names.optional(target.name) && target.sizes != found.sizes;
+/// Beginnings that all names have, each up to a dot, from "" on: "", "model.", "model.net.".
+std::vector<std::string_view> common_beginnings(std::span<const std::string_view> names) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string_view> beginnings = {""};
+  for (std::size_t dot = 0; !names.empty() && beginnings.size() < kMost; ++dot) {
+    dot = names.front().find('.', dot);
+    if (dot == std::string_view::npos) break;
+    const std::string_view part = names.front().substr(0, dot + 1);
+    if (!std::ranges::all_of(names, [&](auto name) { return name.starts_with(part); })) break;
+    beginnings.push_back(part);
+  }
+  return beginnings;
 }
 
-/// The new values of each target, in their order; empty: they do not change.
-std::vector<std::vector<std::byte>> match(const std::string& path, std::span<const Target> targets,
-                                          std::span<const Tensor> found, const FileNames& names) {
-  std::map<std::string, const Tensor*, std::less<>> unused;
-  for (const Tensor& tensor : found) {
-    std::string own = names.own ? names.own(tensor.name) : std::string(tensor.name);
-    if (own.empty()) continue;
-    if (!unused.emplace(own, &tensor).second)
-      fail(Kind::data, "expected one tensor for {} in the weights file {}, found two", own, path);
+/// Which names of the two sides are the same.
+struct Matching {
+  std::map<std::string, const Tensor*, std::less<>> found;  // by names of the network
+  std::string twice;                     // a name that two tensors have; "": none
+  std::vector<std::string_view> wanted;  // by target: its name there
+
+  std::size_t count() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(wanted, [&](auto name) { return found.contains(name); }));
   }
-  // The file's names are without wrappers; a network's own may look like these.
-  std::vector<std::string_view> wanted;
-  for (const Target& target : targets) wanted.emplace_back(target.name);
-  if (!names.own) strip_wrappers(wanted);
-  std::vector<std::vector<std::byte>> matched;
+};
+
+/// @param of_file, of_network  beginnings that are left out
+Matching match_without(std::string_view of_file, std::string_view of_network,
+                       std::span<const Target> targets, std::span<const Tensor> found,
+                       const FileNames& names) {
+  Matching matching;
+  for (const Target& target : targets)
+    matching.wanted.push_back(std::string_view(target.name).substr(of_network.size()));
+  for (const Tensor& tensor : found) {
+    const std::string_view rest = tensor.name.substr(of_file.size());
+    const std::string own = names.own ? names.own(rest) : std::string(rest);
+    if (names.own && own.empty()) continue;
+    if (!matching.found.emplace(own, &tensor).second) matching.twice = own;
+  }
+  return matching;
+}
+
+/// Leaves out a beginning that all names of one side have if more names are the same then.
+Matching match_names(const std::string& path, std::span<const Target> targets,
+                     std::span<const Tensor> found, const FileNames& names) {
+  std::vector<std::string_view> in_file, in_network;
+  for (const Tensor& tensor : found) in_file.push_back(tensor.name);
+  for (const Target& target : targets) in_network.emplace_back(target.name);
+  Matching best = match_without("", "", targets, found, names);
+  const auto try_without = [&](std::string_view of_file, std::string_view of_network) {
+    Matching other = match_without(of_file, of_network, targets, found, names);
+    if (other.twice.empty() && other.count() > best.count()) best = std::move(other);
+  };
+  for (const std::string_view part : common_beginnings(in_network)) try_without("", part);
+  for (const std::string_view part : common_beginnings(in_file)) try_without(part, "");
+  if (!best.twice.empty())
+    fail(Kind::data, "expected one tensor for {} in the weights file {}, found two",
+         printable(best.twice), path);
+  return best;
+}
+
+/// "; the nearest is NAME": the name of the file's that has most of `name` at its two ends, if that
+/// is at least half, and belongs to none of the network's tensors.
+std::string nearest_text(std::string_view name, const Matching& matching) {
+  std::size_t most = 0;
+  std::string_view nearest;
+  for (const auto& [own, tensor] : matching.found) {
+    if (std::ranges::find(matching.wanted, std::string_view(own)) != matching.wanted.end())
+      continue;
+    const std::size_t length = std::min(name.size(), own.size());
+    std::size_t begin = 0, end = 0;
+    while (begin < length && own[begin] == name[begin]) ++begin;
+    while (end < length - begin && own[own.size() - 1 - end] == name[name.size() - 1 - end]) ++end;
+    if (begin + end <= most) continue;
+    most = begin + end;
+    nearest = tensor->name;
+  }
+  if (2 * most < name.size()) return "";
+  return fmt::format("; the nearest is {}", printable(nearest));
+}
+
+/// "fc." of "fc.weight".
+std::string_view layer_of(std::string_view name) { return name.substr(0, name.rfind('.') + 1); }
+
+/// The targets of the last layer, if the file has one of another number of outputs: by target.
+std::vector<bool> find_new_head(std::span<const Target> targets, const Matching& matching,
+                                std::int64_t outputs) {
+  std::vector<bool> head(targets.size(), false);
+  if (outputs == 0) return head;
+  std::string_view layer;
+  bool any = false;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto source = matching.found.find(matching.wanted[i]);
+    if (source == matching.found.end()) continue;
+    const std::vector<std::int64_t>& own = targets[i].sizes;
+    const std::vector<std::int64_t>& other = source->second->sizes;
+    if (own == other) continue;
+    const bool differs_in_first = !own.empty() && own.size() == other.size() &&
+                                  own.front() == outputs &&
+                                  std::equal(own.begin() + 1, own.end(), other.begin() + 1);
+    if (!differs_in_first || (any && layer_of(targets[i].name) != layer))
+      return std::vector<bool>(targets.size(), false);
+    layer = layer_of(targets[i].name);
+    head[i] = any = true;
+  }
+  return head;
+}
+
+/// What the targets get.
+struct NewValues {
+  std::vector<std::vector<std::byte>> values;  // of each target, in their order; empty: none
+  std::vector<std::string> kept;               // names of targets that keep theirs
+};
+
+/// Moves what the file has under further names of a tensor to its first name.
+void settle_tied(const std::string& path, std::span<const Target> targets, NewValues& result) {
+  std::map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < targets.size(); ++i) places.emplace(targets[i].name, i);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i].tied_to.empty() || result.values[i].empty()) continue;
+    const std::size_t first = places.at(targets[i].tied_to);
+    if (result.values[first].empty()) {
+      result.values[first] = std::move(result.values[i]);
+    } else if (result.values[first] != result.values[i]) {
+      fail(Kind::data,
+           "expected the same values of {} and {}, which are one tensor of the network, in the "
+           "weights file {}, found two; save them from a network that shares them",
+           targets[first].name, targets[i].name, path);
+    }
+    result.values[i].clear();
+  }
+}
+
+NewValues match(const std::string& path, std::span<const Target> targets,
+                std::span<const Tensor> found, const FileNames& names) {
+  const Matching matching = match_names(path, targets, found, names);
+  const std::vector<bool> head = find_new_head(targets, matching, names.new_head);
+  std::set<std::string_view> present;  // first names of tensors of which the file has a name
+  const auto first_name = [](const Target& target) {
+    return std::string_view(target.tied_to.empty() ? target.name : target.tied_to);
+  };
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (matching.found.contains(matching.wanted[i])) present.insert(first_name(targets[i]));
+
+  NewValues result;
+  auto unused = matching.found;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const Target& target = targets[i];
-    const auto source = unused.find(wanted[i]);
+    result.values.emplace_back();
+    const auto source = unused.find(matching.wanted[i]);
     if (source != unused.end()) {
-      const bool other = is_other(target, *source->second, names);
-      matched.push_back(other ? std::vector<std::byte>() : fitting(path, target, *source->second));
+      if (head[i])
+        result.kept.push_back(target.name);
+      else
+        result.values.back() = fitting(path, target, *source->second);
       unused.erase(source);
-    } else if (may_be_missing(target.name, names)) {
-      matched.emplace_back();
-    } else {
-      fail(Kind::data, "expected a tensor {} in the weights file {}, found none of that name",
-           target.name, path);
+    } else if (present.contains(first_name(target))) {
+      continue;
+    } else if (names.optional && names.optional(target.name)) {
+      result.kept.push_back(target.name);
+    } else if (!target.name.ends_with("num_batches_tracked")) {
+      fail(Kind::data, "expected a tensor {} in the weights file {}, found none of that name{}",
+           target.name, path, nearest_text(matching.wanted[i], matching));
     }
   }
   if (!unused.empty()) {
     fail(Kind::data,
          "expected weights of this network in the file {}, found a tensor {} that it does not "
          "have; check model.name, model.shortcut and model.normalization",
-         path, printable(unused.begin()->first));
+         path, printable(unused.begin()->second->name));
   }
-  return matched;
+  settle_tied(path, targets, result);
+  return result;
 }
 
 }  // namespace
 
-void load_state_dict(const std::string& path, std::span<const Target> targets,
-                     const FileNames& names) {
+std::vector<std::string> load_state_dict(const std::string& path, std::span<const Target> targets,
+                                         const FileNames& names) {
   const StateDict file = read_state_dict(path, largest_file(targets));
-  const auto values = match(path, targets, file.tensors(), names);
+  NewValues found = match(path, targets, file.tensors(), names);
   for (std::size_t i = 0; i < targets.size(); ++i)
-    if (!values[i].empty()) copy_from_row_major(values[i], targets[i]);
+    if (!found.values[i].empty()) copy_from_row_major(found.values[i], targets[i]);
+  return std::move(found.kept);
 }
 
 }  // namespace eqt::weights

@@ -117,6 +117,19 @@ void walk(const Strided& tensor, std::size_t total, const Copy& copy) {
   }
 }
 
+/// Leaves out `module.` and `_orig_mod.` where all names begin so.
+void strip_wrappers(std::vector<std::string_view>& names) {
+  for (bool found = !names.empty(); found;) {
+    found = false;
+    for (const std::string_view prefix : {"module.", "_orig_mod."}) {
+      const auto has = [&](std::string_view name) { return name.starts_with(prefix); };
+      if (!std::ranges::all_of(names, has)) continue;
+      for (std::string_view& name : names) name.remove_prefix(prefix.size());
+      found = true;
+    }
+  }
+}
+
 }  // namespace
 
 std::size_t elements_of(std::span<const std::int64_t> sizes) {
@@ -166,18 +179,6 @@ StateDict::StateDict(std::vector<std::byte> file, const std::string& path) {
   for (const Tensor& tensor : tensors_) names.push_back(tensor.name);
   strip_wrappers(names);
   for (std::size_t i = 0; i < names.size(); ++i) tensors_[i].name = names[i];
-}
-
-void strip_wrappers(std::vector<std::string_view>& names) {
-  for (bool found = !names.empty(); found;) {
-    found = false;
-    for (const std::string_view prefix : {"module.", "_orig_mod."}) {
-      const auto has = [&](std::string_view name) { return name.starts_with(prefix); };
-      if (!std::ranges::all_of(names, has)) continue;
-      for (std::string_view& name : names) name.remove_prefix(prefix.size());
-      found = true;
-    }
-  }
 }
 
 StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes) {

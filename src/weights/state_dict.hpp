@@ -36,10 +36,11 @@ void copy_row_major(const Tensor& tensor, std::span<std::byte> out);
 /// A network's tensor, which takes a file's values.
 struct Target {
   std::string name;
-  ElementType type = {};  // float32 or int64
+  ElementType type = {};
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;  // [elements], none negative
   std::span<std::byte> storage;       // from the first element to the last
+  std::string tied_to = {};           // another target's name for the same tensor; "": none
 };
 
 /// Gives the target the values, which come row by row. @pre values have exactly its size
@@ -66,9 +67,6 @@ class StateDict {
   std::vector<Tensor> tensors_;
 };
 
-/// Leaves out `module.` and `_orig_mod.` where all names begin so.
-void strip_wrappers(std::vector<std::string_view>& names);
-
 /// @param most_bytes a longer file is refused before it is read
 /// @throws Error{data}
 StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes);
@@ -82,16 +80,22 @@ std::string pack_state_dict(std::span<const Tensor> tensors);
 struct FileNames {
   /// The network's name for a tensor of the file; "": it is skipped. No function: the same name.
   std::function<std::string(std::string_view)> own = {};
-  /// Whether the file may lack a tensor of the network, or have another shape: it then keeps its
-  /// values. No function: none may.
+  /// Whether the file may lack a tensor of the network, which then keeps its values. No function:
+  /// none may.
   std::function<bool(std::string_view)> optional = {};
+  /// The network's outputs, if its last layer may have another number of them than the file's, and
+  /// then keeps its values: tensors of one layer whose first sides alone differ. 0: none may.
+  std::int64_t new_head = 0;
 };
 
 /// Copies the values of a file that read_state_dict takes into `targets`, all of them or none.
 /// float16, bfloat16 and float64 become float32. Both sides must have the same names, except for
-/// what `names` says, and that the file may lack counters named *num_batches_tracked.
+/// what `names` says, for a beginning such as `model.` that all names of one side have, and that
+/// the file may lack counters named *num_batches_tracked, and names of a tensor of which it has
+/// another name. Where it has several, their values must be equal.
+/// @return the names of the targets that keep their values because of `names`
 /// @throws Error{data}
-void load_state_dict(const std::string& path, std::span<const Target> targets,
-                     const FileNames& names = {});
+std::vector<std::string> load_state_dict(const std::string& path, std::span<const Target> targets,
+                                         const FileNames& names = {});
 
 }  // namespace eqt::weights

@@ -50,6 +50,54 @@ torch.jit.script(Logits()).save(work + "/logits.pt")
 torch.jit.script(Rows(9)).save(work + "/nine.pt")
 torch.jit.script(Raises()).save(work + "/raises.pt")
 torch.jit.trace(nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)), torch.zeros(2, 3, 32, 32)).save(work + "/linear.pt")
+# Buffers of several types: of two names, read while training, constant; an attribute without a tensor.
+class State(nn.Module):
+    calls: int
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(96, 12)
+        self.second = nn.Linear(12, 12)
+        self.again = self.second
+        self.last = nn.Linear(12, 10)
+        self.calls = 0
+        self.register_buffer("shift", torch.zeros(96))
+        self.register_buffer("shift_again", self.shift)
+        self.register_buffer("now", torch.zeros(1))
+        self.register_buffer("order", torch.arange(96).flip(0))
+        self.register_buffer("mask", torch.arange(96) % 5 == 0)
+        self.register_buffer("seen", torch.zeros(3, dtype=torch.int32))
+    def forward(self, x):
+        x = x.flatten(1)[:, :96][:, self.order].masked_fill(self.mask, 0.0)
+        self.calls += 1
+        if self.training:
+            self.shift.mul_(0.5).add_(x.detach().mean(0), alpha=0.5)
+            self.now = self.now * 0.5 + x.detach().mean()
+            self.seen.add_(x.size(0))
+        x = torch.relu(self.first(x - self.shift_again)) + self.now + self.seen.sum() * 1e-3
+        return self.last(torch.relu(self.again(torch.relu(self.second(x)))))
+torch.manual_seed(3)
+state = State()
+torch.jit.script(state).save(work + "/state.pt")
+torch.save(state.state_dict(), work + "/state_dict.pt")
+class InPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3072, 4)
+        self.last = nn.Linear(4, 10)
+    def forward(self, x):
+        h = torch.sigmoid(self.first(x.flatten(1)))
+        y = self.last(h)
+        h.mul_(2.0)
+        return y
+torch.jit.script(InPlace()).save(work + "/in_place.pt")
+# As a newer PyTorch would write it.
+import zipfile
+with zipfile.ZipFile(work + "/in_place.pt") as old, zipfile.ZipFile(work + "/newer.pt", "w") as new:
+    for item in old.infolist():
+        new.writestr(item.filename, old.read(item).replace(b"torch.sigmoid", b"torch.operator_of_2040"))
+with zipfile.ZipFile(work + "/in_place.pt") as old, zipfile.ZipFile(work + "/format.pt", "w") as new:
+    for item in old.infolist():
+        new.writestr(item.filename, b"2040" if item.filename.endswith("/version") else old.read(item))
 PY
 /usr/bin/python3 "$WORK/networks.py" "$WORK"
 own=(--set model.name=torchscript --set "model.path=$WORK/rows.pt")
@@ -90,6 +138,58 @@ train 1 traced --set model.name=torchscript --set "model.path=$WORK/linear.pt" -
   --set optimizer.learning_rate=0.001 --set train.accumulate=2 --set optimizer.clip_norm=1
 expect_code 0 "a traced module with AdamW, accumulation and clipping"
 
+# Evaluations leave what a network reads while it trains: so do a planned stop, the weights' average, other algorithms.
+# Ranks have shifts of their own.
+state=(--set model.name=torchscript --set "model.path=$WORK/state.pt" --set data.limit_train=64 --set train.epochs=4
+  --set train.steps=8 --set data.limit_test=20)
+train 2 state "${state[@]}" --set train.evaluate_every=0 --set checkpoint.every_epochs=1
+expect_code 0 "a network with state"
+grep -q 'changes its own calls while it computes' "$RUN/metrics.jsonl" || wrong "a network with state: the note"
+whole=$(summary parameter_hash)
+cp "$RUN/model.pt" "$WORK/whole.pt"
+train 2 state-evaluated "${state[@]}" --set train.ema=0.5 --set checkpoint.best=true
+expect_equal "$whole" "$(summary parameter_hash)" "evaluated every epoch: the parameters"
+train 1 state-simulated "${state[@]}" --simulate 2
+expect_equal "$whole" "$(summary parameter_hash)" "evaluated every epoch, simulated: the parameters"
+train 2 state-stopped "${state[@]}" --set train.steps=4 --set checkpoint.every_epochs=1
+train 2 state-stopped "${state[@]}" --set checkpoint.every_epochs=1 --resume
+expect_equal "$whole" "$(summary parameter_hash)" "a planned stop: the parameters"
+cmp -s "$RUN/model.pt" "$WORK/whole.pt" || wrong "a planned stop: model.pt has other bytes"
+for algorithm in choco-sgd local-sgd; do
+  steps=1
+  [[ $algorithm != local-sgd ]] || steps=3
+  for every in 0 1; do
+    train 2 "state-$algorithm-$every" "${state[@]}" --set "synchronization.algorithm=$algorithm" \
+      --set "synchronization.local_steps=$steps" --set "train.evaluate_every=$every"
+    expect_code 0 "$algorithm, evaluate_every $every"
+  done
+  expect_equal "$(value "$WORK/state-$algorithm-0/summary.json" parameter_hash)" "$(summary parameter_hash)" \
+    "$algorithm: the parameters"
+done
+# model.pt has the mean of the ranks' shifts, under all names, and the tables; so have exports. Python loads it.
+for to in state-dict safetensors torchscript; do
+  program export "$WORK/state" --to "$to" --out "$WORK/exported.$to"
+  expect_code 0 "export to $to"
+done
+cat >>"$WORK/networks.py" <<'PY'
+model = torch.load(work + "/whole.pt")
+fresh = State()
+fresh.load_state_dict(model)  # strict
+assert model["shift"].abs().sum() > 0 and torch.equal(model["shift"], model["shift_again"])
+assert torch.equal(model["second.weight"], model["again.weight"])
+assert model["mask"].dtype == torch.bool and torch.equal(model["order"], torch.arange(96).flip(0))
+assert model["seen"].tolist() == [8 * 16] * 3 and model["now"].abs() > 0
+script = torch.jit.load(work + "/exported.torchscript")
+for name, value in script.state_dict().items():
+    assert torch.equal(value, model[name]), name
+assert all(torch.equal(value, model[name]) for name, value in torch.load(work + "/exported.state-dict").items())
+x = torch.randn(5, 3, 32, 32)
+assert torch.allclose(fresh.eval()(x), script(x), atol=1e-5)
+PY
+/usr/bin/python3 "$WORK/networks.py" "$WORK" || wrong "model.pt or an export lacks names or has other values"
+train 2 from-python "${state[@]}" --set "model.weights=$WORK/state_dict.pt"
+expect_code 0 "Python's state dict with tied names"
+
 # A module that returns the loss itself learns what the same network learns by task classification.
 train 2 logits --set model.name=torchscript --set "model.path=$WORK/logits.pt"
 expect_code 0 "logits"
@@ -122,6 +222,12 @@ program check --config tiny.json --set model.name=torchscript --set "model.path=
 expect_failure 3 'wanted 224 pixels' "a module that raises"
 program check --config tiny.json --set model.name=torchscript --set model.path=tiny.json
 expect_failure 3 'cannot read it' "no module"
+program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/newer.pt"
+expect_failure 3 'aten::operator_of_2040.*a newer PyTorch saved it; save it with' "an operator of a later version"
+program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/format.pt"
+expect_failure 3 'a later format of the file' "a file format of a later version"
+train 2 in-place --set model.name=torchscript --set "model.path=$WORK/in_place.pt"
+expect_failure 3 'modified by an inplace operation' "a backward pass that LibTorch refuses"
 cp "$WORK/rows.pt" "$WORK/moved.pt"
 train 1 moved --set model.name=torchscript --set "model.path=$WORK/moved.pt" --set optimizer.momentum=0.5 --set optimizer.name=adamw
 expect_failure 2 'optimizer.momentum' "a key that AdamW does not read"

@@ -45,6 +45,41 @@ for key in given:
         assert torch.equal(found[key], given[key]), key
 PY
 
+# A beginning that all names have is left out, of others the nearest name is told. A last layer of another size starts
+# new with a note, in every network, unless it must not.
+/usr/bin/python3 - "$WORK" <<'PY'
+import sys, torch
+work = sys.argv[1]
+weights = dict(torch.load(work + "/changed.pt"))
+torch.save({"state_dict": {"model.net." + k: v for k, v in weights.items()}}, work + "/lightning.pt")
+torch.save({("model." + k if k.startswith("fc") else k): v for k, v in weights.items()}, work + "/partly.pt")
+head = {"fc.weight": torch.ones(7, 64), "fc.bias": torch.ones(7)}
+torch.save({**weights, **head}, work + "/seven.pt")
+torch.save({**weights, **head, "conv1.weight": torch.ones(10, 3, 3, 3)}, work + "/two_layers.pt")
+PY
+still=(--set train.steps=1 --set optimizer.learning_rate=0)
+train 1 lightning "${still[@]}" --set "model.weights=$WORK/lightning.pt"
+expect_code 0 "names that begin with model.net."
+expect_equal "$(value "$WORK/reread/summary.json" parameter_hash)" "$(summary parameter_hash)" "names that begin with model.net."
+train 1 partly "${still[@]}" --set "model.weights=$WORK/partly.pt"
+expect_failure 3 'expected a tensor fc\.weight .*the nearest is model\.fc\.weight' "a beginning that some names have"
+for precision in fp32 int8; do
+  train 2 "seven-$precision" "${still[@]}" --set "model.weights=$WORK/seven.pt" --set model.precision=$precision
+  expect_code 0 "a head of seven classes, $precision"
+  grep -q 'fc.weight, fc.bias start new' "$RUN/metrics.jsonl" || wrong "a head of seven classes, $precision: the note"
+done
+/usr/bin/python3 - "$WORK" <<'PY' || wrong "a head of seven classes: the wrong tensors are new"
+import sys, torch
+work = sys.argv[1]
+found, given = torch.load(work + "/seven-fp32/model.pt"), torch.load(work + "/changed.pt")
+assert torch.equal(found["conv1.weight"], given["conv1.weight"]) and found["fc.weight"].shape == (10, 64)
+assert not torch.equal(found["fc.weight"], given["fc.weight"])
+PY
+train 1 refused "${still[@]}" --set "model.weights=$WORK/seven.pt" --set model.new_head=refuse
+expect_failure 3 'expected fc.weight of shape \[10, 64\].*found shape \[7, 64\]' "a head that must fit"
+train 1 refused "${still[@]}" --set "model.weights=$WORK/two_layers.pt"
+expect_failure 3 'expected conv1.weight of shape' "two layers of other shapes"
+
 # The files of a run suffice to compute its accuracy, with pictures that need a frame.
 mnist=/usr/share/datasets/fashion-mnist
 if [[ -r $mnist/t10k-images-idx3-ubyte.gz ]]; then

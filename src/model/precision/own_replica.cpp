@@ -99,7 +99,10 @@ class OwnReplica final : public Replica, public WeightRounding {
   void save_safetensors(const std::string& path, const Metadata& metadata) const override {
     save(path, [&](const auto& tensors) { return weights::pack_safetensors(tensors, metadata); });
   }
-  void load_weights(const std::string& path) override;
+  void load_weights(const std::string& path) override { load(path, {}); }
+  std::vector<std::string> load_pretrained(const std::string& path, bool new_head) override {
+    return load(path, {.new_head = new_head ? options_.outputs : 0});
+  }
 
  private:
   const Plan& plan() const { return executor_.plan(); }
@@ -119,6 +122,7 @@ class OwnReplica final : public Replica, public WeightRounding {
   /// visit_counter(name, counter).
   template <typename Values, typename Counter>
   void for_each_tensor(const Values& visit, const Counter& visit_counter) const;
+  std::vector<std::string> load(const std::string& path, const weights::FileNames& names);
   /// Writes what pack() makes of the tensors.
   template <typename Pack>
   void save(const std::string& path, const Pack& pack) const;
@@ -286,7 +290,8 @@ void OwnReplica<Operand>::save(const std::string& path, const Pack& pack) const 
 }
 
 template <typename Operand>
-void OwnReplica<Operand>::load_weights(const std::string& path) {
+std::vector<std::string> OwnReplica<Operand>::load(const std::string& path,
+                                                   const weights::FileNames& names) {
   std::vector<std::int64_t> counters(counters_.begin(), counters_.end());
   std::vector<weights::Target> targets;
   for_each_tensor(
@@ -304,8 +309,9 @@ void OwnReplica<Operand>::load_weights(const std::string& path) {
                            .strides = {},
                            .storage = std::as_writable_bytes(std::span(&counters[i], 1))});
       });
-  weights::load_state_dict(path, targets);
+  std::vector<std::string> kept = weights::load_state_dict(path, targets, names);
   std::ranges::copy(counters, counters_.begin());
+  return kept;
 }
 
 }  // namespace

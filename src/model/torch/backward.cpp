@@ -86,6 +86,9 @@ void Backward::run(const at::Tensor& loss, const SliceReady& on_ready) {
       if (!notifier_.failed()) throw;
     }
   }
+}
+
+void Backward::finish() {
   if (!notifier_.failed()) check_gradients_in_place();
   notifier_.finish();
 }

@@ -49,8 +49,11 @@ class Backward {
   void leave_on_device(bool leave) { download_->leave_on_device(leave); }
   /// Before the forward pass: makes the gradient 0.
   void start();
-  /// Adds the loss's gradient. The listener is called on this thread.
+  /// Adds the loss's gradient. The listener is called on this thread, until it fails; it must live
+  /// until finish(). Throws what LibTorch throws.
   void run(const at::Tensor& loss, const SliceReady& on_ready);
+  /// Calls the listener for what the pass did not reach, or throws what it has thrown.
+  void finish();
 
  private:
   // A shared_ptr or an intrusive_ptr, by LibTorch's version.

@@ -40,8 +40,7 @@ class Encoder final : public Network {
   NamedTensors parameters_by_name() const override { return parameters_; }
   NamedTensors buffers_by_name() const override { return {}; }
   /// Files of Hugging Face's may have the encoder alone, and heads for other tasks, which are
-  /// skipped. Classifier and pooler keep their values if a file lacks them; so does a classifier of
-  /// another number of classes.
+  /// skipped. Classifier and pooler keep their values if a file lacks them.
   weights::FileNames file_names() const override;
 
  private:

@@ -169,18 +169,23 @@ std::string Network::torchscript(const ScriptRequest& request) {
 void export_network(const ModelOptions& options, const Export& request) {
   if (request.format != ExportFormat::torchscript)
     return export_weights(*make_replica(options), request);
-  const std::string bytes = guarded("exporting a network", [&] {
+  const auto pack = [&] {
     const std::shared_ptr<Network> network = make_network(options);
     NamedTensors state = network->parameters_by_name();
-    const NamedTensors buffers = network->buffers_by_name();
-    state.insert(state.end(), buffers.begin(), buffers.end());
-    read_weights(request.weights, state);
+    for (auto& [name, tensor] : network->buffers_by_name())
+      if (file_type(tensor.scalar_type())) state.emplace_back(name, tensor);
+    const std::vector<TiedName> tied = network->tied_names();
+    read_weights(request.weights, with_tied(std::move(state), tied), tied);
     const auto images = data::image_shape(options.inputs);
     return network->torchscript(
         {.inputs = options.inputs,
          .frame = images ? frame_of(*options.model, *images) : Frame{},
          .files = {{std::string(kPreprocessingFile), request.preprocessing}}});
-  });
+  };
+  const std::string bytes =
+      options.model->users_own
+          ? guarded("being exported", pack, Kind::data, "the network of model.path " + options.path)
+          : guarded("exporting a network", pack);
   metrics::write_atomically(request.out, bytes);
 }
 

@@ -12,8 +12,8 @@ namespace eqt::model {
 namespace {
 
 std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
-  return guarded("building a network", [&] {
-    const ModelRow& model = *options.model;
+  const ModelRow& model = *options.model;
+  const auto build = [&] {
     auto replica = make_torch_replica(
         make_network(options),
         {.inputs = options.inputs,
@@ -33,7 +33,9 @@ std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
     if (options.normalization->needs_chunks || !model.images_only)
       replica->evaluate(example_batch(options, 1));
     return replica;
-  });
+  };
+  if (!model.users_own) return guarded("building a network", build);
+  return guarded("being loaded", build, Kind::data, "the network of model.path " + options.path);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/random.hpp"
 #include "model/bf16.hpp"
 #include "model/replica.hpp"
@@ -53,9 +54,25 @@ class Network : public torch::nn::Module {
   /// Sets the key of the next training batch's random numbers (dropout). Networks without random
   /// numbers ignore it.
   virtual void draw_from(const RandomKey& /*key*/) {}
-  /// Handles of the tensors that are trained, and of running statistics, by their paths.
+  /// Handles of the tensors that are trained, and of others such as running statistics, by their
+  /// paths; each tensor once.
   virtual NamedTensors parameters_by_name() const;
   virtual NamedTensors buffers_by_name() const;
+  /// Further names of these tensors.
+  virtual std::vector<TiedName> tied_names() const { return {}; }
+  /// Moves buffers of other types than float32 to where the network computes, where it needs them
+  /// there.
+  virtual void place_constants(at::Device /*device*/) {}
+  /// After the backward pass of a batch.
+  virtual void finish_batch() {}
+  /// keep_state() before an evaluation and put_back_state() after it: what forward() has changed is
+  /// as it was. Networks that change nothing in evaluation mode ignore both.
+  virtual void keep_state() {}
+  virtual void put_back_state() {}
+  /// What a user should know before training.
+  virtual std::vector<std::string> notes() const { return {}; }
+  /// Whose error it is if LibTorch cannot compute with the network.
+  virtual Kind blame() const { return Kind::bug; }
   /// The bytes of a TorchScript archive of this network in evaluation mode, whose arguments are the
   /// inputs in their order, pictures as (n, c, h, w) and without the frame. The tensors keep their
   /// names.

@@ -5,19 +5,21 @@
 //          torch.jit.script(net).save(path) or torch.jit.trace(net, example).save(path)
 
 #include <ATen/Context.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <sstream>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
 #include "model/torch/network.hpp"
+#include "model/torch/script_state.hpp"
 #include "model/torch/torch_errors.hpp"
 
 namespace eqt::model {
@@ -30,25 +32,80 @@ namespace {
        path, reason);
 }
 
+/// Throws if what LibTorch says means that the file comes from another version of it.
+void refuse_other_version(const std::string& path, const std::string& text) {
+  const auto refuse = [&](const std::string& found, const char* saved_by) {
+    fail(Kind::data,
+         "expected a TorchScript module for LibTorch {0} in model.path {1}, found {2}: {3} saved "
+         "it; save it with PyTorch {0}, or build equant-train with that PyTorch's LibTorch (1.13 "
+         "to 2.x, by CMAKE_PREFIX_PATH)",
+         TORCH_VERSION, path, found, saved_by);
+  };
+  constexpr const char* kNewer = "a newer PyTorch";
+  constexpr std::string_view kUnknown = "Unknown builtin op: ";
+  if (const std::size_t at = text.find(kUnknown); at != std::string::npos) {
+    const std::size_t begin = at + kUnknown.size();
+    const std::string name = text.substr(begin, text.find_first_of(". \n", begin) - begin);
+    if (!name.starts_with("aten::") && !name.starts_with("prim::"))
+      refuse_file(path, fmt::format("it calls {}, an operator of a library that this program does "
+                                    "not have",
+                                    name));
+    refuse("the operator " + name + ", which that version does not have", kNewer);
+  }
+  if (text.find("maximum supported version for reading") != std::string::npos)
+    refuse("a later format of the file", kNewer);
+  if (text.find("minimum supported version for reading") != std::string::npos)
+    refuse("an earlier format of the file", "an older PyTorch");
+}
+
+/// @param text what LibTorch says while it loads the file
+[[noreturn]] void refuse_unreadable(const std::string& path, const std::string& text) {
+  refuse_without_memory(text);
+  refuse_other_version(path, text);
+  refuse_file(path, "LibTorch cannot read it: " + sentence_of(text));
+}
+
 class ScriptNetwork final : public Network {
  public:
   ScriptNetwork(torch::jit::Module module, std::string path)
-      : module_(std::move(module)), path_(std::move(path)) {
+      : module_(std::move(module)), path_(std::move(path)), state_(module_) {
     require_trainable();
   }
 
-  NamedTensors parameters_by_name() const override {
-    NamedTensors all;
-    std::unordered_set<const at::TensorImpl*> seen;  // modules may share a parameter
-    for (const auto& item : module_.named_parameters())
-      if (seen.insert(item.value.unsafeGetTensorImpl()).second)
-        all.emplace_back(item.name, item.value);
-    return all;
+  NamedTensors parameters_by_name() const override { return state_.parameters(); }
+  NamedTensors buffers_by_name() const override { return state_.buffers(); }
+  std::vector<TiedName> tied_names() const override { return state_.tied_names(); }
+  void place_constants(at::Device device) override {
+    for (const auto& [name, tensor] : state_.buffers())
+      if (tensor.scalar_type() != at::kFloat && tensor.device() != device)
+        at::Tensor(tensor).set_data(tensor.to(device));
   }
-  NamedTensors buffers_by_name() const override {
-    NamedTensors all;
-    for (const auto& item : module_.named_buffers()) all.emplace_back(item.name, item.value);
-    return all;
+  void finish_batch() override { state_.copy_assigned(); }
+  void keep_state() override { state_.keep(); }
+  void put_back_state() override { state_.put_back(); }
+  Kind blame() const override { return Kind::data; }
+
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> notes;
+    if (const auto changed = state_.changed_attributes(); !changed.empty())
+      notes.push_back(fmt::format(
+          "{} changes its own {} while it computes: no tensor, so each rank has another one, and "
+          "checkpoints and model.pt do not keep it; a buffer (register_buffer) would be kept",
+          title(), fmt::join(changed, ", ")));
+    for (const auto& [name, tensor] : state_.buffers())
+      if (!file_type(tensor.scalar_type()))
+        notes.push_back(
+            fmt::format("{}: its buffer {} of type {} is not in model.pt, which has no such type",
+                        title(), name, c10::toString(tensor.scalar_type())));
+    return notes;
+  }
+  /// Tables and masks that a state dict of Python's may lack keep the module's values.
+  weights::FileNames file_names() const override {
+    return {.optional = [this](std::string_view name) {
+      return std::ranges::any_of(state_.buffers(), [&](const auto& item) {
+        return item.first == name && item.second.scalar_type() != at::kFloat;
+      });
+    }};
   }
   void train(bool on) override { module_.train(on); }
   void draw_from(const RandomKey& key) override {
@@ -87,6 +144,8 @@ class ScriptNetwork final : public Network {
     if (input.targets.defined()) arguments.emplace_back(input.targets);
     try {
       return module_.forward(arguments);
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (const c10::Error& error) {
       refuse(input, error.what_without_backtrace());
     } catch (const std::exception& error) {  // raised by the module's own code
@@ -96,6 +155,7 @@ class ScriptNetwork final : public Network {
 
   [[noreturn]] void refuse(const NetworkInput& input, const std::string& text) const {
     refuse_without_memory(text);
+    refuse_other_version(path_, text);
     fail(Kind::data, "{} failed on {}: {}", title(), shapes_text(input), sentence_of(text));
   }
 
@@ -120,17 +180,15 @@ class ScriptNetwork final : public Network {
           tensor.storage().nbytes() != static_cast<std::size_t>(tensor.numel()) * sizeof(float))
         refuse_file(path_, "its parameter " + name + " is a part of another tensor");
     }
-    for (const auto& [name, tensor] : buffers_by_name()) {
-      const bool counts = tensor.scalar_type() == at::kLong && tensor.numel() == 1;
-      if (tensor.scalar_type() != at::kFloat && !counts)
-        refuse_file(path_, fmt::format("its buffer {} is of type {} instead of float32 or a single "
-                                       "int64",
-                                       name, c10::toString(tensor.scalar_type())));
-    }
+    for (const auto& [name, tensor] : buffers_by_name())
+      if (tensor.layout() != at::kStrided || tensor.is_quantized() || !tensor.device().is_cpu())
+        refuse_file(path_, fmt::format("its buffer {} is no plain tensor, but {}", name,
+                                       tensor.toString()));
   }
 
   torch::jit::Module module_;
   const std::string path_;
+  ScriptState state_;
 };
 
 }  // namespace
@@ -142,9 +200,14 @@ std::shared_ptr<Network> make_torchscript(const ModelOptions& options) {
   try {
     std::istringstream file(*options.script);
     return std::make_shared<ScriptNetwork>(torch::jit::load(file, at::kCPU), options.path);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const c10::Error& error) {
-    refuse_without_memory(error.what_without_backtrace());
-    refuse_file(options.path, "LibTorch cannot read it: " + sentence_of(error));
+    refuse_unreadable(options.path, error.what_without_backtrace());
+  } catch (const std::exception& error) {  // such as torch::jit::ErrorReport
+    refuse_unreadable(options.path, error.what());
   }
 }
 

@@ -7,6 +7,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -105,7 +106,8 @@ class TorchReplica final : public Replica {
         input_(input),
         loss_(make_task_loss(input.task, input.outputs)),
         all_parameters_(network_->parameters_by_name()),
-        split_(split_parameters(all_parameters_, input.freeze)),
+        tied_names_(network_->tied_names()),
+        split_(split_parameters(all_parameters_, tied_names_, input.freeze)),
         parameter_tensors_(split_.trained),
         buffer_tensors_(network_->buffers_by_name()),
         layout_(lay_out(parameter_tensors_)),
@@ -118,6 +120,8 @@ class TorchReplica final : public Replica {
     move_into(parameters_, layout_, parameter_tensors_);
     move_into(frozen_, frozen_layout_, split_.frozen);
     move_into(buffers_, buffer_layout_, of_type(buffer_tensors_, at::kFloat));
+    for (const auto& [name, tensor] : buffer_tensors_)
+      if (tensor.scalar_type() != at::kFloat) other_buffers_.emplace_back(name, tensor);
     backward_.emplace(parameter_tensors_, gradient_, layout_, input_.placement);
   }
 
@@ -134,8 +138,8 @@ class TorchReplica final : public Replica {
   }
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override {
-    return guarded("computing a gradient", [&] {
-      const OnDevice on_device(input_.placement);
+    const OnDevice on_device(input_.placement);
+    const at::Tensor loss = guarded_by_blame("computing a gradient", [&] {
       upload();
       network_->train();
       const RandomKey key = make_key(
@@ -143,21 +147,21 @@ class TorchReplica final : public Replica {
       network_->draw_from(key);
       backward_->start();
       const at::Tensor targets = targets_of(batch);
-      const at::Tensor loss = input_.task.mixup > 0
-                                  ? mixed_loss(batch, targets, key)
-                                  : loss_->loss(output_for(input_of(batch), targets), targets);
+      at::Tensor mean = input_.task.mixup > 0
+                            ? mixed_loss(batch, targets, key)
+                            : loss_->loss(output_for(input_of(batch), targets), targets);
+      backward_->run(mean, on_ready);
+      network_->finish_batch();
       buffers_.download();
-      backward_->run(loss, on_ready);
-      return loss.item<double>();  // waits for what is queued
+      return mean;
     });
+    backward_->finish();
+    return guarded_by_blame("computing a gradient",
+                            [&] { return loss.item<double>(); });  // waits for what is queued
   }
 
   Evaluation evaluate(const data::Batch& batch) override {
-    return guarded("evaluating", [&] {
-      const OnDevice on_device(input_.placement);
-      const at::NoGradGuard no_grad;
-      upload();
-      network_->eval();
+    return in_evaluation_mode("evaluating", [&] {
       const at::Tensor targets = targets_of(batch);
       return loss_->evaluate(output_for(input_of(batch), targets), targets, batch.size());
     });
@@ -169,19 +173,16 @@ class TorchReplica final : public Replica {
            "task.kind \"{}\": expected a network that returns what it has found, but of this one "
            "only the loss is known; train it with another task",
            input_.task.kind->name);
-    guarded("predicting", [&] {
-      const OnDevice on_device(input_.placement);
-      const at::NoGradGuard no_grad;
-      upload();
-      network_->eval();
-      const at::Tensor output = run(input_of(batch)).to(at::kFloat).cpu().contiguous();
-      const data::ArraySpec spec = {.name = "output", .shape = output.sizes().slice(1).vec()};
-      const auto values = out.prepare<float>(spec, batch.size());
-      EQT_CHECK(std::ssize(values) == output.numel(), "{} values of {} samples", output.numel(),
-                batch.size());
-      std::copy_n(output.data_ptr<float>(), values.size(), values.begin());
-    });
+    const at::Tensor output = in_evaluation_mode(
+        "predicting", [&] { return run(input_of(batch)).to(at::kFloat).cpu().contiguous(); });
+    const data::ArraySpec spec = {.name = "output", .shape = output.sizes().slice(1).vec()};
+    const auto values = out.prepare<float>(spec, batch.size());
+    EQT_CHECK(std::ssize(values) == output.numel(), "{} values of {} samples", output.numel(),
+              batch.size());
+    std::copy_n(output.data_ptr<float>(), values.size(), values.begin());
   }
+
+  std::vector<std::string> notes() const override { return network_->notes(); }
 
   void set_rank(Rank rank) override { input_.rank = rank; }
 
@@ -192,7 +193,7 @@ class TorchReplica final : public Replica {
     visitor.values("buffers", buffers_.host(), statistics);
     if (!split_.frozen.empty()) visitor.values("frozen", frozen(), Across::same);
     visitor.number("batches", batches_, Across::own);
-    visit_counters(visitor);
+    visit_other_buffers(visitor);
   }
 
   void save_weights(const std::string& path) const override { write_weights(path, state()); }
@@ -200,27 +201,73 @@ class TorchReplica final : public Replica {
     metrics::write_atomically(path, weights::pack_safetensors(described(state()), metadata));
   }
   void load_weights(const std::string& path) override {
-    frozen_changed_ = true;
-    read_weights(path, state(), {.own = network_->file_names().own});
+    load(path, {.own = network_->file_names().own});
   }
-  void load_pretrained(const std::string& path) override {
-    frozen_changed_ = true;
-    read_weights(path, state(), network_->file_names());
+  std::vector<std::string> load_pretrained(const std::string& path, bool new_head) override {
+    weights::FileNames names = network_->file_names();
+    if (new_head) names.new_head = input_.outputs;
+    return load(path, names);
   }
 
  private:
-  /// Buffers that are integers, such as batch normalization's count of batches.
-  void visit_counters(StateVisitor& visitor) {
-    std::vector<std::uint64_t> counts;
-    const NamedTensors counters = of_type(buffer_tensors_, at::kLong);
-    for (const auto& counter : counters) {
-      EQT_CHECK(counter.second.numel() == 1, "{} is no counter", counter.first);
-      counts.push_back(static_cast<std::uint64_t>(*counter.second.data_ptr<std::int64_t>()));
+  std::vector<std::string> load(const std::string& path, const weights::FileNames& names) {
+    frozen_changed_ = true;
+    const NamedTensors on_host = state();
+    std::vector<std::string> kept = read_weights(path, on_host, tied_names_, names);
+    copy_other_buffers(on_host);
+    return kept;
+  }
+
+  /// Those that lie on a device.
+  void copy_other_buffers(const NamedTensors& on_host) {
+    for (const auto& [name, tensor] : other_buffers_) {
+      if (tensor.device().is_cpu()) continue;
+      for (const auto& [other, values] : on_host)
+        if (other == name) at::Tensor(tensor).copy_(values);
     }
-    visitor.numbers("counters", counts, Across::own);
+  }
+
+  /// Buffers of other types than float32, such as batch normalization's count of batches, or a
+  /// mask: their bytes, tensor by tensor, the last word filled with zeros.
+  void visit_other_buffers(StateVisitor& visitor) {
+    std::vector<std::uint64_t> words;
+    std::vector<std::size_t> begins;
+    for (const auto& [name, tensor] : other_buffers_) {
+      const at::Tensor values = tensor.cpu().contiguous();
+      begins.push_back(words.size());
+      words.resize(words.size() + (values.nbytes() + sizeof words[0] - 1) / sizeof words[0]);
+      if (values.nbytes() > 0)
+        std::memcpy(&words[begins.back()], values.data_ptr(), values.nbytes());
+    }
+    visitor.numbers("counters", words, Across::own);
     if (!visitor.restores()) return;
-    for (std::size_t i = 0; i < counts.size(); ++i)
-      *counters[i].second.data_ptr<std::int64_t>() = static_cast<std::int64_t>(counts[i]);
+    for (std::size_t i = 0; i < begins.size(); ++i) {
+      at::Tensor tensor = other_buffers_[i].second;
+      at::Tensor values = at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+      if (values.nbytes() > 0) std::memcpy(values.data_ptr(), &words[begins[i]], values.nbytes());
+      tensor.copy_(values);
+    }
+  }
+
+  template <class Work>
+  std::invoke_result_t<Work> guarded_by_blame(std::string_view doing, const Work& work) {
+    const Kind blame = network_->blame();
+    return guarded(doing, work, blame, blame == Kind::bug ? "LibTorch" : network_->title());
+  }
+
+  /// Leaves the network as it was.
+  template <class Work>
+  std::invoke_result_t<Work> in_evaluation_mode(std::string_view doing, const Work& work) {
+    return guarded_by_blame(doing, [&] {
+      const OnDevice on_device(input_.placement);
+      const at::NoGradGuard no_grad;
+      upload();
+      network_->eval();
+      network_->keep_state();
+      auto result = work();
+      network_->put_back_state();
+      return result;
+    });
   }
 
   /// To where the network computes, since others may have changed the host's.
@@ -231,7 +278,7 @@ class TorchReplica final : public Replica {
     frozen_changed_ = false;
   }
 
-  /// Parameters, then buffers, on the host.
+  /// Parameters, then buffers of types that files have, on the host, under all their names.
   NamedTensors state() const {
     std::unordered_map<std::string_view, at::Tensor> on_host;
     const auto add = [&](const MirroredValues& values, const Layout& layout,
@@ -243,10 +290,11 @@ class TorchReplica final : public Replica {
     add(frozen_, frozen_layout_, split_.frozen);
     add(buffers_, buffer_layout_, of_type(buffer_tensors_, at::kFloat));
     NamedTensors all = all_parameters_;
-    all.insert(all.end(), buffer_tensors_.begin(), buffer_tensors_.end());
+    for (const auto& [name, tensor] : buffer_tensors_)
+      if (file_type(tensor.scalar_type())) all.emplace_back(name, tensor.cpu());
     for (auto& [name, tensor] : all)
       if (const auto found = on_host.find(name); found != on_host.end()) tensor = found->second;
-    return all;
+    return with_tied(std::move(all), tied_names_);
   }
 
   /// The loss of mixup.
@@ -313,9 +361,11 @@ class TorchReplica final : public Replica {
   ReplicaInput input_;
   std::unique_ptr<TaskLoss> loss_;
   NamedTensors all_parameters_;  // the network's own handles
+  std::vector<TiedName> tied_names_;
   SplitParameters split_;
   NamedTensors& parameter_tensors_;  // those that are trained
   NamedTensors buffer_tensors_;
+  NamedTensors other_buffers_;  // those that are not float32
   Layout layout_;
   Layout buffer_layout_;
   MirroredValues parameters_;  // (d)
@@ -349,6 +399,7 @@ std::unique_ptr<Replica> make_torch_replica(std::shared_ptr<Network> network,
       convolution->use_bf16(bf16_arithmetic());
   }
   const OnDevice on_device(input.placement);  // pinned memory belongs to a device as well
+  network->place_constants(device_of(input.placement));
   if (input.placement.cuda) repeat_results();
   return std::make_unique<TorchReplica>(std::move(network), input);
 }

@@ -7,14 +7,20 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 #include "model/bf16.hpp"
 #include "model/replica.hpp"
 #undef CHECK  // LibTorch's logging has a macro of the same name as Catch2's
 #include "support/refusal.hpp"
+#include "support/saved_state.hpp"
+#include "support/temporary_files.hpp"
 #include "unit/model/support.hpp"
+#include "weights/state_dict.hpp"
 
 namespace eqt::model {
 namespace {
@@ -22,8 +28,10 @@ namespace {
 constexpr data::ImageShape kShape{1, 4, 5};
 constexpr std::int64_t kHidden = 7, kClasses = 3;
 
-/// relu(x A' + a) B' + b, with dropout if `dropout` > 0.
-torch::jit::Module mlp(const std::string& forward = {}) {
+/// relu(x A' + a) B' + b, or other code.
+/// @param add  registers more attributes, which the code may use
+torch::jit::Module mlp(const std::string& forward = {},
+                       const std::function<void(torch::jit::Module&)>& add = {}) {
   torch::manual_seed(1);
   torch::jit::Module module("mlp");
   module.register_parameter("hidden_weight", (torch::randn({kHidden, 20}) * 0.2).requires_grad_(),
@@ -33,6 +41,7 @@ torch::jit::Module mlp(const std::string& forward = {}) {
                             (torch::randn({kClasses, kHidden}) * 0.4).requires_grad_(), false);
   module.register_parameter("out_bias", torch::zeros({kClasses}).requires_grad_(), false);
   module.register_attribute("training", c10::BoolType::get(), true);
+  if (add) add(module);
   module.define(forward.empty() ? R"(
 def forward(self, x):
     h = torch.relu(torch.addmm(self.hidden_bias, x.flatten(1), self.hidden_weight.t()))
@@ -220,10 +229,179 @@ def forward(self, tokens, scale, mask):
   }
 }
 
-TEST_CASE("a parameter that two submodules share is one slice", "[script]") {
+TEST_CASE("a tensor with two names is one, and files have it under both", "[script]") {
   torch::jit::Module module = mlp();
   module.register_parameter("again", module.attr("out_bias").toTensor(), false);
-  CHECK(make_replica(options_of(module))->layout().size() == 4);
+  module.register_buffer("mean", torch::zeros({2}));
+  module.register_buffer("mean_again", module.attr("mean").toTensor());
+  const ModelOptions options = options_of(module);
+  const auto replica = make_replica(options);
+  CHECK(replica->layout().size() == 4);
+  REQUIRE(replica->buffers().size() == 2);
+  std::ranges::fill(replica->buffers(), 2.5f);
+  std::ranges::fill(replica->parameters(), 1.5f);
+
+  const test::TemporaryFiles folder;
+  const std::string path = folder.write("model.pt", "");
+  replica->save_weights(path);
+  const weights::StateDict file = weights::read_state_dict(path, 1 << 20);
+  std::set<std::string_view> seen;
+  std::vector<weights::Tensor> last_names;  // as files that keep a tensor once may have them
+  for (const weights::Tensor& tensor : file.tensors()) {
+    seen.insert(tensor.name);
+    float first = 0;
+    std::memcpy(&first, tensor.storage.data(), sizeof first);
+    CHECK(first == (tensor.name.starts_with("mean") ? 2.5f : 1.5f));
+    if (tensor.name != "out_bias" && tensor.name != "mean") last_names.push_back(tensor);
+  }
+  CHECK(seen.size() == 7);
+  CHECK(seen.contains("again"));
+  CHECK(seen.contains("mean_again"));
+
+  const auto check_loaded = [&] {
+    const auto other = make_replica(options);
+    other->load_weights(path);
+    CHECK(std::ranges::equal(other->parameters(), replica->parameters()));
+    CHECK(std::ranges::equal(other->buffers(), replica->buffers()));
+  };
+  check_loaded();
+  folder.write("model.pt", weights::pack_state_dict(last_names));
+  check_loaded();
+  // Two values for one tensor.
+  std::vector<weights::Tensor> different(file.tensors().begin(), file.tensors().end());
+  const std::vector<float> other_bias = {1, 2, 3};
+  for (weights::Tensor& tensor : different)
+    if (tensor.name == "again") tensor.storage = std::as_bytes(std::span(other_bias));
+  folder.write("model.pt", weights::pack_state_dict(different));
+  const std::string sentence = test::refusal(Kind::data, [&] { replica->load_weights(path); });
+  test::says(sentence, "out_bias");
+  test::says(sentence, "again");
+
+  ModelOptions frozen = options;
+  frozen.freeze = {"again"};
+  CHECK(make_replica(frozen)->frozen().size() == static_cast<std::size_t>(kClasses));
+}
+
+TEST_CASE("buffers of any type stay in the module, in checkpoints and in files", "[script]") {
+  torch::jit::Module module =
+      mlp(R"(
+def forward(self, x):
+    x = x.flatten(1)[:, self.order].masked_fill(self.mask, 0.) * self.scale.float()
+    if self.training:
+        self.seen.add_(x.size(0))
+    h = torch.relu(torch.addmm(self.hidden_bias, x, self.hidden_weight.t()))
+    return torch.addmm(self.out_bias, h, self.out_weight.t())
+)",
+          [](torch::jit::Module& net) {
+            net.register_buffer("order", torch::arange(20).flip(0));
+            net.register_buffer("mask", torch::arange(20) % 3 == 0);
+            net.register_buffer("scale", torch::full({20}, 0.5, torch::kDouble));
+            net.register_buffer("few", torch::full({}, 7, torch::kByte).expand({3}));
+            net.register_buffer("seen", torch::zeros({2}, torch::kInt));
+          });
+  const ModelOptions options = options_of(module);
+  const auto replica = make_replica(options);
+  CHECK(replica->buffers().empty());
+  const data::Batch batch = batch_of(6);
+  // The same network with its tables applied to the batch and to the weights.
+  const auto plain = make_replica(options_of(mlp()));
+  data::Batch ordered = batch;
+  const auto from = test::images_in(batch);
+  const auto to = ordered.inputs.front().get<float>();
+  for (std::size_t i = 0; i < 6; ++i)
+    for (std::size_t p = 0; p < 20; ++p)
+      to[20 * i + p] = p % 3 == 0 ? 0 : from[20 * i + 19 - p] / 2;
+  CHECK(replica->forward_backward(batch, {}) == Approx(plain->forward_backward(ordered, {})));
+  CHECK(replica->evaluate(batch).loss_sum == Approx(plain->evaluate(ordered).loss_sum));
+
+  test::StateSpans state;
+  replica->visit_state(state, Across::same);
+  // A number for the batches; 20 words of order; 20 bytes of mask, 160 of scale, 3 of few, 8 of
+  // seen: 3 + 20 + 1 + 1 words, the last with 6 and 6.
+  REQUIRE(state.counts.size() == 1 + 20 + 3 + 20 + 1 + 1);
+  CHECK(state.counts[1] == 19);
+  CHECK(state.counts.back() == (std::uint64_t{6} << 32 | 6));
+
+  const test::TemporaryFiles folder;
+  const std::string path = folder.write("model.pt", "");
+  replica->save_weights(path);
+  const weights::StateDict file = weights::read_state_dict(path, 1 << 20);
+  CHECK(file.tensors().size() == 4 + 5);
+  module.attr("order").toTensor().zero_();
+  const auto other = make_replica(options_of(module));
+  other->load_weights(path);
+  CHECK(other->evaluate(batch).loss_sum == replica->evaluate(batch).loss_sum);
+  // A state dict that lacks them leaves the module's.
+  std::vector<weights::Tensor> few;
+  for (const weights::Tensor& tensor : file.tensors())
+    if (tensor.type == weights::ElementType::float32) few.push_back(tensor);
+  folder.write("model.pt", weights::pack_state_dict(few));
+  CHECK(make_replica(options)->load_pretrained(path, true).size() == 5);
+}
+
+TEST_CASE("an evaluation leaves a module as it was, and training keeps what it assigns",
+          "[script]") {
+  torch::jit::Module module =
+      mlp(R"(
+def forward(self, x):
+    self.calls += 1
+    self.history.append(1)
+    self.times.mul_(2)
+    self.before = self.now
+    self.now = self.now + torch.ones(2)
+    h = torch.relu(torch.addmm(self.hidden_bias * self.now[0], x.flatten(1), self.hidden_weight.t()))
+    return torch.addmm(self.out_bias, h * float(self.calls + len(self.history)), self.out_weight.t())
+)",
+          [](torch::jit::Module& net) {
+            net.register_attribute("calls", c10::IntType::get(), 0);
+            net.register_attribute("unused", c10::IntType::get(), 0);
+            net.register_attribute("history", c10::ListType::ofInts(), c10::List<std::int64_t>());
+            net.register_buffer("now", torch::zeros({2}));
+            net.register_buffer("before", torch::zeros({2}));
+            net.register_buffer("times", torch::ones({1}));
+          });
+  const auto replica = make_replica(options_of(module)), other = make_replica(options_of(module));
+  const auto buffers = [&] {
+    return std::vector<float>(replica->buffers().begin(), replica->buffers().end());
+  };
+  CHECK(buffers() == std::vector<float>{0, 0, 0, 0, 1});  // after the example that make_replica ran
+  const data::Batch batch = batch_of(5);
+  data::Array output;
+  for (int step = 1; step <= 3; ++step) {
+    CHECK(replica->forward_backward(batch, {}) == other->forward_backward(batch, {}));
+    const auto now = static_cast<float>(step);
+    CHECK(buffers() == std::vector<float>{now, now, now - 1, now - 1, std::exp2(now)});
+    for (int i = 0; i < 2; ++i) static_cast<void>(replica->evaluate(batch));
+    replica->predict(batch, output);
+    CHECK(buffers() == std::vector<float>{now, now, now - 1, now - 1, std::exp2(now)});
+  }
+  // The code computes with what others write into the flat buffer.
+  std::ranges::fill(replica->buffers(), 10.0f);
+  replica->forward_backward(batch, {});
+  CHECK(buffers() == std::vector<float>{11, 11, 10, 10, 20});
+
+  REQUIRE(replica->notes().size() == 1);
+  test::says(replica->notes()[0], "calls, history while");
+  CHECK(make_replica(options_of(mlp()))->notes().empty());
+}
+
+TEST_CASE("what LibTorch cannot compute is the module's error", "[script]") {
+  const auto replica = make_replica(options_of(mlp(R"(
+def forward(self, x):
+    h = torch.sigmoid(torch.addmm(self.hidden_bias, x.flatten(1), self.hidden_weight.t()))
+    y = torch.addmm(self.out_bias, h, self.out_weight.t())
+    h.mul_(2)
+    return y + h.sum() * 0
+)")));
+  const std::string sentence =
+      test::refusal(Kind::data, [&] { replica->forward_backward(batch_of(4), {}); });
+  test::says(sentence, "net.pt");
+  test::says(sentence, "modified by an inplace operation");
+  // An error of the listener stays what it is.
+  const auto good = make_replica(options_of(mlp()));
+  CHECK_THROWS_AS(
+      good->forward_backward(batch_of(4), [](std::size_t) { throw std::logic_error("x"); }),
+      std::logic_error);
 }
 
 TEST_CASE("a parameter that requires no gradient is not trained", "[script]") {
@@ -253,7 +431,8 @@ TEST_CASE("what cannot be trained is refused", "[script]") {
   half.register_parameter("half", torch::zeros({2}, torch::kHalf), false);
   test::says(refusal(options_of(half)), "half");
   torch::jit::Module table = mlp();
-  table.register_buffer("table", torch::zeros({4}, torch::kInt));
+  table.register_buffer("table",
+                        torch::quantize_per_tensor(torch::zeros({4}), 1, 0, torch::kQInt8));
   test::says(refusal(options_of(table)), "table");
 
   test::says(refusal(options_of(mlp("def forward(self, x):\n    return [self.out_bias]\n"))),

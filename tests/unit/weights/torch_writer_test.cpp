@@ -2,6 +2,8 @@
 // Files that we write as torch.save does, by our reader; tests/e2e/weights_interop.py has Python's.
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -109,4 +111,75 @@ TEST_CASE("values of other float types become float32, in the target's strides")
   CHECK_THAT(test::refusal(Kind::data, [&] { weights::load_state_dict(path, targets); }),
              Catch::Matchers::Contains("finite values of c"));
   CHECK(a == std::vector<float>(6, 9.0f));  // all or none
+}
+
+TEST_CASE("names of the file and of the network may differ by a beginning, a tie and a new head") {
+  const test::TemporaryFiles folder;
+  const std::string path = folder.write("a.pt", "");
+  using weights::ElementType;
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  const auto tensor = [&](std::string_view name, std::vector<std::int64_t> sizes) {
+    const std::size_t bytes = weights::elements_of(sizes) * sizeof(float);
+    const std::vector<std::int64_t> strides = weights::row_major_strides(sizes);
+    return weights::Tensor{name, ElementType::float32,         std::move(sizes), strides,
+                           0,    bytes_of(values).first(bytes)};
+  };
+  std::vector<float> body(2), head(3);
+  const auto target = [](std::string name, std::vector<float>& to, std::string tied = "") {
+    const auto size = static_cast<std::int64_t>(to.size());
+    return weights::Target{.name = std::move(name),
+                           .type = ElementType::float32,
+                           .sizes = {size},
+                           .strides = {1},
+                           .storage = std::as_writable_bytes(std::span(to)),
+                           .tied_to = std::move(tied)};
+  };
+  const auto load = [&](const std::vector<weights::Tensor>& tensors,
+                        const std::vector<weights::Target>& targets, std::int64_t outputs = 0) {
+    std::ranges::fill(body, 0.0f);
+    std::ranges::fill(head, 0.0f);
+    folder.write("a.pt", weights::pack_state_dict(tensors));
+    return weights::load_state_dict(path, targets, {.new_head = outputs});
+  };
+  const std::vector<float> one_two = {1, 2}, one_to_three = {1, 2, 3};
+  const std::vector<weights::Target> plain = {target("a.w", body), target("fc.b", head)};
+  for (const auto& names : {std::array{"a.w", "fc.b"}, std::array{"net.a.w", "net.fc.b"},
+                            std::array{"model.net.a.w", "model.net.fc.b"}}) {
+    CHECK(load({tensor(names[0], {2}), tensor(names[1], {3})}, plain).empty());
+    CHECK(body == one_two);
+    CHECK(head == one_to_three);
+  }
+  // The network's own names begin alike.
+  load({tensor("a.w", {2}), tensor("fc.b", {3})}, {target("m.a.w", body), target("m.fc.b", head)});
+  CHECK(head == one_to_three);
+  const std::string missing = test::refusal(Kind::data, [&] {
+    load({tensor("a.w", {2}), tensor("net.fc.b", {3})}, plain);
+  });
+  test::says(missing, "expected a tensor fc.b ");
+  test::says(missing, "the nearest is net.fc.b");
+
+  // Another number of outputs.
+  const std::vector<weights::Tensor> five = {tensor("a.w", {2}), tensor("fc.b", {5})};
+  CHECK(load(five, plain, 3) == std::vector<std::string>{"fc.b"});
+  CHECK(body == one_two);
+  CHECK(head == std::vector<float>(3, 0.0f));
+  for (const std::int64_t outputs : {0, 2})
+    test::says(test::refusal(Kind::data, [&] { load(five, plain, outputs); }), "fc.b of shape [3]");
+  test::refusal(Kind::data, [&] { load({tensor("a.w", {3}), tensor("fc.b", {5})}, plain, 3); });
+  test::refusal(Kind::data, [&] { load({tensor("a.w", {2}), tensor("fc.b", {5, 1})}, plain, 3); });
+
+  // Two names of one tensor: either, or both with the same values.
+  const std::vector<weights::Target> tied = {target("a.w", body), target("b.w", body, "a.w")};
+  for (const auto& names :
+       {std::array{"a.w", "a.w"}, std::array{"b.w", "b.w"}, std::array{"a.w", "b.w"}}) {
+    std::vector<weights::Tensor> tensors = {tensor(names[0], {2}), tensor(names[1], {2})};
+    if (names[0] == std::string(names[1])) tensors.pop_back();
+    load(tensors, tied);
+    CHECK(body == one_two);
+  }
+  std::vector<weights::Tensor> different = {tensor("a.w", {2}), tensor("b.w", {2})};
+  different[1].offset = 1;
+  different[1].storage = bytes_of(values);
+  const std::string two = test::refusal(Kind::data, [&] { load(different, tied); });
+  test::says(two, "same values of a.w and b.w");
 }
