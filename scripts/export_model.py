@@ -27,6 +27,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import tempfile
 
 TOLERANCE = 1e-4  # of the largest output
 EXAMPLE_TOKENS = 100  # examples have tokens below this
@@ -210,6 +211,11 @@ def main():
     options.add_argument("--how", choices=["auto", "script", "trace"], default="auto")
     asked = options.parse_args()
     asked.input = asked.input or ["3x224x224"]
+    folder = os.path.dirname(asked.out) or "."
+    if not os.path.isdir(folder):
+        refuse(f"expected a folder for --out {asked.out}, found none; make it first")
+    if os.path.lexists(asked.out) and (os.path.islink(asked.out) or not os.path.isfile(asked.out)):
+        refuse(f"expected a regular file or nothing at --out {asked.out}, found something else; choose another name")
     torch = package("torch")
     torch.manual_seed(1)
     network = build(asked)
@@ -217,13 +223,16 @@ def main():
         refuse(f"expected {asked.name} to be a torch.nn.Module, found {type(network).__name__}")
     network.train()  # the program switches between training and evaluation itself
     module, how = in_script(network, asked)
-    module.save(asked.out + ".tmp")
-    found = difference(network, asked.out + ".tmp", asked)
-    if not found <= TOLERANCE:
-        os.remove(asked.out + ".tmp")
-        refuse(f"expected the same outputs of the saved network, found a relative difference of {found:.3g}; "
-               "a traced network may have taken branches that depend on its input: try --how script")
-    os.replace(asked.out + ".tmp", asked.out)
+    with tempfile.TemporaryDirectory(prefix=".export_model.", dir=folder) as own:
+        temporary = os.path.join(own, "net.pt")
+        module.save(temporary)
+        found = difference(network, temporary, asked)
+        if not found <= TOLERANCE:
+            refuse(f"expected the same outputs of the saved network, found a relative difference of {found:.3g}; "
+                   "a traced network may have taken branches that depend on its input: try --how script")
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, asked.out)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     print(f"{asked.out}: {parameters} parameters, by {how}, relative difference {found:.1g}")
 

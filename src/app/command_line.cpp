@@ -148,6 +148,8 @@ void add_report_options(CLI::App& app, report::Request& request) {
       ->required();
   app.add_option("--out", request.out, "Folder of the report [DIR/report, of the first DIR]")
       ->type_name("FOLDER");
+  app.add_flag("--overwrite", request.overwrite,
+               "Replace files of the folder that no report has written");
   app.add_option("--table", request.tables,
                  "A published table with our runs next to it; repeatable")
       ->expected(1)
@@ -221,7 +223,7 @@ void add_predict_options(CLI::App& app, PredictCommand& predict) {
          "Pictures, arrays (.npy, .csv) or texts, one a line; - is standard input: texts, or "
          "names of files [-]")
       ->type_name("");
-  app.add_option("--out", predict.out, "File of the JSON lines [standard output]")
+  app.add_option("--out", predict.out, "File of the JSON lines, - for standard output [-]")
       ->type_name("FILE");
   add_batch_option(app, predict.batch);
   add_threads_option(app, predict.threads);

@@ -213,6 +213,18 @@ report::Evaluated evaluate(const EvaluateCommand& command, const Subject& subjec
   return result;
 }
 
+/// Tables that lie there without an evaluation are somebody's own.
+void require_no_others(const std::string& folder) {
+  namespace fs = std::filesystem;
+  if (fs::exists(fs::path(folder) / report::kEvaluationFile)) return;
+  for (const char* name : {"classes.csv", "confusion.csv", "confusion.svg", "confusion.png"})
+    if (fs::exists(fs::path(folder) / name))
+      fail(Kind::usage,
+           "evaluate: expected an evaluation in {}, or none of its files, found {} alone; move it "
+           "away, or choose another folder with --out",
+           folder, name);
+}
+
 /// @return the names of the files
 std::vector<std::string> write_files(const report::Evaluated& result, const std::string& folder) {
   namespace fs = std::filesystem;
@@ -221,6 +233,7 @@ std::vector<std::string> write_files(const report::Evaluated& result, const std:
   if (error)
     fail(Kind::output, "evaluate: cannot make the folder {}: {}; choose another with --out", folder,
          error.message());
+  require_no_others(folder);
   std::vector<std::string> names = {report::kEvaluationFile};
   const auto write = [&](const std::string& name, const std::string& text) {
     metrics::write_atomically(folder + "/" + name, text);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "app/run_folder.hpp"
 #include "app/trained_run.hpp"
 #include "core/error.hpp"
 #include "model/export.hpp"
@@ -31,6 +32,7 @@ void run_export(const ExportCommand& command) {
   EQT_CHECK(format != nullptr, "no format is called {}", command.to);
   const bool is_script = format->value == model::ExportFormat::torchscript;
   const std::string out = command.out.empty() ? usual_name(run, format->value) : command.out;
+  require_free("--out", out, files_of(run));
   model::set_threads(1);
   model::export_network(network_options(run),
                         {.format = format->value,

@@ -5,14 +5,18 @@
 
 #include <csignal>
 #include <cstdio>
+#include <string>
 #include <system_error>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "analyze/analyze.hpp"
 #include "app/command_line.hpp"
 #include "app/evaluate_command.hpp"
 #include "app/export_command.hpp"
 #include "app/predict_command.hpp"
+#include "app/run_folder.hpp"
 #include "app/train_command.hpp"
 #include "app/verbs.hpp"
 #include "bench/bench.hpp"
@@ -42,6 +46,15 @@ int flushed(int code) {
   eqt::fail(eqt::Kind::output,
             "expected to write the result to standard output, but writing failed; check what it is "
             "redirected to and the space left");
+}
+
+void require_free_outputs(const eqt::planner::PlanCommand& plan) {
+  std::vector<std::string> inputs = plan.from;
+  for (const std::string* path : {&plan.config_path, &plan.cluster_path, &plan.calibration_path})
+    inputs.push_back(*path);
+  for (const auto& [option, path] : {std::pair{"--plot", plan.plot}, std::pair{"--page", plan.page},
+                                     std::pair{"--calibrate", plan.calibrate}})
+    if (!path.empty()) eqt::app::require_free(option, path, inputs);
 }
 
 /// The error of the exception that is being handled. fmt reports failed printing as a system_error;
@@ -84,12 +97,18 @@ int main(int argc, char** argv) {
             [](const bench::BenchConvolutionsCommand& asked) {
               return bench::run_bench_convolutions(asked), 0;
             },
-            [](const analyze::AnalyzeCommand& asked) { return analyze::run_analyze(asked), 0; },
+            [](const analyze::AnalyzeCommand& asked) {
+              const std::string plot =
+                  std::visit([](const auto& a) { return a.output.plot; }, asked);
+              if (!plot.empty()) require_free("--plot", plot, {});
+              return analyze::run_analyze(asked), 0;
+            },
             [&](const doctor::DoctorCommand& asked) {
               return doctor::run_doctor(asked, argc, argv);
             },
             [](const planner::PlanCommand& asked) {
               planner::PlanCommand command = asked;
+              require_free_outputs(asked);
               if (!asked.config_path.empty())
                 command.config_text = read_config_file(asked.config_path);
               return planner::run_plan(command), 0;

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "app/predict_input.hpp"
+#include "app/run_folder.hpp"
 #include "app/trained_run.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
@@ -23,6 +24,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxLine = std::size_t{1} << 20;  // [bytes]
+constexpr const char* kOut = "--out";
+constexpr std::string_view kStandardOutput = "-";
+
+bool has_file(const PredictCommand& command) {
+  return !command.out.empty() && command.out != kStandardOutput;
+}
+
+std::string place_of(const std::string& source) {
+  return source == kStandardInput ? "/dev/stdin" : source;
+}
 
 /// exp(z - max z) / sum
 std::vector<double> softmax(std::span<const float> logits) {
@@ -89,17 +100,20 @@ class Predictor {
  public:
   Predictor(const PredictCommand& command, const TrainedRun& run)
       : most_(command.batch),
+        out_(command.out),
         network_(load_network(run, command.threads)),
         input_(make_predict_input(run)),
         answers_(*run.config.task.kind, run.input.class_names,
                  static_cast<std::size_t>(network_options(run).outputs)) {
-    if (!command.out.empty()) file_.emplace(command.out);
+    if (has_file(command)) file_.emplace(command.out);
   }
 
   bool reads_standard_input() const { return input_->reads_standard_input(); }
 
   void add(const std::string& source) {
     ++inputs_;
+    // Names that come from standard input are not known before.
+    if (file_) require_free(kOut, out_, {place_of(source)});
     try {
       input_->add(source, most_, [&] { compute(); });
     } catch (const Error& error) {
@@ -115,7 +129,8 @@ class Predictor {
 
   void finish() {
     compute();
-    if (file_) file_->close();
+    // Without any answer an older file is worth more.
+    if (file_ && (answered_ > 0 || refused_ == 0)) file_->publish();
     if (refused_ == 0) return;
     std::fflush(stdout);
     fail(Kind::data,
@@ -128,6 +143,7 @@ class Predictor {
   void compute() {
     const std::vector<std::string> names = input_->names();
     if (names.empty()) return;
+    answered_ += names.size();
     network_->predict(input_->take(), outputs_);
     const std::span<const float> all = outputs_.get<float>();
     const std::size_t each = all.size() / names.size();
@@ -143,12 +159,13 @@ class Predictor {
   }
 
   const std::size_t most_;
+  const std::string out_;
   std::unique_ptr<model::Replica> network_;
   std::unique_ptr<PredictInput> input_;
   Answers answers_;
-  std::optional<metrics::OutputFile> file_;
+  std::optional<metrics::AtomicFile> file_;  // none: standard output
   data::Array outputs_;
-  std::size_t inputs_ = 0, refused_ = 0;
+  std::size_t inputs_ = 0, answered_ = 0, refused_ = 0;
 };
 
 void add_lines(std::istream& lines, const std::string& name, Predictor& predictor) {
@@ -168,9 +185,14 @@ void add_lines(std::istream& lines, const std::string& name, Predictor& predicto
 
 void run_predict(const PredictCommand& command) {
   const TrainedRun run = open_run(command.run, command.best);
-  Predictor predictor(command, run);
   std::vector<std::string> files = command.files;
   if (files.empty()) files.emplace_back(kStandardInput);
+  if (has_file(command)) {
+    std::vector<std::string> inputs = files_of(run);
+    for (const std::string& file : files) inputs.push_back(place_of(file));
+    require_free(kOut, command.out, inputs);
+  }
+  Predictor predictor(command, run);
   for (const std::string& file : files) {
     if (file == kStandardInput && !predictor.reads_standard_input())
       add_lines(std::cin, "standard input", predictor);

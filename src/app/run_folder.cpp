@@ -5,10 +5,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +35,36 @@ constexpr std::array kMadeOfResults = {"model.safetensors", "model.torchscript.p
 constexpr std::array kEvaluationFiles = {report::kEvaluationFile, "classes.csv", "confusion.csv",
                                          "confusion.svg", "confusion.png"};
 constexpr std::string_view kEvents = "events.out.tfevents.";
+constexpr const char* kLock = ".lock";
+
+constexpr std::array kWritten = {files::kConfig, files::kDecisions, files::kTimeline,
+                                 files::kVocabulary};  // beside results
+constexpr const char* kFoldersOfRecords[] = {"checkpoints", "gradients"};
+
+bool is_one_of(std::span<const char* const> names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// Of a file in a run's own folder.
+bool is_record(const std::string& name) {
+  return is_one_of(kResults, name) || is_one_of(kWritten, name) || name == kLock ||
+         name.starts_with(kEvents);
+}
+
+bool is_of_a_run(const fs::path& folder) {
+  std::error_code error;
+  return std::ranges::any_of(
+      std::initializer_list<const char*>{files::kConfig, files::kRecords, files::kSummary},
+      [&](const char* name) { return fs::is_regular_file(folder / name, error); });
+}
+
+/// Of the folder that the file is in, or is to be in, without links; empty if there is none.
+fs::path folder_of(const std::string& path) {
+  const fs::path parent = fs::path(path).parent_path();
+  std::error_code error;
+  const fs::path folder = fs::canonical(parent.empty() ? fs::path(".") : parent, error);
+  return error ? fs::path() : folder;
+}
 
 /// True if a run wrote it; the folder may contain other files.
 bool is_gradient(const fs::path& path) {
@@ -74,6 +107,16 @@ void remove_old(const fs::path& path) {
          error.message());
 }
 
+/// What killed runs have left of records: nobody else writes in a locked folder.
+void remove_unfinished(const fs::path& folder) {
+  for (const fs::directory_entry& entry : metrics::entries_of(folder)) {
+    const std::string name = entry.path().filename().string();
+    const auto left = [&](const char* record) { return metrics::is_left_of(name, record); };
+    if (std::ranges::any_of(kResults, left) || std::ranges::any_of(kWritten, left))
+      remove_old(entry.path());
+  }
+}
+
 /// A report shows it as that of the run. Files of others stay.
 void remove_evaluation(const fs::path& folder) {
   const fs::path evaluation = folder / report::kEvaluationFolder;
@@ -86,12 +129,40 @@ void remove_evaluation(const fs::path& folder) {
 
 }  // namespace
 
+bool is_record_of_a_run(const std::string& path) {
+  const fs::path folder = folder_of(path);
+  const std::string name = fs::path(path).filename().string();
+  if (is_of_a_run(folder)) return is_record(name);
+  for (fs::path at = folder; at.has_relative_path(); at = at.parent_path())
+    if (is_one_of(kFoldersOfRecords, at.filename().string()) && is_of_a_run(at.parent_path()))
+      return true;
+  return false;
+}
+
+void require_free(const std::string& option, const std::string& path,
+                  const std::vector<std::string>& inputs) {
+  metrics::require_replaceable(path);
+  if (is_record_of_a_run(path))
+    fail(Kind::usage,
+         "{}: expected a file that is no record of a run, found {}, which belongs to the run in "
+         "its folder; choose another name",
+         option, path);
+  for (const std::string& input : inputs) {
+    std::error_code error;
+    if (fs::equivalent(path, input, error))
+      fail(Kind::usage,
+           "{}: expected another file than those that are read, found {}, which is {}; choose "
+           "another name",
+           option, path, input == path ? "one of them" : input);
+  }
+}
+
 std::string gradient_folder(const std::string& run_folder) { return run_folder + "/gradients"; }
 
-FolderLock::FolderLock(const std::string& folder) : path_(folder + "/.lock") {
+FolderLock::FolderLock(const std::string& folder) : path_(folder + "/" + kLock) {
   const auto cannot = [&](const char* what) {
-    fail(Kind::output, "run folder {}: cannot {} its file .lock: {}; try another --out", folder,
-         what, std::strerror(errno));
+    fail(Kind::output, "run folder {}: cannot {} its file {}: {}; try another --out", folder, what,
+         kLock, std::strerror(errno));
   };
   for (;;) {
     descriptor_ = ::open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -132,15 +203,32 @@ RunFolder::RunFolder(const std::string& path, Results results) : path_(path), re
          "run folder {} holds another run's {}; try another --out, --resume or --overwrite", path,
          found.front().filename().string());
   }
+  if (results == Results::refuse)
+    for (const char* name : kWritten)
+      if (metrics::is_there(fs::path(path) / name))
+        fail(Kind::usage,
+             "run folder {}: expected a file called {} beside the results of a run or none, found "
+             "one alone, which would be replaced; try another --out or --overwrite",
+             path, name);
+  // Better now than when the run ends.
+  if (results == Results::keep)
+    for (const fs::path& result : found) metrics::require_replaceable(result.string());
 }
 
 void RunFolder::begin() {
+  remove_unfinished(path_);
   if (results_ == Results::refuse) return;  // there were no results
   remove_evaluation(path_);
   if (results_ != Results::replace) return;
   // From here on no summary of an older run may be left, even if this run fails.
   for (const fs::path& result : results_in(path_)) remove_old(result);
   for (const char* name : kMadeOfResults) remove_old(fs::path(path_) / name);
+}
+
+bool RunFolder::replaces(const std::string& file) const {
+  std::error_code error;
+  return results_ == Results::replace && is_record(fs::path(file).filename().string()) &&
+         fs::equivalent(folder_of(file), path_, error);
 }
 
 bool RunFolder::holds_finished_run() const { return metrics::is_there(file(files::kSummary)); }

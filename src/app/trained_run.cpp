@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "metrics/run_files.hpp"
 #include "setup/build_model.hpp"
+#include "setup/named_files.hpp"
 
 namespace eqt::app {
 namespace {
@@ -43,6 +44,13 @@ TrainedRun open_run(const std::string& folder, bool best) {
               : "wait for the end of the run, which writes them");
   run.input = read_preprocessing((path / files::kPreprocessing).string());
   return run;
+}
+
+std::vector<std::string> files_of(const TrainedRun& run) {
+  std::vector<std::string> files = {run.weights};
+  for (const setup::NamedFile& file : setup::network_files(run.config))
+    files.push_back(file.path.string());
+  return files;
 }
 
 model::ModelOptions network_options(const TrainedRun& run) {

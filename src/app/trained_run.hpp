@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "app/preprocessing.hpp"
 #include "config/run_config.hpp"
@@ -17,6 +18,9 @@ struct TrainedRun {
   Preprocessing input;
   std::string weights;  // the file
 };
+
+/// What a verb reads of the run, and of what its config names, as far as it is there.
+std::vector<std::string> files_of(const TrainedRun& run);
 
 bool is_run_folder(const std::string& path);
 

@@ -231,9 +231,9 @@ void StateFolder::write(const FileHead& head, std::span<const std::byte> bytes) 
   // It would name files that this one replaces; the new manifest is written when all files are.
   ::unlink((set + "/" + kManifest).c_str());
   metrics::sync_folder(path_);
-  metrics::write_atomically(file_path(head.step, head.rank, head.ranks),
-                            {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                            {.past_cache = true});
+  metrics::AtomicFile file(file_path(head.step, head.rank, head.ranks));
+  file.write_past_cache({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  file.publish();
 }
 
 void StateFolder::write_manifest(const FileHead& head,
@@ -243,8 +243,7 @@ void StateFolder::write_manifest(const FileHead& head,
                                       .ranks = head.ranks,
                                       .set = head.set,
                                       .files = {entries.begin(), entries.end()}});
-    metrics::write_atomically(set_path(head.step) + "/" + kManifest, text,
-                              {.suffix = fmt::format(".tmp{}", head.rank)});
+    metrics::write_atomically(set_path(head.step) + "/" + kManifest, text);
   } catch (const std::exception&) {
     return;  // no error: see the declaration
   }

@@ -2,6 +2,7 @@
 #include "metrics/output_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@ namespace {
 // Alignment of memory and file for writing past the cache: the largest that disks need.
 constexpr std::size_t kPage = 4096;
 
+constexpr std::string_view kTemporary = ".tmp";  // before the number of a process
+
 [[noreturn]] void cannot(std::string_view what, const std::string& path, int error) {
   fail(Kind::output, "cannot {} {}: {}; check the folder, its permissions and the space left", what,
        path, std::generic_category().message(error));
@@ -30,16 +33,10 @@ bool is_link(const std::string& path) {
   return ::lstat(path.c_str(), &found) == 0 && S_ISLNK(found.st_mode);
 }
 
-int flags_of(OutputFile::Begin begin) {
-  switch (begin) {
-    case OutputFile::Begin::empty:
-      return O_TRUNC;
-    case OutputFile::Begin::at_end:
-      return O_APPEND;
-    case OutputFile::Begin::created:
-      return O_EXCL;
-  }
-  return O_EXCL;
+const char* what_is(mode_t mode) {
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISDIR(mode)) return "a folder";
+  return S_ISFIFO(mode) || S_ISSOCK(mode) ? "a pipe or a socket" : "a device";
 }
 
 }  // namespace
@@ -56,7 +53,8 @@ void require_no_pipe(const std::string& path) {
 
 OutputFile::OutputFile(std::string path, Begin begin) : path_(std::move(path)) {
   // O_NONBLOCK, because opening a pipe would wait for its reader.
-  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags_of(begin);
+  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK |
+                  (begin == Begin::empty ? O_TRUNC : O_APPEND);
   descriptor_ = ::open(path_.c_str(), how, 0666);
   const int error = errno;
   if (descriptor_ >= 0 || error == ENXIO) require_no_pipe(path_);
@@ -69,6 +67,9 @@ OutputFile::OutputFile(std::string path, Begin begin) : path_(std::move(path)) {
   }
   cannot("open for writing", path_, error);
 }
+
+OutputFile::OutputFile(std::string path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {}
 
 OutputFile::~OutputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -134,29 +135,61 @@ void sync_folder(const std::string& folder) {
   ::close(descriptor);
 }
 
-void write_atomically(const std::string& path, std::string_view bytes, const AtomicWrite& how) {
-  write_atomically(path, std::span(&bytes, 1), how);
+bool is_left_of(std::string_view name, std::string_view of) noexcept {
+  if (!name.starts_with(of)) return false;
+  name.remove_prefix(of.size());
+  if (!name.starts_with(kTemporary)) return false;
+  name.remove_prefix(kTemporary.size());
+  return !name.empty() && name.find_first_not_of("0123456789-") == std::string_view::npos;
 }
 
-void write_atomically(const std::string& path, std::span<const std::string_view> parts,
-                      const AtomicWrite& how) {
-  EQT_CHECK(!how.past_cache || parts.size() == 1, "{} parts past the cache", parts.size());
-  const std::string temporary = path + how.suffix;
-  ::unlink(temporary.c_str());  // if this fails, the next line fails, too
-  try {
-    OutputFile file(temporary, OutputFile::Begin::created);
-    for (const std::string_view bytes : parts)
-      how.past_cache ? file.write_past_cache(bytes) : file.write(bytes);
-    file.sync();
-    file.close();
-    if (std::rename(temporary.c_str(), path.c_str()) != 0)
-      cannot("rename the temporary file to", path, errno);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
+void require_replaceable(const std::string& path) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0) return;
+  if (!S_ISREG(found.st_mode))
+    fail(Kind::output, "{}: expected a regular file or nothing, found {}; choose another name",
+         path, what_is(found.st_mode));
+  if (::access(path.c_str(), W_OK) != 0) cannot("replace", path, errno);
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
+  require_replaceable(path_);
+  int descriptor = -1;
+  for (int number = 0; descriptor < 0; ++number) {
+    temporary_ = fmt::format("{}{}{}-{}", path_, kTemporary, ::getpid(), number);
+    descriptor = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0 && errno != EEXIST && errno != EINTR)
+      cannot("open for writing", path_, errno);
   }
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  file_.emplace(path_, descriptor);
+}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::publish() {
+  require_replaceable(path_);
+  struct stat old {};
+  // Some file systems have no permissions, and the file is as good without.
+  if (::lstat(path_.c_str(), &old) == 0) (void)::chmod(temporary_.c_str(), old.st_mode & 0777);
+  file_->sync();
+  file_->close();
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0)
+    cannot("rename the temporary file to", path_, errno);
+  temporary_.clear();
+  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   sync_folder(folder.empty() ? "." : folder.string());
+}
+
+void write_atomically(const std::string& path, std::string_view bytes) {
+  write_atomically(path, std::span(&bytes, 1));
+}
+
+void write_atomically(const std::string& path, std::span<const std::string_view> parts) {
+  AtomicFile file(path);
+  for (const std::string_view bytes : parts) file.write(bytes);
+  file.publish();
 }
 
 }  // namespace eqt::metrics

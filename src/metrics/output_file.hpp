@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,14 +14,15 @@ namespace eqt::metrics {
 class OutputFile {
  public:
   enum class Begin {
-    empty,   // creates it, or empties one that is there
-    at_end,  // creates it, or appends
-    created  // creates it; one that is there is an error
+    empty,  // creates it, or empties one that is there
+    at_end  // creates it, or appends
   };
 
   /// A symbolic link named `path` is refused, and so is a pipe.
   /// @throws Error{output}
   explicit OutputFile(std::string path, Begin begin = Begin::empty);
+  /// Takes a file that is open for writing; `path` is for messages.
+  OutputFile(std::string path, int descriptor);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -52,21 +54,42 @@ void require_no_pipe(const std::string& path);
 /// True if `descriptor` is the file that `path` now names.
 bool is_open_at(int descriptor, const std::string& path) noexcept;
 
-struct AtomicWrite {
-  std::string suffix = ".tmp";  // of the temporary file; each process that may write has its own
-  bool past_cache = false;      // OutputFile::write_past_cache()
+/// @throws Error{output} unless `path` names nothing, or a regular file that this process may
+/// change
+void require_replaceable(const std::string& path);
+
+/// True if `name` is that of a file which was to become `of`, and which a killed process has left.
+bool is_left_of(std::string_view name, std::string_view of) noexcept;
+
+/// A file that is whole when its name appears: it is written in the same folder under a name that
+/// nothing else has, and replaces what is called `path` at last. Processes and threads that write
+/// the same file do not disturb each other; the last one counts.
+class AtomicFile {
+ public:
+  /// @throws Error{output} as require_replaceable(), or if a file cannot be made in the folder
+  explicit AtomicFile(std::string path);
+  /// Without publish(), what `path` names is unchanged and nothing else is left.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// See OutputFile.
+  void write(std::string_view bytes) { file_->write(bytes); }
+  void write_past_cache(std::string_view bytes) { file_->write_past_cache(bytes); }
+  /// The file is on the disk under its name, with the permissions of the one that it replaces.
+  /// Nothing can be written after it. @throws Error{output} as the constructor
+  void publish();
+
+ private:
+  std::string path_, temporary_;
+  std::optional<OutputFile> file_;
 };
 
-/// Makes `path` contain exactly `bytes`: writes a temporary file in the same folder, syncs and
-/// renames it. An old temporary file of that name is removed. No symbolic link is followed; one
-/// named `path` is replaced. After a failure `path` is unchanged and the temporary file is removed.
-/// @throws Error{output}
-void write_atomically(const std::string& path, std::string_view bytes, const AtomicWrite& how = {});
+/// Makes `path` contain exactly `bytes`, by an AtomicFile. @throws Error{output}
+void write_atomically(const std::string& path, std::string_view bytes);
 
 /// The same with `parts`, one after the other.
-/// @pre one part, or not past the cache
-void write_atomically(const std::string& path, std::span<const std::string_view> parts,
-                      const AtomicWrite& how = {});
+void write_atomically(const std::string& path, std::span<const std::string_view> parts);
 
 /// Makes files that were made or renamed in `folder` durable. Some file systems cannot do that, and
 /// the files themselves are already safe, so a failure is no error.

@@ -51,11 +51,25 @@ std::vector<Run> read_runs(const std::vector<std::string>& folders,
   return runs;
 }
 
+constexpr const char* kPageFile = "report.html";
+
 void write_table(const fs::path& out, const Table& table) {
   metrics::write_atomically((out / (table.name + ".txt")).string(), as_text(table));
   metrics::write_atomically((out / (table.name + ".csv")).string(), as_csv(table));
   metrics::write_atomically((out / (table.name + ".md")).string(), as_markdown(table));
   metrics::write_atomically((out / (table.name + ".tex")).string(), as_latex(table));
+}
+
+/// All that a report writes, but report.json itself.
+std::vector<std::string> file_names_of(const Page& page, const Drawings& drawings) {
+  std::vector<std::string> names = {kPageFile};
+  for (const auto* tables : {&page.results, &page.published, &page.background})
+    for (const Table& table : *tables)
+      for (const char* ending : {".txt", ".csv", ".md", ".tex"})
+        names.push_back(table.name + ending);
+  for (const Drawing& drawing : drawings.all)
+    for (const char* ending : {".svg", ".png"}) names.push_back(drawing.name + ending);
+  return names;
 }
 
 fs::path prepare_folder(const Request& request) {
@@ -123,6 +137,15 @@ std::string answer_of(const Page& page, const fs::path& out, std::size_t plots,
 std::string write_report(Page page, const std::vector<Group>& groups, Drawings drawings,
                          const Request& request) {
   const fs::path out = prepare_folder(request);
+  const std::string report = (out / kReportFile).string();
+  const std::vector<std::string> names = file_names_of(page, drawings);
+  std::vector<std::string> all = names;
+  all.emplace_back(kReportFile);
+  if (!request.overwrite) require_own_files(out, all);
+  // Another report that begins before this one ends, or after it was ended, finds its files.
+  std::vector<WrittenFile> files;
+  for (const std::string& name : names) files.push_back({name, ""});
+  metrics::write_atomically(report, as_json(groups, page.published, {}, files, page.warnings));
   for (const auto* tables : {&page.results, &page.published, &page.background})
     for (const Table& table : *tables) write_table(out, table);
   Drawn drawn = draw_all(drawings.all, out.string());
@@ -131,9 +154,10 @@ std::string write_report(Page page, const std::vector<Group>& groups, Drawings d
   page.left_out = drawings.left_out;
   if (drawings.all.empty())  // no section of plots: said above
     page.warnings.insert(page.warnings.end(), page.left_out.begin(), page.left_out.end());
-  metrics::write_atomically((out / "report.html").string(), as_html(page));
-  const std::string json = as_json(groups, page.published, drawn.files, page.warnings);
-  metrics::write_atomically((out / "report.json").string(), json);
+  metrics::write_atomically((out / kPageFile).string(), as_html(page));
+  const std::string json =
+      as_json(groups, page.published, drawn.files, written_files(out, names), page.warnings);
+  metrics::write_atomically(report, json);
   return request.json ? json : answer_of(page, out, page.pictures.size(), request.format);
 }
 

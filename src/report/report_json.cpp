@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/report_json.hpp"
 
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "core/checksum.hpp"
+#include "core/error.hpp"
+#include "core/whole_file.hpp"
 #include "report/quantities.hpp"
+#include "report/text.hpp"
 
 namespace eqt::report {
 namespace {
+
+namespace fs = std::filesystem;
 
 using OrderedJson = nlohmann::ordered_json;
 
@@ -59,10 +70,63 @@ OrderedJson json_of(const Table& table) {
   return {{"name", table.name}, {"caption", table.caption}, {"rows", rows}, {"notes", table.notes}};
 }
 
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;  // [bytes] of a report's file
+
+std::string hash_of(const fs::path& path) {
+  const auto bytes = read_whole_bytes(
+      path, {.what = "a file of a report", .max_bytes = kMostBytes, .remedy = "check the folder"});
+  return fmt::format("{:016x}", checksum(bytes));
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+/// What the folder's report says of its files; a null of one that does not, and nothing if there is
+/// no report.
+std::optional<OrderedJson> told_files(const fs::path& folder) {
+  if (!is_there(folder / kReportFile)) return {};
+  const std::string text = read_whole_file(
+      folder / kReportFile,
+      {.what = "a report", .max_bytes = kMostBytes, .remedy = "choose another folder with --out"});
+  const OrderedJson document = OrderedJson::parse(text, nullptr, false);
+  if (!document.is_object() || !document.contains("schema") || !document.contains("groups"))
+    return {};
+  const auto found = document.find("files");
+  return found == document.end() || !found->is_object() ? OrderedJson() : *found;
+}
+
 }  // namespace
 
+std::vector<WrittenFile> written_files(const fs::path& folder,
+                                       const std::vector<std::string>& names) {
+  std::vector<WrittenFile> files;
+  for (const std::string& name : names)
+    if (is_there(folder / name)) files.push_back({name, hash_of(folder / name)});
+  return files;
+}
+
+void require_own_files(const fs::path& folder, const std::vector<std::string>& names) {
+  const std::optional<OrderedJson> told = told_files(folder);
+  const auto is_own = [&](const std::string& name) {
+    if (!told) return false;
+    if (told->is_null() || name == kReportFile) return true;
+    const auto found = told->find(name);
+    if (found == told->end() || !found->is_string()) return false;
+    return found->get<std::string>().empty() || *found == hash_of(folder / name);
+  };
+  for (const std::string& name : names) {
+    if (!is_there(folder / name) || is_own(name)) continue;
+    fail(Kind::usage,
+         "report: expected files that a report has written in {}, or none of their names, found "
+         "{}, which is another or was changed; move it away, or try another --out or --overwrite",
+         visible(folder.string()), name);
+  }
+}
+
 std::string as_json(const std::vector<Group>& groups, const std::vector<Table>& published,
-                    const std::vector<std::string>& plots,
+                    const std::vector<std::string>& plots, const std::vector<WrittenFile>& files,
                     const std::vector<std::string>& warnings) {
   OrderedJson document = {{"schema", kReportSchema},
                           {"groups", OrderedJson::array()},
@@ -70,6 +134,8 @@ std::string as_json(const std::vector<Group>& groups, const std::vector<Table>& 
   for (const Group& group : groups) document["groups"].push_back(json_of(group));
   for (const Table& table : published) document["tables"].push_back(json_of(table));
   document["plots"] = plots;
+  document["files"] = OrderedJson::object();
+  for (const WrittenFile& file : files) document["files"][file.name] = file.hash;
   document["warnings"] = warnings;
   return document.dump(2) + "\n";
 }

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,26 @@
 
 namespace eqt::report {
 
+inline constexpr const char* kReportFile = "report.json";
+
+/// A file of the report's folder, and the hash of what is in it; "" while the report is written.
+struct WrittenFile {
+  std::string name, hash;
+};
+
+/// Those of `names` that are in the folder. @throws Error{data} for one that cannot be read
+std::vector<WrittenFile> written_files(const std::filesystem::path& folder,
+                                       const std::vector<std::string>& names);
+
+/// @throws Error{usage} for a file of these names that is not as a report has left it, by the
+/// folder's report.json; one of an earlier version does not say, and all are as they were
+void require_own_files(const std::filesystem::path& folder, const std::vector<std::string>& names);
+
 /// One document: "schema", "groups" (label, seeds, state, settings that differ, figures with mean,
 /// deviation and count in the units of summary.json, runs), "tables" (the published ones), "plots"
-/// (their files) and "warnings".
+/// (their files), "files" (all, by name) and "warnings".
 std::string as_json(const std::vector<Group>& groups, const std::vector<Table>& published,
-                    const std::vector<std::string>& plots,
+                    const std::vector<std::string>& plots, const std::vector<WrittenFile>& files,
                     const std::vector<std::string>& warnings);
 
 }  // namespace eqt::report

@@ -174,6 +174,10 @@ done
 program analyze variance --values 2000 --compressor e-elastiquant --set compressor.bits=auto
 expect_code 0 "analyze variance of open bits"
 grep -q 'begins with, e-elastiquant:4@1' "$OUT" || wrong "analyze variance of open bits: which are they?"
+mkfifo "$WORK/pipe.svg"
+program analyze worst-case --bits 4 --plot "$WORK/pipe.svg"
+expect_failure 74 'found a pipe' "analyze --plot into a pipe"
+[[ -p $WORK/pipe.svg ]] || wrong "analyze --plot took the place of a pipe"
 program analyze worst-case --plot picture.pdf
 expect_failure 2 'svg' "a plot that nobody can draw"
 

@@ -39,7 +39,10 @@ expect_code 0 "the traced one trains"
 export_model "$WORK/nets.py:Branches" --out "$WORK/branches.pt" --input 3x32x32
 expect_code 2 "a trace that took a branch"
 expect_text 'relative difference' "a trace that took a branch"
-[[ ! -e $WORK/branches.pt && ! -e $WORK/branches.pt.tmp ]] || wrong "a file was left of a trace that took a branch"
+[[ ! -e $WORK/branches.pt && -z $(find "$WORK" -name '.export_model.*') ]] || wrong "a file was left of a trace that took a branch"
+ln -s small.pt "$WORK/link.pt"
+export_model "$WORK/nets.py:Small" --out "$WORK/link.pt" --input 3x32x32
+expect_failure 2 'regular file' "a link as output"
 export_model "$WORK/nets.py:NotScriptable" --how script --out "$WORK/no.pt" --input 3x32x32
 expect_code 2 "--how script"
 export_model "$WORK/nets.py:number" --out "$WORK/no.pt"

@@ -238,5 +238,7 @@ refused "links between hosts" --config "$WORK/tiny.json" --cluster "$WORK/bare.j
 refused "only one of" --calibrate "$WORK/c.json"
 refused "expected what doctor" --calibrate "$WORK/c.json" --from "$WORK/lan.json"
 [[ ! -e $WORK/c.json ]] || wrong "plan --calibrate: a refused one left a file"
+refused "another file than those that are read" --calibrate "$WORK/speeds.json" --from "$WORK/speeds.json"
+refused "no record of a run" --calibrate "$WORK/timed/config.json" --from "$WORK/timed"
 
 finish

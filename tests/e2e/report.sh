@@ -149,6 +149,18 @@ program report
 expect_failure 2 'DIR' "report without folders"
 program report "$sweep" --table precision
 expect_failure 2 'precision' "report with an unknown table"
+mkdir "$WORK/own"
+echo mine >"$WORK/own/comparison.csv"
+program report "$sweep/none-1" --out "$WORK/own"
+expect_failure 2 'comparison\.csv, which is another' "report over a file that no report wrote"
+expect_equal "mine comparison.csv" "$(cat "$WORK"/own/comparison.csv) $(ls "$WORK/own")" "report over a file that no report wrote"
+program report "$sweep/none-1" --out "$WORK/own" --overwrite
+expect_code 0 "report --overwrite"
+program report "$sweep/none-1" --out "$WORK/own"
+expect_code 0 "report over a report"
+echo "a note" >>"$WORK/own/report.html"
+program report "$sweep/none-1" --out "$WORK/own"
+expect_failure 2 'report\.html' "report over a page that was changed"
 program report "$sweep" --out "$WORK/tiny.json/report"
 expect_failure 74 'choose another' "report into a file"
 finish

@@ -251,7 +251,7 @@ void check_report(const std::vector<report::Run>& runs) {
     (void)(report::as_text(table) + report::as_csv(table) + report::as_markdown(table));
   if (report::as_html(page).find("<script") != std::string::npos) breach("expected no script");
   (void)report::drawings_of(groups);
-  if (!nlohmann::json::accept(report::as_json(groups, page.published, {}, page.warnings)))
+  if (!nlohmann::json::accept(report::as_json(groups, page.published, {}, {}, page.warnings)))
     breach("expected JSON");
 }
 

@@ -104,3 +104,66 @@ TEST_CASE("links and folders that have a result's name", "[run_folder]") {
   fs::create_symlink(path / "notes.txt", path / "other" / ".lock");
   CHECK(refusal_of(path / "other", Results::refuse) == Kind::output);
 }
+
+TEST_CASE("a verb writes neither over an input nor over a record", "[run_folder]") {
+  const test::TemporaryFolder temporary;
+  const fs::path run = fs::path(temporary.path()) / "run", input = run.parent_path() / "in.png";
+  const auto make = [](const fs::path& path) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << "{}";
+  };
+  make(run / "summary.json");
+  make(run / "checkpoints" / "step-1" / "manifest.json");
+  make(run / "evaluation" / "evaluation.json");
+  make(input);
+  fs::create_symlink(run, run.parent_path() / "link");
+  fs::create_hard_link(input, run.parent_path() / "other.png");
+  const auto kind_of = [&](const fs::path& path) -> std::optional<Kind> {
+    try {
+      require_free("--out", path.string(), {"nowhere", input.string()});
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    return {};
+  };
+  for (const fs::path& path :
+       {input, run / ".." / "in.png", run.parent_path() / "other.png", run / "summary.json",
+        run / "model.pt", run / "config.json", run / "events.out.tfevents.1", run / ".lock",
+        run.parent_path() / "link" / "metrics.jsonl", run / "evaluation" / ".." / "network.pt",
+        run / "checkpoints" / "step-1" / "manifest.json", run / "gradients" / "step1.npy"}) {
+    CAPTURE(path.string());
+    fs::create_directories(run / "gradients");
+    CHECK(kind_of(path) == Kind::usage);
+  }
+  CHECK(kind_of(run.parent_path() / "link") == Kind::output);
+  for (const fs::path& path : {run / "model.safetensors", run / "evaluation" / "answers.jsonl",
+                               run.parent_path() / "model.pt", fs::path("model.pt")})
+    CHECK_FALSE(kind_of(path).has_value());
+}
+
+TEST_CASE("what killed runs have left is removed, and no other file", "[run_folder]") {
+  const test::TemporaryFolder temporary;
+  const fs::path path = temporary.path();
+  for (const char* name : {"model.pt.tmp12-0", "config.json.tmp3-1", "model.pt.tmp", "a.tmp12-0"})
+    std::ofstream(path / name) << "half";
+  RunFolder(path, Results::refuse).begin();
+  CHECK_FALSE(fs::exists(path / "model.pt.tmp12-0"));
+  CHECK_FALSE(fs::exists(path / "config.json.tmp3-1"));
+  CHECK(fs::exists(path / "model.pt.tmp"));
+  CHECK(fs::exists(path / "a.tmp12-0"));
+}
+
+TEST_CASE("files that no run has left are not replaced, nor what a run reads", "[run_folder]") {
+  const test::TemporaryFolder temporary;
+  const fs::path path = temporary.path();
+  for (const char* name : {"config.json", "vocab.txt", "decisions.jsonl"}) {
+    std::ofstream(path / name) << "theirs";
+    CHECK(refusal_of(path, Results::refuse) == Kind::usage);
+    fs::remove(path / name);
+  }
+  CHECK_FALSE(refusal_of(path, Results::refuse).has_value());
+  std::ofstream(path / "model.pt") << "ours";
+  CHECK(RunFolder(path, Results::replace).replaces(path / ".." / path.filename() / "model.pt"));
+  CHECK_FALSE(RunFolder(path, Results::replace).replaces(path / "net.pt"));
+  CHECK_FALSE(RunFolder(path, Results::keep).replaces(path / "model.pt"));
+}

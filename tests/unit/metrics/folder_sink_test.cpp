@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "core/error.hpp"
@@ -520,7 +522,7 @@ TEST_CASE("a failed summary leaves no incomplete file", "[metrics]") {
   CHECK_THAT(output_error([&] { sink->write(summary()); }),
              Catch::Matchers::Contains("summary.json"));
   CHECK(fs::is_directory(path));
-  CHECK_FALSE(fs::exists(folder.path() / "summary.json.tmp"));
+  CHECK(entries_of(folder.path()).size() == 2);  // and the records
 }
 
 TEST_CASE("an atomic write replaces the whole file or does not change it", "[metrics]") {
@@ -532,10 +534,58 @@ TEST_CASE("an atomic write replaces the whole file or does not change it", "[met
   CHECK(text_of(path) == "second");
   write_atomically(path, "");
   CHECK(text_of(path).empty());
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
   write_atomically(path, "third");
-  fs::create_directory(path + ".tmp");
-  output_error([&] { write_atomically(path, "fourth"); });
+  CHECK(fs::status(path).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+  {
+    AtomicFile file(path);
+    file.write("four");
+    CHECK(text_of(path) == "third");
+  }
   CHECK(text_of(path) == "third");
+  CHECK(entries_of(folder.path()).size() == 1);
+}
+
+TEST_CASE("an atomic write meets no other file, also among many", "[metrics]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "a", theirs = fmt::format("{}.tmp{}-0", path, getpid());
+  for (const std::string& other : {path + ".tmp", theirs}) std::ofstream(other) << "theirs";
+  std::vector<std::thread> threads;
+  for (char c = 'a'; c < 'e'; ++c)
+    threads.emplace_back([&path, text = std::string(100'000, c)] {
+      for (int i = 0; i < 20; ++i) write_atomically(path, text);
+    });
+  for (std::thread& thread : threads) thread.join();
+  const std::string found = text_of(path);
+  CHECK(found == std::string(100'000, found.at(0)));
+  CHECK(text_of(path + ".tmp") == "theirs");
+  CHECK(text_of(theirs) == "theirs");
+  CHECK(entries_of(folder.path()).size() == 3);
+  CHECK(is_left_of("a.tmp12-0", "a"));
+  for (const char* other : {"a", "a.tmp", "a.tmpx", "b.tmp12-0", "a.tmp12-0.txt"})
+    CHECK_FALSE(is_left_of(other, "a"));
+}
+
+TEST_CASE("an atomic write replaces only regular files", "[metrics]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "a", target = folder.path() / "target";
+  std::ofstream(target) << "theirs";
+  const auto refused = [](const std::string& name, const std::string& what) {
+    CHECK_THAT(
+        output_error([&] { write_atomically(name, "ours"); }),
+        Catch::Matchers::Contains(name + ": expected a regular file or nothing, found " + what));
+  };
+  fs::create_symlink(target, path);
+  refused(path, "a symbolic link");
+  CHECK(fs::is_symlink(path));
+  CHECK(text_of(target) == "theirs");
+  fs::remove(path);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  refused(path, "a pipe or a socket");
+  CHECK(fs::is_fifo(path));
+  refused(folder.path(), "a folder");
+  refused("/dev/null", "a device");
+  CHECK(entries_of(folder.path()).size() == 2);
 }
 
 TEST_CASE("nothing is written through a symbolic link", "[metrics]") {
@@ -547,16 +597,10 @@ TEST_CASE("nothing is written through a symbolic link", "[metrics]") {
     fs::create_symlink(target, folder.path() / name);
     return (folder.path() / name).string();
   };
-  for (const auto begin :
-       {OutputFile::Begin::empty, OutputFile::Begin::at_end, OutputFile::Begin::created})
+  for (const auto begin : {OutputFile::Begin::empty, OutputFile::Begin::at_end})
     CHECK_FALSE(output_error([&] { OutputFile(link("a"), begin); }).empty());
   CHECK_THAT(output_error([&] { OutputFile{link("a")}; }),
              Catch::Matchers::Contains("found a symbolic link"));
-  link("b.tmp");
-  write_atomically((folder.path() / "b").string(), "ours");
-  write_atomically(link("c"), "ours");  // replaces the link
-  CHECK(text_of(folder.path() / "b") == "ours");
-  CHECK(text_of(folder.path() / "c") == "ours");
   CHECK(text_of(target) == "theirs");
 }
 
@@ -643,7 +687,9 @@ TEST_CASE("a write past the cache writes the same bytes", "[metrics]") {
                                  std::size_t{4096}, std::size_t{4097}, kMost}) {
     for (const std::size_t from : {0u, 1u}) {  // at a page of memory, and not
       const std::string_view bytes(memory.get() + from, size);
-      write_atomically(path, bytes, {.past_cache = true});
+      AtomicFile file(path);
+      file.write_past_cache(bytes);
+      file.publish();
       CHECK(text_of(path) == bytes);
     }
   }
