@@ -11,6 +11,7 @@
 #include "checkpoint/restoring_visitor.hpp"
 #include "config/fields.hpp"
 #include "core/error.hpp"
+#include "setup/named_files.hpp"
 
 namespace eqt::app {
 namespace {
@@ -48,6 +49,37 @@ void require_same_workers(comm::Communicator& comm, const checkpoint::SavedSet& 
       fmt::format("--resume: expected {}, as the checkpoint of step {} was saved, found {}; use "
                   "the same option, or start a new run with another --out",
                   told(saved), set.step(), told(static_cast<std::uint64_t>(simulate))));
+}
+
+const config::Fact* find(const config::Facts& facts, const std::string& name) {
+  const auto found = std::ranges::find(facts, name, &config::Fact::name);
+  return found == facts.end() ? nullptr : &*found;
+}
+
+/// The files that differ, a few of them by name; "" if there are none.
+std::string differing_files(const config::Facts& before, const config::Facts& now,
+                            bool same_ranks) {
+  constexpr std::size_t kMostNamed = 3;
+  config::Facts expected, found;
+  std::size_t others = 0;
+  const auto compare = [&](const std::string& name) {
+    const config::Fact *const old = find(before, name), *const own = find(now, name);
+    const bool is_data = name.find("data.path/") != std::string::npos;
+    const bool counts = is_data || (old != nullptr && own != nullptr &&
+                                    (same_ranks || name != "synchronization.topology.file"));
+    if (!counts || (old != nullptr && own != nullptr && *old == *own)) return;
+    if (std::max(expected.size(), found.size()) == kMostNamed) {
+      ++others;
+      return;
+    }
+    if (old != nullptr) expected.push_back(*old);
+    if (own != nullptr) found.push_back(*own);
+  };
+  for (const config::Fact& fact : now) compare(fact.name);
+  for (const config::Fact& fact : before)
+    if (find(now, fact.name) == nullptr) compare(fact.name);
+  return config::differences(expected, found) +
+         (others == 0 ? "" : fmt::format(" and {} others", others));
 }
 
 }  // namespace
@@ -116,6 +148,28 @@ void require_saved_data(const checkpoint::SavedSet& set, const config::Facts& no
            "set data.path to the same files, or start a new run with another --out",
            set.step(), found);
   });
+}
+
+void require_saved_files(Resume& resume, const config::Facts& now, comm::Communicator& comm) {
+  const checkpoint::SavedSet& set = resume.resumption.set;
+  const auto saved = checkpoint::find_text(comm, set, train::kSavedFiles);
+  if (!saved) return;  // of an older version
+  comm.agree_after([&] {
+    const std::string origin = fmt::format("what the checkpoint of step {} has", set.step());
+    const config::Facts before = config::unpacked(*saved, origin, Kind::data);
+    const bool same_ranks = set.ranks() == comm.size();
+    const std::string found = differing_files(before, now, same_ranks);
+    if (!found.empty())
+      fail(Kind::data,
+           "--resume: expected the files that the checkpoint of step {} was trained with, found "
+           "{}; put them back, or start a new run with another --out",
+           set.step(), found);
+  });
+  std::string pieces;
+  for (const config::Fact& fact : now)
+    if (setup::is_of_pieces(fact)) pieces += (pieces.empty() ? "" : ", ") + fact.name;
+  if (pieces.empty()) return;
+  resume.note += (resume.note.empty() ? "" : "; ") + ("compared in pieces alone: " + pieces);
 }
 
 }  // namespace eqt::app

@@ -41,4 +41,11 @@ std::optional<Resume> find_resume(const config::RunConfig& config, const std::st
 void require_saved_data(const checkpoint::SavedSet& set, const config::Facts& now,
                         comm::Communicator& comm);
 
+/// Compares the files that the config names, setup::facts_of_named_files(), with those of the saved
+/// state. A key that names none now, or did not, is not compared, and the graph only on as many
+/// ranks. Adds to resume.note what was compared in pieces.
+/// @param now the same on all ranks
+/// @throws Error{data} on all ranks, naming the files. Collective.
+void require_saved_files(Resume& resume, const config::Facts& now, comm::Communicator& comm);
+
 }  // namespace eqt::app

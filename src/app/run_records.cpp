@@ -180,7 +180,9 @@ std::unique_ptr<metrics::Sink> make_sink(const Job& job) {
   if (job.folder != nullptr) {
     std::optional<StepId> goes_on_after;
     if (job.resume) goes_on_after = job.resume->position.step;
-    const bool epoch_open = job.resume && job.resume->position.epoch_open;
+    // A run that ended within an epoch has recorded it, and does so again at its end.
+    const bool epoch_open =
+        job.resume && (job.resume->position.epoch_open || job.resume->position.batch > 0);
     sinks.push_back(metrics::make_folder_sink(job.folder->path(), config.output.step_records,
                                               goes_on_after, epoch_open));
     if (config.output.tensorboard)

@@ -30,6 +30,7 @@
 #include "metrics/run_files.hpp"
 #include "setup/build_run.hpp"
 #include "setup/memory_estimate.hpp"
+#include "setup/named_files.hpp"
 #include "setup/room_to_start.hpp"
 #include "setup/same_everywhere.hpp"
 #include "train/fault.hpp"
@@ -122,7 +123,8 @@ std::uint64_t draw_start(comm::Communicator& comm) {
 /// Also for a run without checkpoints, which saves one if a signal stops it.
 std::unique_ptr<train::Checkpointer> make_checkpointer(
     const config::RunConfig& config, const setup::Run& run, const std::string& path,
-    comm::Communicator& comm, metrics::Sink& sink, std::optional<Resume>& resume) {
+    const config::Facts& files, comm::Communicator& comm, metrics::Sink& sink,
+    std::optional<Resume>& resume) {
   std::optional<train::Resumption> resumption;
   if (resume) resumption = std::move(resume->resumption);
   return train::make_folder_checkpointer(
@@ -132,7 +134,8 @@ std::unique_ptr<train::Checkpointer> make_checkpointer(
        .start = draw_start(comm),
        .config = config::resolved_json(setup::settled_config(config, run)),
        .collective = run.collective_name(),
-       .data = config::packed(run.data.facts)},
+       .data = config::packed(run.data.facts),
+       .files = config::packed(files)},
       std::move(resumption));
 }
 
@@ -174,6 +177,19 @@ std::unique_ptr<train::GradientObserver> make_observer(const config::RunConfig& 
   return make_both_observers(std::move(dump), std::move(histograms));
 }
 
+/// @throws Error{usage} if the run reads what --overwrite removes
+void require_inputs_stay(const config::RunConfig& config, const RunFolder& folder) {
+  std::vector<setup::NamedFile> files = setup::network_files(config);
+  files.push_back({"compressor.replay", config.compressor.replay});
+  files.push_back({"train.replay", config.train.replay});
+  for (const setup::NamedFile& file : files)
+    if (folder.replaces(file.path.string()))
+      fail(Kind::usage,
+           "{}: expected a file outside the results that --overwrite replaces, found {}; copy it, "
+           "or try another --out",
+           file.name, file.path.string());
+}
+
 /// Opens the run folder and the sinks. Collective.
 void open_folder(Job& job) {
   const TrainCommand& command = job.command;
@@ -186,6 +202,7 @@ void open_folder(Job& job) {
     if (command.simulate > 0) setup::require_simulable(job.config, command.simulate, comm);
     if (comm.rank() == 0)
       job.folder = std::make_unique<RunFolder>(job.path, results_policy(command));
+    if (job.folder != nullptr) require_inputs_stay(job.config, *job.folder);
   });
   if (command.resume) job.resume = find_resume(job.config, job.path, command.simulate, comm);
   if (job.resume) {
@@ -218,7 +235,8 @@ std::optional<std::uint64_t> sum_of_clipped(const Job& job, const model::Replica
 }
 
 /// Trains and writes all records and results. Collective.
-void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
+void train_and_record(Job& job, setup::Run& run, const config::Facts& files,
+                      std::uint64_t memory_bytes) {
   comm::Communicator& comm = job.comm;
   comm.heartbeat("opening of the records");
   std::unique_ptr<metrics::Sink> sink;
@@ -229,7 +247,7 @@ void train_and_record(Job& job, setup::Run& run, std::uint64_t memory_bytes) {
     if (comm.rank() == 0) write_start(job, run, memory_bytes, *sink);
   });
   const std::unique_ptr<train::Checkpointer> checkpointer =
-      make_checkpointer(job.config, run, job.path, comm, *sink, job.resume);
+      make_checkpointer(job.config, run, job.path, files, comm, *sink, job.resume);
   train::Trainer trainer(
       {.comm = comm,
        .replica = *run.model.replica,
@@ -303,7 +321,11 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   const std::unique_ptr<setup::Run> run = setup::build_run(
       job.config, comm, session.allows_communication_thread(), job.fault,
       job.resume ? std::optional(job.resume->position) : std::nullopt, command.simulate, placement);
-  if (job.resume) require_saved_data(job.resume->resumption.set, run->data.facts, comm);
+  const config::Facts files = setup::facts_of_named_files(job.config, command.simulate, comm);
+  if (job.resume) {
+    require_saved_files(*job.resume, files, comm);  // names them, which the data do not
+    require_saved_data(job.resume->resumption.set, run->data.facts, comm);
+  }
   if (is_finished(job.resume, *run, job.folder.get(), comm)) {
     if (comm.rank() == 0 && !command.quiet)
       comm::print_warning(fmt::format(
@@ -314,7 +336,7 @@ int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Se
   remove_replaced(job.path, job.resume.has_value(), job.folder.get(), comm);
   // From here on a signal waits until records are written, later until the step ends.
   comm::note_signals(comm::OnSignal::finish_step);
-  train_and_record(job, *run, memory_bytes);
+  train_and_record(job, *run, files, memory_bytes);
   return 0;
 }
 

@@ -271,12 +271,19 @@ Rank RestoringVisitor::present(Rank old) const {
   return old;
 }
 
-std::string text_of(comm::Communicator& comm, const SavedSet& set, std::string_view name) {
+std::optional<std::string> find_text(comm::Communicator& comm, const SavedSet& set,
+                                     std::string_view name) {
   const Rank old = set.any_old();
   const auto bytes =
       shared(comm, set.holder(old), section_of(set.file(old), name, SectionKind::text, {}));
-  if (!bytes) throw comm::AgreedError(Kind::data, missing(set.step(), name, {}));
-  return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+  if (!bytes) return {};
+  return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+}
+
+std::string text_of(comm::Communicator& comm, const SavedSet& set, std::string_view name) {
+  auto text = find_text(comm, set, name);
+  if (!text) throw comm::AgreedError(Kind::data, missing(set.step(), name, {}));
+  return *std::move(text);
 }
 
 std::optional<std::vector<std::uint64_t>> find_numbers(comm::Communicator& comm,

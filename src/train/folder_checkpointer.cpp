@@ -124,7 +124,7 @@ class FolderCheckpointer final : public Checkpointer {
                         .step = done,
                         .set = mix64(options_.start ^ mix64(saves_))};
     image_.begin(*pending_, sizes.bytes() + options_.config.size() + options_.collective.size() +
-                                options_.data.size());
+                                options_.data.size() + options_.files.size());
     const auto text = [this](const char* name, const std::string& value) {
       image_.append(name, checkpoint::SectionKind::text, Across::same,
                     std::as_bytes(std::span(value)));
@@ -132,6 +132,7 @@ class FolderCheckpointer final : public Checkpointer {
     text(kSavedConfig, options_.config);
     text(kSavedCollective, options_.collective);
     text(kSavedData, options_.data);
+    text(kSavedFiles, options_.files);
     checkpoint::SavingVisitor copies(image_, places_);
     visit_(copies);
   }

@@ -21,6 +21,7 @@ namespace eqt::train {
 inline constexpr const char* kSavedConfig = "config";          // text
 inline constexpr const char* kSavedCollective = "collective";  // text
 inline constexpr const char* kSavedData = "data";              // text
+inline constexpr const char* kSavedFiles = "files";            // text; not in older ones
 inline constexpr const char* kSavedPosition = "run/epoch, batch, batches";
 inline constexpr const char* kSavedFlags = "run/rollbacks, epoch open, mixed";
 inline constexpr const char* kSavedWorkers = "workers/count";  // only of simulations
@@ -33,6 +34,7 @@ struct FolderCheckpointerOptions {
   std::string config;      // resolved, as JSON
   std::string collective;  // that is used
   std::string data;        // identifies this data set
+  std::string files;       // identifies the files that the config names
 };
 
 /// The result of the first restore_newest(), instead of searching for it.

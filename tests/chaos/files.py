@@ -5,13 +5,18 @@ Each runs one or two jobs of two ranks and checks exit codes, messages, and ever
 the program's.
 """
 
+import io
 import json
 import os
 import re
 import shutil
 import signal
+import stat
+import struct
 import subprocess
+import tarfile
 import time
+import zlib
 
 import cells as common
 from cells import LIMIT, START
@@ -68,6 +73,14 @@ class Play:
         return subprocess.Popen(command, env=common.environment(self.place), stdin=subprocess.DEVNULL, text=True,
                                 errors="replace", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                 start_new_session=True)
+
+    def start_verb(self, *arguments):
+        return subprocess.Popen([self.program, *arguments], env=common.environment(self.place), cwd=self.place,
+                                stdin=subprocess.DEVNULL, text=True, errors="replace", stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, start_new_session=True)
+
+    def verb(self, *arguments):
+        return self.end(self.start_verb(*arguments))
 
     def end(self, job, since=None, limit=START):
         """Its exit code; what it said and how long it took are the cell's."""
@@ -259,6 +272,130 @@ def labels_changed(play):
     play.check(play.state() == before, "the refused run changed the folder")
 
 
+def file_changed(key, make, change, *arguments):
+    """A file that the config names is another one when the run goes on."""
+    def cell(play):
+        path = os.path.join(play.place, "named")
+        make(play, path)
+        more = ["--set", f"{key}={path}", *arguments]
+        play.prepare(*more)
+        play.unfinish(2)
+        with open(path, "rb") as file:
+            content = file.read()
+        change(play, path)
+        before = play.state()
+        play.train(["--resume", *more])
+        play.must(3, rf"expected the files that the checkpoint of step 2 was trained with, found {key} a file of")
+        play.check(play.state() == before, "the refused run changed the folder")
+        with open(path, "wb") as file:
+            file.write(content)
+        play.train(["--resume", *more])
+        play.must(0)
+    return cell
+
+
+def weights_of(seed):
+    def make(play, path):
+        out = path + f".run{seed}"
+        play.prepare("--set", f"seed={seed}", out=out)
+        shutil.copy(os.path.join(out, "model.pt"), path)
+    return make
+
+
+def graph_of(weight):
+    edges = [[0, 1, weight], [1, 0, weight]]
+    return lambda play, path: play.write(path, json.dumps({"ranks": 2, "directed": True, "edges": edges}))
+
+
+# Outputs of verbs, and inputs that end too early.
+
+def verb_outputs(play):
+    play.prepare()
+    before = play.state()
+    for name in ("model.pt", "config.json", "summary.json", "checkpoints/step-00000002/manifest.json", "network.pt"):
+        play.verb("export", play.out, "--out", play.inside(name))
+        play.must(2, "expected a file that is no record of a run")
+        play.verb("predict", play.out, "--out", play.inside(name))
+        play.must(2, "expected a file that is no record of a run")
+    pipe = os.path.join(play.place, "pipe")
+    os.mkfifo(pipe)
+    link = os.path.join(play.place, "link")
+    os.symlink(play.aside("theirs"), link)
+    for out in (pipe, link, "/dev/full", play.place):
+        play.verb("export", play.out, "--out", out)
+        play.must(74, "expected a regular file or nothing, found")
+    play.check(play.read(link) == "theirs" and os.path.islink(link), "a link was written through or replaced")
+    play.check(stat.S_ISFIFO(os.lstat(pipe).st_mode), "a pipe was replaced")
+    play.check(play.state() == before, "a refused verb changed the run")
+
+
+def verbs_at_once(play):
+    play.prepare()
+    out = play.aside("net.pt")
+    for name in (out + ".tmp", out + f".tmp{os.getpid()}-0"):
+        play.write(name, "theirs")
+    names = set(os.listdir(play.place))
+    jobs = [play.start_verb("export", play.out, "--out", out) for _ in range(4)]
+    play.check([play.end(job, limit=2 * START) for job in jobs] == [0] * 4, "an export failed")
+    with open(out, "rb") as file:
+        together = file.read()
+    play.verb("export", play.out, "--out", out)
+    with open(out, "rb") as file:
+        play.check(file.read() == together, "exports at once wrote another file than one alone")
+    play.check(set(os.listdir(play.place)) == names, "files are left or lost")
+    play.check(play.read(out + ".tmp") == "theirs", "a file of others was replaced")
+
+
+def killed_verb(play):
+    """Wherever it is killed, the older file is whole or the new one is."""
+    play.prepare()
+    out = play.aside("net.pt")
+    play.verb("export", play.out, "--out", out + ".whole")
+    with open(out + ".whole", "rb") as file:
+        sizes = {len("theirs"), len(file.read())}
+    for moment in range(8):
+        job = play.start_verb("export", play.out, "--out", out)
+        time.sleep(0.1 + 0.1 * moment)
+        job.kill()
+        job.communicate()
+        play.check(os.path.getsize(out) in sizes, f"half a file after {moment}")
+
+
+def cut_archive(play):
+    data = os.path.join(play.place, "data")
+    os.makedirs(data)
+    for part in ("train", "test"):
+        with tarfile.open(os.path.join(data, f"{part}-0.tar"), "w") as archive:
+            for i in range(32):
+                for ending, content in (("png", picture(i)), ("cls", str(i % 4).encode())):
+                    member = tarfile.TarInfo(f"{i:04}.{ending}")
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
+    path = os.path.join(data, "train-0.tar")
+    more = ["--set", "data.name=shards", "--set", f"data.path={data}", "--set", "data.image_size=32"]
+    with open(path, "rb") as file:
+        whole = file.read()
+    members = len(whole.rstrip(b"\0")) // 512 * 512 + 512
+    for size in (members, members + 512, 8 * 2048, 10240):
+        with open(path, "wb") as file:
+            file.write(whole[:size])
+        play.train(more)
+        play.must(3, r"train-0\.tar: expected .*(was cut off|found the end of the archive|and a class)")
+    with open(path, "wb") as file:
+        file.write(whole)
+    play.train(more)
+    play.must(0)
+
+
+def picture(shade):
+    """A grey PNG of 32 x 32 pixels."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + bytes([8 * shade] * 32) for _ in range(32))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 32, 32, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
 def foreign_file(step, manifest):
     def cell(play):
         other = os.path.join(play.place, "other")
@@ -345,6 +482,14 @@ CELLS = {
     "folder start summary": folder_as_result(),
     "folder start summary-overwrite": folder_as_result("--overwrite"),
     "labels-changed resume data": labels_changed,
+    "weights-changed resume file": file_changed("model.weights", weights_of(1), weights_of(2)),
+    "graph-changed resume file": file_changed(
+        "synchronization.topology.file", graph_of(0.5), graph_of(0.4), "--set", "synchronization.algorithm=d-psgd",
+        "--set", "synchronization.topology.kind=graph"),
+    "verb-outputs verbs records": verb_outputs,
+    "at-once verbs export": verbs_at_once,
+    "killed verbs export": killed_verb,
+    "cut-archive start shards": cut_archive,
     "foreign-file resume older-set": foreign_file(4, True),
     "foreign-file resume manifest": foreign_file(2, True),
     "foreign-file resume no-manifest": foreign_file(2, False),

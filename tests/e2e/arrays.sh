@@ -157,6 +157,73 @@ assert moved > 0.01 and apart < 1e-4 * moved, (moved, apart)
 PY
 done
 
+# A run goes on with the files that it began with, wherever they lie.
+mkdir moved
+cp mlp/*.npy mlp.pt moved/
+resumed=(--config tiny.json --set "data.path=$WORK/moved" --set "model.path=$WORK/moved/mlp.pt"
+  --set checkpoint.every_steps=4 --out "$WORK/resumed")
+program "${resumed[@]}" --set "data.path=$WORK/mlp" --set "model.path=$WORK/mlp.pt" --set train.steps=4
+expect_code 0 "a run to go on from"
+# With two other rows of features, which are none of the samples that ranks compare.
+/usr/bin/python3 - "$WORK" <<'PY'
+import sys, numpy, torch
+work = sys.argv[1]
+x = numpy.load(work + "/mlp/x_train.npy")
+x[100:102, 3] += 1
+numpy.save(work + "/rows.npy", x)
+torch.jit.script(torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))).save(work + "/tanh.pt")
+PY
+cp rows.npy moved/x_train.npy
+program "${resumed[@]}" --set train.steps=8 --resume
+expect_failure 3 'data\.path/x_train\.npy a file of' "--resume with two other rows"
+cp mlp/x_train.npy moved/
+cp tanh.pt moved/mlp.pt
+program "${resumed[@]}" --set train.steps=8 --resume
+expect_failure 3 'model\.path a file of .* instead of' "--resume with another network"
+cp mlp.pt moved/
+program "${resumed[@]}" --set train.steps=24 --resume
+expect_code 0 "--resume with the same files elsewhere"
+expect_equal "16 24" "$(grep '"type":"epoch"' resumed/metrics.jsonl | sed 's/.*"step":\([0-9]*\).*/\1/' | xargs)" \
+  "epochs of a run that had ended within one"
+
+# Outputs of verbs destroy nothing.
+cp rows.npy in.npy
+echo theirs >answers
+kept() { cmp -s "$1" "$2" || wrong "$3: $1 was changed"; }
+for out in in.npy resumed/model.pt resumed/../resumed/config.json resumed/network.pt; do
+  cp "$out" kept
+  program predict resumed in.npy --out "$out"
+  expect_failure 2 'expected (another file|a file that is no record)' "predict --out $out"
+  kept "$out" kept "predict --out $out"
+  [[ $out != in.npy ]] || continue
+  program export resumed --out "$out"
+  expect_failure 2 'no record of a run' "export --out $out"
+  kept "$out" kept "export --out $out"
+done
+program export resumed --out "$WORK/moved/mlp.pt"
+expect_failure 2 'another file than those that are read' "export over the network that the config names"
+kept moved/mlp.pt mlp.pt "export"
+program predict resumed "$WORK/mlp/y_train.npy" --out answers
+expect_code 3 "predict of what cannot be read"
+expect_equal theirs "$(cat answers)" "predict without any answer"
+mkfifo pipe
+ln -s answers link
+for out in pipe link . /dev/null; do
+  program predict resumed in.npy --out "$out"
+  expect_failure 74 'expected a regular file or nothing' "predict --out $out"
+  program export resumed --out "$out"
+  expect_failure 74 'expected a regular file or nothing' "export --out $out"
+done
+[[ -p pipe && -L link && -c /dev/null ]] || wrong "an output took the place of a pipe, a link or a device"
+program predict resumed in.npy --out -
+expect_code 0 "predict --out -"
+expect_equal 256 "$(wc -l <"$OUT")" "predict --out -: lines"
+cp "$OUT" kept
+for i in 1 2 3; do "$EQT_PROGRAM" predict resumed in.npy --out answers & done
+wait
+kept answers kept "three at once"
+expect_equal "" "$(find . -maxdepth 1 -name '*.tmp*')" "temporary files"
+
 # What is refused.
 program check --config tiny.json --set "model.path=$WORK/mlp.pt"
 expect_failure 2 'data\.path' "no folder"
