@@ -112,4 +112,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as failed:
+        fail(f"cannot write the texts: {failed}")

@@ -28,6 +28,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+import traceback
 
 TOLERANCE = 1e-4  # of the largest output
 EXAMPLE_TOKENS = 100  # examples have tokens below this
@@ -238,4 +239,9 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Exception as failed:  # of the libraries, or of the network's own code
+        where = traceback.extract_tb(failed.__traceback__)[-1]
+        what = (str(failed).strip().splitlines() or ["no reason"])[0]
+        refuse(f"{type(failed).__name__}: {what} ({where.filename}, line {where.lineno})")

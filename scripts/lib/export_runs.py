@@ -23,6 +23,7 @@ import math
 import os
 import sys
 
+import files
 from arguments import refuse_unknown
 
 
@@ -55,15 +56,14 @@ def settings(value, name=""):
 
 def read_text(path, errors="strict"):
     try:
-        with open(path, encoding="utf-8", errors=errors) as file:
-            return file.read()
+        return files.read_text(path, errors)
     except OSError as error:
         fail(3, f"{path}: expected a run's file, found none that can be read ({error.strerror}).")
 
 
 def read_document(path):
     try:
-        document = json.loads(read_text(path))
+        document = files.parse_json(read_text(path))
     except ValueError as error:
         fail(3, f"{path}: expected JSON, found something else ({error}).")
     if not isinstance(document, dict):
@@ -77,10 +77,10 @@ def read_records(path):
     lines = io.StringIO(read_text(path, errors="replace")).readlines()
     for number, line in enumerate(lines, 1):
         try:
-            record = json.loads(line)
+            record = files.parse_json(line)
             if record["type"] in ("step", "epoch"):
                 records[record["type"], int(record["step"])] = record
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             if number == len(lines) and not line.endswith("\n"):
                 break  # cut off while it was written
             fail(3, f"{path}, line {number}: expected a record, found something else ({error}).")

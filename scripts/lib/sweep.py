@@ -15,7 +15,8 @@ import sys
 
 import sweep_estimate
 from arguments import refuse_unknown
-from sweep_file import MOST_MEGABITS, Row, SweepError, SweepFile, as_rates, fitting, read_rows
+from files import read_text
+from sweep_file import MOST_MEGABITS, NATURAL, Row, SweepError, SweepFile, as_rates, fitting, is_file, read_rows
 from sweep_jobs import Jobs
 from sweep_keys import check_keys
 from sweep_plan import Plans
@@ -94,7 +95,7 @@ def hours(text):
 
 
 def natural(text):
-    if not re.fullmatch(r"[1-9][0-9]*", text):
+    if not re.fullmatch(NATURAL, text):
         raise argparse.ArgumentTypeError(f'expected a whole number of at least 1, found "{text}"')
     return text
 
@@ -180,7 +181,7 @@ def parse_arguments(words):
         if not seed.isdigit():
             parser.error(f'--seed needs whole numbers, found "{seed}"')
     for config in options.config or [options.rows or options.file]:
-        if not pathlib.Path(config).is_file():
+        if not is_file(config):
             parser.error(f"there is no file {config}")
     if options.only and options.config:
         parser.error("--only needs --rows or a sweep in JSON")
@@ -268,7 +269,7 @@ def make_report(options, sweep):
 def print_tables(out):
     for name in ("table.txt", "means.txt"):
         if (out / name).is_file():
-            print(f"\n{(out / name).read_text(encoding='utf-8')}", end="")
+            print(f"\n{read_text(out / name)}", end="")
     print(f"\nTables: {out}/table.txt and {out}/table.csv")
 
 
@@ -327,4 +328,4 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         fail(130, "interrupted; the same command continues with the remaining runs.")
     except OSError as error:
-        fail(1, f"cannot write the results: {error}.")
+        fail(1, f"cannot read or write: {error}.")

@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 import time
 
+from files import parse_json, read_json, read_text
+
 STEPS = 6  # steps to try
 WARM_UP = 2  # of these, warm-up steps
 NOT_TIMED = ("seed=", "data.partition.", "optimizer.", "schedule.", "train.epochs=", "train.steps=",
@@ -61,15 +63,14 @@ def cost_in(folder, elapsed=None):
     `elapsed` is the time of the whole process, if it was measured [seconds].
     """
     try:
-        with (folder / "metrics.jsonl").open(encoding="utf-8") as file:
-            records = [json.loads(line) for line in file]
+        records = [parse_json(line) for line in read_text(folder / "metrics.jsonl").split("\n") if line]
         run = next(record for record in records if record["type"] == "run")
         steps = [record["seconds"]["total"] for record in records if record["type"] == "step"]
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        summary = read_json(folder / "summary.json")
         step = statistics.median(steps[WARM_UP:])
         whole = elapsed if elapsed is not None else summary["wall_seconds"] + LAUNCH
         return Cost(step, max(0.0, whole - sum(steps)), run)
-    except (OSError, ValueError, KeyError, StopIteration, statistics.StatisticsError):
+    except (OSError, ValueError, KeyError, TypeError, StopIteration, statistics.StatisticsError):
         return None
 
 

@@ -9,8 +9,11 @@ import difflib
 import fnmatch
 import itertools
 import json
+import os
 import pathlib
 import re
+
+from files import read_json, read_text
 
 # configs/sweeps/sweep.jsonschema is the same, for editors.
 FLOW = {"name": str, "about": str, "configs": list, "rows": str, "only": list, "set": dict,
@@ -22,6 +25,7 @@ ITEM = {"name": str, "config": str, "set": dict, "ranks": list, "simulate": bool
 NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false",
          int: "a whole number of at least 1", float: "seconds above 0"}
 MOST_MEGABITS, MOST_SECONDS = 1e6, 1e6
+NATURAL = "[1-9][0-9]{0,8}"
 RATE = r"unlimited|[0-9]*[1-9][0-9]*(\.[0-9]+)?[kmg]?bit"
 
 
@@ -44,17 +48,21 @@ class Row:
 def read_rows(path):
     """The lines of a file of rows: NAME RANKS CONFIG [KEY=VALUE]..., the config relative to the file."""
     rows = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = read_text(path).splitlines()
+    except (OSError, ValueError) as error:
+        raise SweepError(f"{path}: expected rows as UTF-8 text, found {error}.") from error
+    for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()
         if not words:
             continue
         sets = words[3:]
-        if (len(words) < 3 or not re.fullmatch(r"[1-9][0-9]*", words[1])
+        if (len(words) < 3 or not re.fullmatch(NATURAL, words[1])
                 or not all(re.match(r"[^=]+=.", word) for word in sets)):
             raise SweepError(f"{path}:{number}: expected NAME RANKS CONFIG [KEY=VALUE]..., "
                              f'found "{line.strip()}".')
         config = path.parent / words[2]
-        if not config.is_file():
+        if not is_file(config):
             raise SweepError(f"{path}:{number}: there is no config file {config}.")
         rows.append(Row(words[0], words[1], str(config), sets))
     if len({row.name for row in rows}) < len(rows):
@@ -109,7 +117,7 @@ def as_rates(megabits):
 
 
 def natural(least):
-    return lambda value: type(value) is int and value >= least
+    return lambda value: type(value) is int and least <= value < 10**9
 
 
 def check_flow(flow, where):
@@ -142,13 +150,18 @@ def merged(flow):
     return {**flow, **short, **({"set": sets} if sets else {})}
 
 
+def is_file(path):
+    """Also for names that no file can have."""
+    return "\0" not in str(path) and os.path.isfile(path)
+
+
 def as_set(key, value):
     return f"{key}={value if isinstance(value, str) else json.dumps(value)}"
 
 
 def config_at(folder, name, where):
     path = folder / name
-    if not path.is_file():
+    if not is_file(path):
         raise SweepError(f"{where}: there is no config file {path}.")
     return str(path)
 
@@ -181,8 +194,8 @@ class SweepFile:
     def __init__(self, path, short):
         self.path = path
         try:
-            flow = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, UnicodeDecodeError) as error:
+            flow = read_json(path)
+        except (OSError, ValueError) as error:
             raise SweepError(f"{path}: expected JSON, found {error}.") from error
         if not isinstance(flow, dict):
             raise SweepError(f"{path}: expected an object, found {shown(flow)}.")
@@ -203,7 +216,7 @@ class SweepFile:
                              f"found {'both' if 'rows' in flow else 'neither'}.")
         folder = self.path.parent
         if "rows" in flow:
-            if not (folder / flow["rows"]).is_file():
+            if not is_file(folder / flow["rows"]):
                 raise SweepError(f"{self.path}: there is no file of rows {folder / flow['rows']}.")
             self.rows = read_rows(folder / flow["rows"])
         else:

@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 import tempfile
 
+from files import read_json
 from sweep_run import PROGRAM, options_among
 
 LATENCY_MS = 0.1  # of a cable and a switch
@@ -95,7 +96,7 @@ class Plans:
     @staticmethod
     def _known(run, digest):
         try:
-            told = json.loads(run.plan_file.read_text(encoding="utf-8"))
+            told = read_json(run.plan_file)
             return {**told["seconds"], **told.get("epochs", {})} if told["sha256"] == digest else {}
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return {}
@@ -114,7 +115,7 @@ class Plans:
 
     def _in(self, place, run, links):
         cluster, calibration = place / "cluster.json", place / "calibration.json"
-        config = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
+        config = read_json(run.folder / "config.json")
         summary = run.summary()
         boards = boards_of(config, summary["ranks"], run.step_seconds)
         # The scheme of the run alone, with the collective that it used.

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 
+from files import read_json, read_text
 from sweep_file import SweepError
 from sweep_tables import FIGURES, ROOMS
 
@@ -27,6 +28,16 @@ def options_among(words, *names):
     starts = tuple(f"{name}=" for name in names)
     return [word for word, before in zip(words, ["", *words])
             if word in names or before in names or word.startswith(starts)]
+
+
+def is_summary(found):
+    """Whether it has the figures of a table, as far as it has any."""
+    if not isinstance(found, dict) or not isinstance(found.get("epoch_seconds", {}), dict):
+        return False
+    figures = [found.get(name) for name in (*FIGURES, "wall_seconds", "sent_bytes", "paper_sent_bytes_per_node")]
+    figures += [found.get("epoch_seconds", {}).get(room) for room in ROOMS]
+    numbers = all(value is None or type(value) in (int, float) for value in figures)
+    return numbers and type(found.get("ranks", 1)) is int and found.get("ranks", 1) > 0
 
 
 class Run:
@@ -76,11 +87,14 @@ class Run:
         """The finished run's summary, or None."""
         path = self.folder / "summary.json"
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path)
         except FileNotFoundError:
             return None
         except ValueError:
-            raise SweepError(f"{path} is not JSON: delete {self.folder} and run the sweep again.", 1) from None
+            found = None
+        if not is_summary(found):
+            raise SweepError(f"{path} is no run's summary: delete {self.folder} and run the sweep again.", 1)
+        return found
 
     def check_finished(self):
         """True if there is an earlier result; exits with a message if it has another recipe."""
@@ -95,7 +109,7 @@ class Run:
 
     def _known_recipe(self):
         try:
-            return json.loads(self.recipe_file.read_text(encoding="utf-8"))
+            return read_json(self.recipe_file)
         except (FileNotFoundError, ValueError):
             return None
 
@@ -183,8 +197,7 @@ class Run:
             pass
 
     def last_words(self):
-        lines = [line for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-                 if line.strip()]
+        lines = [line for line in read_text(self.log, errors="replace").splitlines() if line.strip()]
         return lines[-1].strip() if lines else "no output"
 
     def row(self):
@@ -198,7 +211,7 @@ class Run:
         for name, bytes_sent in (("gb_per_node", summary.get("sent_bytes")),
                                  ("paper_gb_per_node", summary.get("paper_sent_bytes_per_node"))):
             if bytes_sent is not None:
-                nodes = summary["ranks"] if name == "gb_per_node" else 1
+                nodes = summary.get("ranks", 1) if name == "gb_per_node" else 1
                 row[name] = bytes_sent / nodes / 1e9
         row.update({f"{room}_seconds": seconds.get(room) for room in ROOMS})
         row.update(self.planned)

@@ -2,6 +2,7 @@
 """One table of all runs of a sweep, as text and CSV, and means over seeds."""
 
 import csv
+import re
 import statistics
 
 FIGURES = ["test_accuracy", "node_test_accuracy_mean", "gb_per_node", "paper_gb_per_node",
@@ -10,6 +11,7 @@ MEANS = FIGURES[:4]  # columns of the table of means over seeds
 ROOMS = ["data", "compute", "encode", "transfer", "decode", "update", "total"]
 COLUMNS = (["config", "sets", "seed"] + FIGURES + [f"{room}_seconds" for room in ROOMS]
            + ["wall_seconds", "ranks", "link", "state"])
+NUMBER = r"[+-]?[0-9.]+(e[+-]?[0-9]+)?"
 # Fractions in the CSV, percent in the text table.
 PERCENT = {"test_accuracy", "node_test_accuracy_mean", "test_accuracy_deviation"}
 HEADS = {"gb_per_node": "GB sent per rank", "paper_gb_per_node": "GB as papers count"}
@@ -27,6 +29,12 @@ def text_cell(column, value):
         digits = 1 if column.startswith("plan_") else DIGITS.get(column, 3)
         return f"{value:.{digits}f}"
     return str(value)
+
+
+def csv_cell(value):
+    """A spreadsheet would compute a text that begins with =, +, - or @ and is no number."""
+    formula = isinstance(value, str) and re.match(r"[=+@\t\r-].", value) and not re.fullmatch(NUMBER, value)
+    return f"'{value}" if formula else value
 
 
 def text_table(rows, columns=COLUMNS):
@@ -83,4 +91,4 @@ def write_tables(out, runs, planned=()):
     with (out / "table.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, all_columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)

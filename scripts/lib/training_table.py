@@ -138,7 +138,11 @@ def main():
     parser.add_argument("--pixels", type=int, default=32)
     parser.add_argument("--machine", default=None)
     options = parser.parse_args()
-    medians, counts = read(options.steps)
+    try:
+        medians, counts = read(options.steps)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise SystemExit(f"training_table.py: expected steps as bench_training.sh writes them in {options.steps}, "
+                         f"found {type(error).__name__}: {error}") from None
     if not medians:
         raise SystemExit(f"training_table.py: expected steps in {options.steps}, found none")
     names = {**FLOAT32, **{way: name.format(options.compressor) for way, name in OTHERS.items()}}

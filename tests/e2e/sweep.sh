@@ -25,6 +25,11 @@ refuses() {
   expect_failure 2 "$regex" "$json"
 }
 refuses 'bad\.json: expected JSON' '{"configs":'
+refuses 'levels of nesting' "{\"set\": $(printf '[%.0s' {1..2000})$(printf ']%.0s' {1..2000})}"
+refuses 'levels of nesting' "{\"set\": {\"a\": $(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})}}"
+refuses 'bad\.json: expected JSON' '{"configs": ["\ud800.json"]}'
+refuses 'whole numbers.*"ranks"' '{"configs": ["tiny.json"], "ranks": [10000000000]}'
+refuses 'there is no config file' "{\"configs\": [\"$(printf 'a%.0s' {1..5000})\"]}"
 refuses 'expected an object' '[]'
 refuses 'unknown key "seed".*did you mean "seeds"' '{"configs": ["tiny.json"], "seed": [1]}'
 refuses 'unknown key "rank".*did you mean "ranks"' '{"configs": ["tiny.json"], "rank": 2}'
@@ -38,6 +43,16 @@ refuses 'unknown config key "zzz"; .*schema' '{"configs": ["tiny.json"]}' --set 
 refuses 'whole numbers in "seeds", found -1' '{"configs": ["tiny.json"], "seeds": [1, -1]}'
 refuses 'at least 1 in "ranks", found 0' '{"configs": ["tiny.json"], "ranks": [2, 0]}'
 refuses 'at least 1 for "threads", found true' '{"configs": ["tiny.json"], "threads": true}'
+# What a spreadsheet would compute is text in a table; numbers stay numbers.
+PYTHONPATH=$EQT_ROOT/scripts/lib python3 -B - <<'PY' || wrong "cells of a table that are formulas"
+from sweep_tables import csv_cell
+for cell in ("=1+1", "+a", "-a=1", "@SUM(1)", "\t=1"):
+    assert csv_cell(cell) == "'" + cell, cell
+for cell in ("a=1", "-", "-1.5e-3", "+2", -3, 0.5, None, ""):
+    assert csv_cell(cell) == cell, cell
+PY
+printf 'a 1 tiny.json\n\377' >bad.rows
+refuses 'bad\.rows: expected rows as UTF-8 text' '{"rows": "bad.rows"}'
 refuses 'rates.*"link", found "fast"' '{"configs": ["tiny.json"], "link": ["fast"]}'
 refuses 'rates above 0 in Mb/s in "plan_links", found 0' '{"configs": ["tiny.json"], "plan_links": [10, 0]}'
 refuses 'rates above 0 in Mb/s in "plan_links", found true' '{"configs": ["tiny.json"], "plan_links": true}'
