@@ -14,7 +14,7 @@ endfunction()
 
 eqt_plugin(mean_sign ${PROJECT_SOURCE_DIR}/docs/examples/mean_sign.c)
 foreach(way IN ITEMS NO_SYMBOL OTHER_VERSION CRASHES WRITES_PAST NOT_DETERMINISTIC REFUSES_OPTIONS
-        BAD_NAME TAKEN_NAME FAILS_TO_ENCODE CRASHES_AT_SIZE)
+        BAD_NAME TAKEN_NAME FAILS_TO_ENCODE CRASHES_AT_SIZE USES_UP_THE_STACK ROUNDS_UPWARD)
   string(TOLOWER ${way} name)
   string(REPLACE "_" "-" compressor ${name})
   eqt_plugin(${name} support/plugins/bad_plugin.c BAD=${way} EQT_PLUGIN_NAME="${compressor}")

@@ -8,5 +8,5 @@ eqt_test(core_unit LABEL unit LINK eqt_core SOURCES
   unit/core/instructions_test.cpp
   unit/core/pattern_test.cpp
   unit/core/random_test.cpp
-  unit/core/thread_clock_test.cpp unit/core/whole_file_test.cpp
+  unit/core/thread_clock_test.cpp unit/core/visible_test.cpp unit/core/whole_file_test.cpp
   unit/core/worker_threads_test.cpp)

@@ -9,7 +9,8 @@
  * plugin. Plain C, so that any compiler and language can make one.
  *
  * What holds for all functions below: they may be called from several threads at once; they keep no
- * pointer past the call; they let no exception out. Those that can fail return 0 if all went well.
+ * pointer past the call; they let no exception out. Those that can fail return 0 if all went well. How
+ * the processor rounds and treats denormal numbers is restored after each call.
  */
 #ifndef EQUANT_COMPRESSOR_PLUGIN_H
 #define EQUANT_COMPRESSOR_PLUGIN_H

@@ -9,8 +9,6 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -21,6 +19,8 @@
 #include "codec/plugin_calls.hpp"
 #include "core/checksum.hpp"
 #include "core/error.hpp"
+#include "core/visible.hpp"
+#include "core/whole_file.hpp"
 #include "equant/compressor_plugin.h"
 
 namespace eqt::codec {
@@ -243,13 +243,10 @@ std::unique_ptr<Compressor> make_plugin(const CompressorRow& row,
   return compressor;
 }
 
-std::uint64_t hash_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad())
-    fail(Kind::usage, "--plugin: expected a readable file, found none at {}", path);
-  return checksum(std::as_bytes(std::span(bytes)));
-}
+constexpr FileLimits kObject{.what = "a shared object for --plugin",
+                             .max_bytes = std::uint64_t{1} << 30,
+                             .remedy = "name the .so that the compiler made of the plugin",
+                             .kind = Kind::usage};
 
 /// Opens the shared object. @throws Error{usage} unless it is a plugin of this version
 const Api& open_plugin(const std::string& path, const CrashMessage& crash) {
@@ -290,8 +287,8 @@ void require_whole(const Api& api, const std::string& path) {
     fail(Kind::usage, "--plugin: expected {} in what {} says of itself", expected, path);
   };
   if (!is_name(api.name)) refuse("a name of letters a to z, digits and '-', at most 64,");
-  if (api.about == nullptr || std::string_view(api.about).find('\n') != std::string_view::npos)
-    refuse("one line about the compressor");
+  if (api.about == nullptr || !is_visible(api.about))
+    refuse("one line about the compressor, without control characters,");
   if (api.format < 1 || api.format > 255) refuse("a format from 1 to 255");
   if (api.create == nullptr || api.destroy == nullptr || api.max_payload_bytes == nullptr ||
       api.encode == nullptr || api.decode_add == nullptr)
@@ -307,7 +304,8 @@ std::vector<LoadedPlugin>& loaded() {
 
 void load_plugin(const std::string& path) {
   const std::string absolute = std::filesystem::absolute(path).string();
-  LoadedPlugin facts{.path = absolute, .name = {}, .hash = hash_of_file(absolute)};
+  LoadedPlugin facts{
+      .path = absolute, .name = {}, .hash = checksum(read_whole_bytes(absolute, kObject))};
   watch_for_crashes();
   const Api& api = open_plugin(absolute, CrashMessage("the compressor plugin " + absolute));
   require_whole(api, absolute);

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <cstring>
+#include <vector>
 
 #include "core/error.hpp"
 
@@ -32,6 +34,24 @@ extern "C" void tell_crash(int signal) {
   raise(signal);
 }
 
+/// Where the handler runs on this thread: the thread's own stack may be what is used up.
+class HandlerStack {
+ public:
+  HandlerStack() {
+    const stack_t stack = {.ss_sp = memory_.data(), .ss_flags = 0, .ss_size = memory_.size()};
+    EQT_CHECK(sigaltstack(&stack, &before_) == 0, "no stack for signal handlers");
+  }
+  ~HandlerStack() { (void)sigaltstack(&before_, nullptr); }
+  HandlerStack(const HandlerStack&) = delete;
+  HandlerStack& operator=(const HandlerStack&) = delete;
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{64}
+                                        << 10;  // registers of any processor, and the handler
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
+  stack_t before_{};
+};
+
 }  // namespace
 
 CrashMessage::CrashMessage(const std::string& what)
@@ -40,14 +60,20 @@ CrashMessage::CrashMessage(const std::string& what)
                         kind_name(Kind::bug), what)) {}
 
 PluginCallGuard::PluginCallGuard(const CrashMessage& sentence) : before_(sentence_of_thread) {
+  static thread_local const HandlerStack stack;
+  std::fegetenv(&arithmetic_);
   sentence_of_thread = sentence.text();
 }
 
-PluginCallGuard::~PluginCallGuard() { sentence_of_thread = before_; }
+PluginCallGuard::~PluginCallGuard() {
+  sentence_of_thread = before_;
+  std::fesetenv(&arithmetic_);
+}
 
 void watch_for_crashes() {
   struct sigaction action {};
   action.sa_handler = tell_crash;
+  action.sa_flags = SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < kCrashes.size(); ++i) {
     struct sigaction earlier {};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of a plugin's functions: a crash inside is reported as the plugin's. Private to this room.
+// Calls of a plugin's functions: a crash inside is reported as the plugin's, and what it changes in
+// how this thread computes is undone. Private to this room.
 
 #pragma once
 
+#include <cfenv>
 #include <string>
 
 namespace eqt::codec {
@@ -18,8 +20,9 @@ class CrashMessage {
   std::string text_;
 };
 
-/// While it exists, a crash of this thread (a segmentation fault, a division by zero, abort())
-/// prints the message and ends the process with exit code 70.
+/// While it exists, a crash of this thread (a segmentation fault, a stack that is used up, a
+/// division by zero, abort()) prints the message and ends the process with exit code 70. When it
+/// ends, this thread rounds and treats denormal numbers as it did before.
 class PluginCallGuard {
  public:
   explicit PluginCallGuard(const CrashMessage& sentence);
@@ -29,6 +32,7 @@ class PluginCallGuard {
 
  private:
   const char* before_;
+  std::fenv_t arithmetic_;
 };
 
 /// Installs the signal handlers. Call it again after a library has replaced them, as MPI does when

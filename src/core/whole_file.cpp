@@ -8,14 +8,13 @@
 #include <cstring>
 
 #include "core/descriptor.hpp"
-#include "core/error.hpp"
 
 namespace eqt {
 namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& file, const FileLimits& limits,
                          std::string_view reason) {
-  fail(Kind::data, "expected {} at {}, but {}; {}", limits.what, file.string(), reason,
+  fail(limits.kind, "expected {} at {}, but {}; {}", limits.what, file.string(), reason,
        limits.remedy);
 }
 
@@ -45,7 +44,7 @@ WholeFile::WholeFile(const std::filesystem::path& file, const FileLimits& limits
   if (!S_ISREG(facts.st_mode)) refuse(file, limits, "it is no regular file");
   bytes_ = static_cast<std::uint64_t>(facts.st_size);
   if (bytes_ > limits.max_bytes)
-    fail(Kind::data, "expected {} of at most {} bytes at {}, found {}; {}", limits.what,
+    fail(limits.kind, "expected {} of at most {} bytes at {}, found {}; {}", limits.what,
          limits.max_bytes, file.string(), bytes_, limits.remedy);
 }
 

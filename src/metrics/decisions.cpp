@@ -3,18 +3,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "core/error.hpp"
-#include "metrics/output_file.hpp"
+#include "core/whole_file.hpp"
 #include "metrics/record_json.hpp"
 #include "metrics/run_files.hpp"
 
 namespace eqt::metrics {
 namespace {
+
+constexpr FileLimits kFile{.what = "the decisions of a run",
+                           .max_bytes = std::uint64_t{256} << 20,
+                           .remedy = "give the decisions.jsonl of a run's folder"};
 
 bool is_decision(const Json& line) {
   if (!line.is_object() || !line.contains("step") || !line.contains("kind") ||
@@ -30,8 +34,7 @@ bool is_decision(const Json& line) {
 }  // namespace
 
 std::vector<DecisionRecord> read_decisions(const std::string& path, std::string_view kind) {
-  require_no_pipe(path);
-  std::ifstream file(path, std::ios::binary);
+  std::istringstream file(read_whole_file(path, kFile));
   std::map<StepId, DecisionRecord> by_step;
   std::string text;
   std::size_t number = 0;
@@ -56,9 +59,6 @@ std::vector<DecisionRecord> read_decisions(const std::string& path, std::string_
                      .values = line["values"].get<std::vector<double>>(),
                      .why = has_reason ? line["why"].get<std::string>() : std::string()};
   }
-  if (!file.eof())
-    fail(Kind::data, "cannot read {}: expected the {} of a run's folder; check path and rights",
-         path, run_files::kDecisions);
   std::vector<DecisionRecord> decisions;
   for (auto& [step, decision] : by_step) decisions.push_back(std::move(decision));
   return decisions;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/text.hpp"
 
-#include <cstdint>
+#include <fmt/format.h>
+
+#include <charconv>
 #include <initializer_list>
+#include <system_error>
 #include <utility>
 
 namespace eqt::report {
@@ -11,43 +14,8 @@ namespace {
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kEllipsis = "\xE2\x80\xA6";     // U+2026
 
-/// Bytes of the character that begins with `first`; 0: none does.
-std::size_t length_of(unsigned char first) {
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first < 0xE0) return 2;
-  if (first >= 0xE0 && first < 0xF0) return 3;
-  if (first >= 0xF0 && first < 0xF5) return 4;
-  return 0;
-}
-
-struct Character {
-  std::size_t bytes;   // length
-  std::uint32_t code;  // 0: not UTF-8
-};
-
-/// The first character of a text that is not empty (RFC 3629).
-Character first_of(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t length = length_of(byte(0));
-  if (length == 0 || length > text.size()) return {1, 0};
-  if (length == 1) return {1, byte(0)};
-  std::uint32_t code = byte(0) & (0x7Fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {1, 0};
-    code = code << 6 | (byte(i) & 0x3Fu);
-  }
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool surrogate = code >= 0xD800 && code < 0xE000;
-  return {length, overlong || surrogate || code > 0x10FFFF ? 0 : code};
-}
-
-bool is_shown(std::uint32_t code) {
-  const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
-  const bool breaks_line = code == 0x2028 || code == 0x2029;
-  const bool turns = code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
-                     (code >= 0x2066 && code <= 0x2069);
-  return !control && !breaks_line && !turns;
-}
+/// Of UTF-8.
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
 /// `text` with the characters replaced that have a replacement.
 template <typename Replace>
@@ -149,21 +117,22 @@ std::string_view latex_escape(char c) {
   }
 }
 
-}  // namespace
-
-std::string visible(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const Character character = first_of(text);
-    result += is_shown(character.code) ? text.substr(0, character.bytes) : kReplacement;
-    text.remove_prefix(character.bytes);
-  }
-  return result;
+/// Whether a spreadsheet would compute the field.
+bool is_formula(std::string_view text) {
+  if (text.size() < 2 || std::string_view("=+-@\t\r").find(text[0]) == std::string_view::npos)
+    return false;
+  const char* const begin = text.data() + (text[0] == '+' ? 1 : 0);
+  const char* const end = text.data() + text.size();
+  double number = 0;
+  const auto [after, error] = std::from_chars(begin, end, number);
+  return error != std::errc() || after != end;
 }
+
+}  // namespace
 
 std::size_t width_of(std::string_view text) {
   std::size_t width = 0;
-  for (const char c : text) width += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  for (const char c : text) width += begins_character(c) ? 1u : 0u;
   return width;
 }
 
@@ -171,7 +140,8 @@ std::string shortened(std::string_view text, std::size_t most) {
   if (width_of(text) <= most) return std::string(text);
   std::string result;
   for (std::size_t width = 1; width < most; ++width) {
-    const std::size_t bytes = first_of(text).bytes;
+    std::size_t bytes = 1;
+    while (bytes < text.size() && !begins_character(text[bytes])) ++bytes;
     result += text.substr(0, bytes);
     text.remove_prefix(bytes);
   }
@@ -194,9 +164,10 @@ std::string latex_text(std::string_view text) {
 }
 
 std::string csv_text(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  const std::string field = is_formula(text) ? fmt::format("'{}", text) : std::string(text);
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
   std::string quoted = "\"";
-  quoted += replaced(text, [](char c) { return c == '"' ? "\"\"" : ""; });
+  quoted += replaced(field, [](char c) { return c == '"' ? "\"\"" : ""; });
   return quoted += '"';
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Escapes text from files for the formats of a report.
+// Escapes text for the formats of a report. visible() of the core was applied to all that it reads.
 
 #pragma once
 
@@ -7,11 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace eqt::report {
+#include "core/visible.hpp"
 
-/// Valid UTF-8 without control characters or marks that change the direction of writing; each is
-/// replaced by U+FFFD. Applied to everything that a report reads.
-std::string visible(std::string_view text);
+namespace eqt::report {
 
 /// Characters of UTF-8 text, as columns of a terminal.
 std::size_t width_of(std::string_view text);
@@ -25,7 +23,8 @@ std::string html_text(std::string_view text);
 std::string markdown_text(std::string_view text);
 /// As LaTeX text that any engine reads, without packages.
 std::string latex_text(std::string_view text);
-/// As a field of CSV (RFC 4180), quoted where needed.
+/// As a field of CSV (RFC 4180), quoted where needed. A spreadsheet would compute what begins with
+/// '=', '+', '-' or '@': such a text that is no number gets an apostrophe before it.
 std::string csv_text(std::string_view text);
 
 }  // namespace eqt::report

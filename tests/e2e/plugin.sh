@@ -61,6 +61,13 @@ run "$EQT_ROOT/scripts/sweep.sh" sweep.json --out "$WORK/sweep" -- "${mine[@]}"
 expect_code 0 "a sweep with a plugin"
 ! grep -q 'no plan of' "$OUT" || wrong "a sweep with a plugin has no plan: $(grep 'no plan of' "$OUT")"
 
+mkfifo "$WORK/pipe.so"
+for what in "$WORK" "$WORK/pipe.so" /dev/zero; do
+  RUN_LIMIT=20 program list --plugin "$what"
+  expect_failure 2 "a shared object for --plugin at $what" "a plugin at $what"
+done
+train 1 deep --plugin "$plugins/uses_up_the_stack.so" --set compressor.name=uses-up-the-stack
+expect_failure 70 'uses_up_the_stack.so crashed in its own code' "a plugin that uses up the stack"
 program list --plugin "$plugins/other_version.so"
 expect_failure 2 'of version 1, found 2' "a plugin of another version"
 program list --plugin "$plugins/no_symbol.so"

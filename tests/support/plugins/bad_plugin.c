@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plugins that break their contract, one for each value of BAD: what load_plugin() and the program
  * say of them is tested. Without BAD it sends float32 values as they are. */
+#include <fenv.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@
 #define TAKEN_NAME 8
 #define FAILS_TO_ENCODE 9
 #define CRASHES_AT_SIZE 10
+#define USES_UP_THE_STACK 11
+#define ROUNDS_UPWARD 12
 
 #ifndef BAD
 #define BAD 0
@@ -36,12 +39,28 @@ static void* create(const struct equant_options* options, char* reason, size_t r
 }
 static void destroy(void* self) { (void)self; }
 
+static int deeper(const volatile char* above) {
+  volatile char here[4096];
+  here[0] = above[0];
+  return here[0] == 1 ? 0 : deeper(here) + here[0];
+}
+
+/* As compilers do for -ffast-math, too. */
+static void change_arithmetic(void) {
+  fesetround(FE_UPWARD);
+#ifdef __SSE2__
+  __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040); /* denormal numbers are 0 */
+#endif
+}
+
 static int encode(const void* self, const struct equant_context* context, const float* values,
                   size_t count, uint8_t* payload, size_t* payload_bytes) {
   static int calls;
   (void)self, (void)context;
   if (BAD == CRASHES || (BAD == CRASHES_AT_SIZE && count > 1000)) abort();
   if (BAD == FAILS_TO_ENCODE) return 7;
+  if (BAD == USES_UP_THE_STACK) return deeper("");
+  if (BAD == ROUNDS_UPWARD) change_arithmetic();
   memcpy(payload, values, 4 * count);
   if (BAD == WRITES_PAST) payload[4 * count] = 1;
   if (BAD == NOT_DETERMINISTIC) payload[0] = (uint8_t)++calls;

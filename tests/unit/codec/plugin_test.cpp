@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codec/plugin.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "codec/catalogue.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/child.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace eqt;
 using codec::CompressorRow;
@@ -100,7 +105,14 @@ TEST_CASE("a file that is no plugin of this version is refused", "[plugin]") {
   const auto load = [](const std::string& path) {
     return error_of([&] { codec::load_plugin(path); });
   };
-  expect(load("/nowhere/libmine.so"), Kind::usage, "none at /nowhere/libmine.so");
+  expect(load("/nowhere/libmine.so"), Kind::usage,
+         "a shared object for --plugin at /nowhere/libmine.so, but No such file");
+  expect(load(EQT_SOURCE_DIR), Kind::usage, "but Is a directory");
+  expect(load("/dev/zero"), Kind::usage, "no regular file");
+  const test::TemporaryFolder folder;
+  const std::string pipe = folder.path() + "/pipe.so";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  expect(load(pipe), Kind::usage, "no regular file");
   expect(load(EQT_SOURCE_DIR "/README.md"), Kind::usage, "a shared object at");
   expect(load(plugin("no_symbol")), Kind::usage, "equant_compressor_plugin()");
   expect(load(plugin("other_version")), Kind::usage, "of version 1, found 2");
@@ -130,4 +142,24 @@ TEST_CASE("a plugin that crashes ends the process with a message and exit code 7
   });
   CHECK(later.code == 70);
   CHECK(later.said.find("crashes_at_size.so crashed in its own code") != std::string::npos);
+}
+
+TEST_CASE("a plugin that uses up the stack of any thread ends the process likewise", "[plugin]") {
+  const auto overflow = [] { (void)made("uses_up_the_stack", "uses-up-the-stack"); };
+  for (const bool on_thread : {false, true}) {
+    const test::ChildEnd end = test::run_child([&] {
+      if (on_thread) std::thread(overflow).join();
+      overflow();
+    });
+    CHECK(end.code == 70);
+    CHECK(end.said.find("uses_up_the_stack.so crashed in its own code") != std::string::npos);
+  }
+}
+
+TEST_CASE("the arithmetic of a thread is what it was before a plugin's function", "[plugin]") {
+  const auto compressor = made("rounds_upward", "rounds-upward");
+  (void)encoded(*compressor, std::vector{1.0f, 2.0f});
+  CHECK(std::fegetround() == FE_TONEAREST);
+  volatile float denormal = 1e-40f;
+  CHECK(denormal * 1.0f != 0.0f);
 }

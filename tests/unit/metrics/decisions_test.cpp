@@ -110,6 +110,8 @@ TEST_CASE("a line that is no decision is refused by its number") {
     CHECK_THAT(eqt::test::refusal(Kind::data, [&] { read_decisions(path, "batches"); }),
                Contains("line 2"));
   }
-  CHECK_THAT(eqt::test::refusal(Kind::data, [&] { read_decisions(path + ".missing", "batches"); }),
-             Contains("cannot read"));
+  for (const std::string& other :
+       {path + ".missing", folder.path().string(), std::string("/dev/zero")})
+    CHECK_THAT(eqt::test::refusal(Kind::data, [&] { read_decisions(other, "batches"); }),
+               Contains("expected the decisions of a run at " + other + ", but"));
 }
