@@ -328,6 +328,7 @@ def cells():
         Cell("words", "reading", "hosts", {6}, "whole number for its cores", script(
             "run_hosts.sh", "--hosts", "pi0", "--shell", "AGENT", "--bind", "core", "--threads", "1"), nothing_ran),
         Cell("underscore", "reading", "hosts", {2}, "daemon crashes", script("run_hosts.sh", "--hosts", "pi_0,pi_1")),
+        Cell("stack-64", "launch", "limit", {2}, "expected room for a stack", limited("ulimit -s 64")),
         Cell("threads-1024", "start", "limit", {2}, "threads_per_rank: expected at most", many_threads),
         Cell("no-proc", "start", "hidden", {0}, "", hidden_processes("mount -t tmpfs none /proc"), finished, 20),
         Cell("hidepid", "start", "hidden", {0}, "", hidden_processes(

@@ -22,6 +22,11 @@ expect_failure 74 'standard output' "a schema beyond the limit of a file"
 run bash -c 'ulimit -v 1000000 && exec "$EQT_PROGRAM" bench codecs --compressor none --values 268435456'
 expect_failure 2 'out of memory.*--values' "more values than memory"
 
+# A small stack, before LibTorch's tables are on it.
+# shellcheck disable=SC2016
+run bash -c 'ulimit -s 64 && exec "$EQT_PROGRAM" --version'
+expect_failure 2 'a stack of at least 1 MiB' "a stack of 64 KiB"
+
 # The last output of a run cannot be written.
 run bash -c 'exec "$EQT_PROGRAM" --config "$WORK/tiny.json" --out "$WORK/unread" \
   --set train.emulate_compute=0 --set train.steps=2 >/dev/full'
