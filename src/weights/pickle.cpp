@@ -351,10 +351,15 @@ class Machine {
     push({.kind = Kind::object, .text = name, .items = {attributes}});
   }
 
+  /// An enumeration's class, called with the value itself.
+  ValueId make_enumerator(ValueId type, ValueId value) {
+    if (values_[value].kind != Kind::number) (void)text_of(value);
+    return make({.kind = Kind::enumerator, .text = values_[type].text, .items = {value}});
+  }
+
   ValueId call(ValueId callable, ValueId argument_tuple) {
     if (value_of(callable, Kind::global).global == static_cast<std::uint8_t>(Global::script_class))
-      refuse(file_, "it has a value of the enumeration {} as an attribute, which cannot be checked",
-             printable(class_name(value_of(callable, Kind::global))));
+      return make_enumerator(callable, argument_tuple);
     const auto global = static_cast<Global>(value_of(callable, Kind::global).global);
     const std::size_t count = value_of(argument_tuple, Kind::tuple).items.size();
     const auto least = [&]() -> std::size_t {
@@ -504,10 +509,20 @@ class Machine {
 }  // namespace
 
 std::string_view kind_name(Kind kind) noexcept {
-  constexpr std::array<std::string_view, 13> kNames = {
-      "None",     "a truth value", "a number",     "a floating-point number", "a text",
-      "a tuple",  "a list",        "a dict",       "a class or function",     "a storage",
-      "a tensor", "an object",     "another value"};
+  constexpr std::array<std::string_view, 14> kNames = {"None",
+                                                       "a truth value",
+                                                       "a number",
+                                                       "a floating-point number",
+                                                       "a text",
+                                                       "a tuple",
+                                                       "a list",
+                                                       "a dict",
+                                                       "a class or function",
+                                                       "a storage",
+                                                       "a tensor",
+                                                       "an object",
+                                                       "a value of an enumeration",
+                                                       "another value"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -33,18 +33,19 @@ struct PickleValue {
     storage,
     tensor,
     object,
+    enumerator,
     other  // a device or a complex number
   };
   Kind kind = Kind::none;
   std::uint8_t global = 0;  // its index in pickle.cpp
   ElementType type = {};    // of a storage or of a storage's class
   std::int64_t number = 0;  // number, truth; of a storage, its elements
-  // text; of a storage, its key; of a global, its name; of an object and of a class of a script,
-  // the class's module and name, with a line's end between them
+  // text; of a storage, its key; of a global, its name; of an object, an enumerator and a class of
+  // a script, the class's module and name, with a line's end between them
   std::string_view text = {};
-  std::vector<ValueId> items = {};  // tuple, list; dict: keys and values alternating; tensor: its
-      // storage, offset, tuple of sizes, tuple of strides; object: the
-      // dict of its attributes
+  // tuple, list; dict: keys and values alternating; tensor: its storage, offset, tuple of sizes,
+  // tuple of strides; object: the dict of its attributes; enumerator: its number or text
+  std::vector<ValueId> items = {};
 };
 
 /// "a tensor", "a number", ... for messages.
@@ -81,7 +82,7 @@ class Pickle {
   std::size_t bytes_used_ = 0;
 };
 
-/// "__torch__.torch.nn.Linear" of an object or a class of a script.
+/// "__torch__.torch.nn.Linear" of an object, an enumerator or a class of a script.
 std::string class_name(const PickleValue& value);
 
 /// Where a tensor's elements lie in its storage.

@@ -116,9 +116,15 @@ class Walk {
                           value.global == static_cast<std::uint8_t>(Global::script_class);
     if (value.kind == ValueKind::object || is_class) {
       const std::string name = class_name(value);
+      const auto kind = code_.kind_of(name);
       if (root != ValueKind::object) refuse(file_, "it has an object as a constant");
-      if (!code_.has_objects(name))
+      if (kind == ScriptCode::ClassKind::none ||
+          (!is_class && kind != ScriptCode::ClassKind::with_objects))
         refuse(file_, "it has an object of {}, which is no class of its code", printable(name));
+    } else if (value.kind == ValueKind::enumerator) {
+      if (!code_.has_value(class_name(value), pickle.at(value.items[0])))
+        refuse(file_, "it has a value of {}, which is no enumeration of its code with that value",
+               printable(class_name(value)));
     } else if (value.kind == ValueKind::dict) {
       for (std::size_t i = 0; i < value.items.size(); i += 2)
         if (const ValueKind key = pickle.at(value.items[i]).kind; !is_key(key))

@@ -68,26 +68,40 @@ class ScriptCode::Reader {
     first_ = line_is_blank_;
     if (first_) begin_statement();
     if (begins_name(c)) return read_word();
-    if (expects_ == Expects::base) current().has_objects = false;
+    if (expects_ == Expects::base) current().kind = ClassKind::none;
     if (expects_ != Expects::bracket) expects_ = Expects::nothing;
     if (is_digit(c)) {
       end_name();
+      const std::size_t begin = at_;
       at_ = std::min(text_.find_first_not_of("0123456789.", at_), text_.size());
+      const bool goes_on = at_ < text_.size() && begins_name(text_[at_]);  // 1e5, 1j
+      if (!goes_on) keep_literal(begin);
     } else if (c == '"' || c == '\'') {
       end_name();
+      const std::size_t begin = at_;
       skip_text(c);
+      keep_literal(begin);
     } else {
       read_sign(c);
     }
   }
 
+  void keep_literal(std::size_t begin) {
+    if (!defined_ || current().kind != ClassKind::enumeration) return;
+    if (after_literal_) refuse("has two values side by side");  // LibTorch makes one of them
+    after_literal_ = true;
+    current().literals.emplace(text_.substr(begin, at_ - begin));
+  }
+
   void begin_statement() {
+    after_literal_ = false;
     line_is_blank_ = false;
     while (!indents_.empty() && indents_.back() >= indentation_) indents_.pop_back();
     if (indentation_ > 0) indents_.push_back(indentation_);
   }
 
   void read_word() {
+    after_literal_ = false;
     const std::size_t begin = at_;
     while (at_ < text_.size() && (begins_name(text_[at_]) || is_digit(text_[at_]))) ++at_;
     const std::string_view word = text_.substr(begin, at_ - begin);
@@ -102,7 +116,10 @@ class ScriptCode::Reader {
     after_dot_ = false;
     const Expects expected = std::exchange(expects_, Expects::nothing);
     if (expected == Expects::name) return define(word);
-    if (expected == Expects::base) current().has_objects = word == "Module";
+    if (expected == Expects::base)
+      current().kind = word == "Module" ? ClassKind::with_objects
+                       : word == "Enum" ? ClassKind::enumeration
+                                        : ClassKind::none;
     if (first_ && indents_.empty() && (word == "class" || word == "def")) {
       is_class_ = word == "class";
       expects_ = Expects::name;
@@ -117,7 +134,7 @@ class ScriptCode::Reader {
     const auto [place, is_new] =
         code_.by_name_.emplace(module_ + "." + std::string(name), code_.definitions_.size());
     if (!is_new) refuse("defines " + printable(name) + " twice,");
-    code_.definitions_.push_back({.has_objects = is_class_});
+    code_.definitions_.push_back({.kind = is_class_ ? ClassKind::with_objects : ClassKind::none});
     defined_ = true;
     branches_ = 0;
     if (is_class_) expects_ = Expects::bracket;
@@ -131,6 +148,7 @@ class ScriptCode::Reader {
     if (c <= ' ' || c > '~' || c == '\\' || c == ';' || c == '`' || c == '$')
       refuse("has the byte " + std::to_string(static_cast<unsigned char>(c)));
     ++at_;
+    after_literal_ = false;
     const bool is_dot = c == '.';
     if (!is_dot) end_name();
     after_dot_ = is_dot;
@@ -196,7 +214,7 @@ class ScriptCode::Reader {
   std::size_t branches_ = 0;                 // elif, which LibTorch reads as if in else
   std::string name_;                         // "__torch__.a.b" so far
   bool first_ = false;                       // of a statement's tokens
-  bool after_dot_ = false, defined_ = false, is_class_ = false;
+  bool after_dot_ = false, after_literal_ = false, defined_ = false, is_class_ = false;
   Expects expects_ = Expects::nothing;
 };
 
@@ -273,9 +291,19 @@ void ScriptCode::check_names() const {
   }
 }
 
-bool ScriptCode::has_objects(const std::string& name) const {
+ScriptCode::ClassKind ScriptCode::kind_of(const std::string& name) const {
   const auto found = by_name_.find(name);
-  return found != by_name_.end() && definitions_[found->second].has_objects;
+  return found == by_name_.end() ? ClassKind::none : definitions_[found->second].kind;
+}
+
+bool ScriptCode::has_value(const std::string& name, const PickleValue& value) const {
+  if (kind_of(name) != ClassKind::enumeration) return false;
+  const std::set<std::string>& literals = definitions_[by_name_.find(name)->second].literals;
+  if (value.kind == PickleValue::Kind::number)
+    return literals.contains(std::to_string(value.number));
+  const std::string text(value.text);
+  if (text.find_first_of("\"'\\") != text.npos) return false;  // would need escapes
+  return literals.contains('"' + text + '"') || literals.contains("'" + text + "'");
 }
 
 }  // namespace eqt::weights

@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "weights/pickle.hpp"
 #include "weights/refuse.hpp"
 
 namespace eqt::weights {
@@ -35,15 +37,20 @@ class ScriptCode {
   /// After the last file.
   /// @throws Error{data}
   void check_names() const;
-  /// True if objects of this class may be in the archive: it is none of an enumeration, whose
-  /// values LibTorch's reader finds in another way.
-  bool has_objects(const std::string& name) const;
+  enum class ClassKind { none, with_objects, enumeration };
+  /// What the archive may have of this class: with_objects is without a base or with the base
+  /// Module; none is also another base.
+  ClassKind kind_of(const std::string& name) const;
+  /// True if the enumeration has this number or text. LibTorch's reader would go on without a value
+  /// if it had not.
+  bool has_value(const std::string& name, const PickleValue& value) const;
 
  private:
   struct Definition {
-    bool has_objects = false;             // a class without a base, or with the base Module
+    ClassKind kind = ClassKind::none;
     std::size_t nesting = 0;              // brackets, operators, indentation
     std::vector<std::string> names = {};  // of others, in full
+    std::set<std::string> literals = {};  // of an enumeration, as they stand in the code
   };
   class Reader;
 

@@ -139,7 +139,7 @@ TEST_CASE("pickles that end LibTorch's reader are refused, in data and constants
        "the type List["},
       {pickle("}(NNu"), "None as a key"},
       {pickle("K\1)R"), "a number for a class or function"},
-      {pickle("c__torch__\nNet\n)R"), "enumeration"}};
+      {pickle("c__torch__\nNet\n)R"), "a tuple for a text"}};
   for (const auto& [bytes, words] : wrong) {
     const std::string in_data = refusal(ScriptParts{.data = bytes});
     CAPTURE(words, in_data);
@@ -171,6 +171,20 @@ TEST_CASE("objects are of classes in the code, and none is a constant") {
   says(refusal(parts), "no class of its code");
   parts.code = code + "class Other((Enum)):\n  a = 1\n";
   says(refusal(parts), "no class of its code");
+  parts.data =
+      pickle(ScriptParts::pickled_object("__torch__", "Net",
+                                         {pickled("a"), "c__torch__\nOther\nK\2R", pickled("b"),
+                                          "c__torch__\nOther\n" + pickled("x") + "R"}));
+  const auto with_values = [&](const std::string& lines) {
+    parts.code = code + "class Other(Enum):\n" + lines;
+    return refusal(parts);
+  };
+  CHECK(with_values("  a = 2\n  b = \"x\"\n").empty());
+  // LibTorch would make 12 and 2.0 of these.
+  for (const char* const lines : {"  a = 12\n  b = \"x\"\n", "  a = 2e0\n  b = \"x\"\n",
+                                  "  a = 2.\n  b = \"x\"\n", "  a = 2\n  b = \"\"\n"})
+    says(with_values(lines), "no enumeration of its code with that value");
+  says(with_values("  a = 2\n  b = \"x\" \"y\"\n"), "side by side");
   says(refusal(ScriptParts{
            .constants = pickle(ScriptParts::pickled_object("__torch__", "Net", {}) + "\x85")}),
        "an object as a constant");
