@@ -110,8 +110,12 @@ std::vector<std::string> data_findings(const config::RunConfig& config,
   if (config.train.is_emulated()) return {};
   if (setup::has_local_data(config)) return local_findings(config, ranks);
   if (config.data.name->needs_files) return shared_findings(config);
+  const auto limited = [](std::size_t samples, std::size_t limit) {
+    return limit == 0 ? samples : std::min(samples, limit);
+  };
   return {fmt::format("data: {}, {}, {}", config.data.name->name,
-                      samples_text(facts.train, facts.test),
+                      samples_text(limited(facts.train, config.data.limit_train),
+                                   limited(facts.test, config.data.limit_test)),
                       shapes_text(facts.inputs, facts.target))};
 }
 

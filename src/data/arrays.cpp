@@ -151,24 +151,23 @@ void require_same_form(const Part& train, const Part& test) {
 }
 
 /// Numbers of rows are easily taken for classes.
-void require_shared_classes(const ArraySource& source, const ArrayTargets& targets,
+void require_shared_classes(const Part& train, const ArrayTargets& targets,
                             const DatasetOptions& options) {
   constexpr std::size_t kFewSamples = 20;
   std::vector<std::int64_t> labels = targets.integers;
-  if (options.is_part || labels.size() < kFewSamples) return;
+  const bool any = options.target != TargetKind::classes || options.is_part;
+  if (any || labels.size() < kFewSamples) return;
   std::ranges::sort(labels);
   if (std::ranges::adjacent_find(labels) != labels.end()) return;
   fail(Kind::data,
        "{}: expected classes that several samples have, found a class of its own for each of {} "
        "samples; set data.target to the column of the class, or task.kind to \"regression\"",
-       source.path(), labels.size());
+       train.y->path(), labels.size());
 }
 
 ArrayTargets targets_of(const Part& part, const DatasetOptions& options) {
   if (part.y == nullptr) return {};
-  ArrayTargets targets = read_targets(*part.y, options.target, part.count);
-  if (options.target == TargetKind::classes) require_shared_classes(*part.y, targets, options);
-  return targets;
+  return read_targets(*part.y, options.target, part.count);
 }
 
 /// A test set's classes must be those of training, except on a rank that has only a part of both.
@@ -202,6 +201,7 @@ std::unique_ptr<ArraySet> make_set(Part part, ArrayTargets targets, const Datase
 DatasetPair open_arrays(const DatasetOptions& options) {
   Part train = open_part("train", options);
   ArrayTargets training = targets_of(train, options);
+  require_shared_classes(train, training, options);
   DatasetPair pair;
   std::unique_ptr<ArraySet> test_set;
   if (options.needs_test) {
@@ -232,6 +232,7 @@ DatasetFacts look_at_arrays(const DatasetOptions& options) {
   whole.limit_train = whole.limit_test = 0;
   Part train = open_part("train", whole);
   ArrayTargets training = targets_of(train, whole);
+  require_shared_classes(train, training, whole);
   DatasetFacts facts;
   facts.train = train.count;
   const auto memory_of = [](const Part& part, const ArrayTargets& targets) {

@@ -79,7 +79,7 @@ std::string told_apart(std::string_view first, std::string_view second) {
     one.remove_suffix(1);
     two.remove_suffix(1);
   }
-  return fmt::format("{} with {} and {} with {}", quoted(first), code_points(one), quoted(second),
+  return fmt::format("{} and {} ({} and {})", quoted(first), quoted(second), code_points(one),
                      code_points(two));
 }
 

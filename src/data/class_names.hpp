@@ -31,7 +31,7 @@ std::string shown_name(std::string_view name);
 /// case being the same.
 std::string as_read(std::string_view name);
 
-/// '"é" with U+00E9 and "é" with U+0065 U+0301': both names and the characters in which they differ.
+/// '"é" and "é" (U+00E9 and U+0065 U+0301)': both names and the characters in which they differ.
 std::string told_apart(std::string_view first, std::string_view second);
 
 /// Two names that are written differently and read the same, told_apart(), if there are any.

@@ -90,6 +90,14 @@ expect_code 0 "rank 0's test set"
 expect_equal "$(find "$WORK/own" -path '*/train/*.png' | wc -l)" "$(value <(head -n 1 "$RUN/metrics.jsonl") train_samples)" \
   "rank 0's test set: pictures that are trained with"
 
+# One name that a Mac and others write with other characters is no two classes.
+mv "$WORK/own/0/train/class 6" "$WORK/own/0/train/$(printf 'caf\xc3\xa9')"
+mv "$WORK/own/1/train/class 6" "$WORK/own/1/train/$(printf 'cafe\xcc\x81')"
+train 2 alike "${local[@]}" --set data.partition.test=rank0
+expect_failure 3 'U\+0065 U\+0301 and U\+00E9' "names of two ranks that read alike"
+program check --config tiny.json --ranks 2 "${local[@]}" --set data.partition.test=rank0
+expect_failure 3 'U\+0065 U\+0301 and U\+00E9' "check of names of two ranks that read alike"
+
 # refuse REGEX WHAT [ARGUMENTS]: a run ends with 3 before its first step.
 refuse() {
   local text=$1 what=$2

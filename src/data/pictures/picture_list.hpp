@@ -95,12 +95,12 @@ struct PictureSource {
   bool needs_test = true;  // false: no picture is for testing
 };
 
-/// A folder with train/CLASS/... and test/CLASS/..., or as find_test_part() calls it; without a test
-/// set a part of each class is one; without train/ the folder's own subfolders are the classes.
-/// Classes are sorted by name, pictures of a class by name, and classes take turns, so that the
-/// first pictures are of all classes. Names that begin with a dot and files that are not called
-/// *.jpg, *.jpeg, *.png or *.webp are left out; a note counts them, except for hidden files that
-/// are no pictures either.
+/// A folder with train/CLASS/... and test/CLASS/..., or as find_test_part() calls it; without a
+/// test set a part of each class is one; without train/ the folder's own subfolders are the
+/// classes. Classes are sorted by name, pictures of a class by name, and classes take turns, so
+/// that the first pictures are of all classes. Names that begin with a dot and files that are not
+/// called *.jpg, *.jpeg, *.png or *.webp are left out; a note counts them, except for hidden files
+/// that are no pictures either.
 /// @throws Error{data}: one sentence for each way in which a folder can be wrong
 PictureLists list_folder(const PictureSource& source);
 

@@ -182,7 +182,7 @@ TEST_CASE("check prints a short config, or every key", "[check]") {
 
 TEST_CASE("check says what the data is, of each rank its own", "[check]") {
   CHECK_THAT(checked({"data.limit_train=100", "data.limit_test=50"}).err,
-             Contains("data: synthetic, "));
+             Contains("data: synthetic, 100 training and 50 test samples, inputs "));
   const test::TemporaryFolder folder;
   write_table(folder.path() + "/0", ",a,label\n0,1.5,0\n1,2.5,1\n2,3.5,1\n", ",a,label\n0,1,1\n");
   write_table(folder.path() + "/1", "label,a\n1,1\n2,2\n", "label,a\n1,2\n");
