@@ -93,7 +93,7 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
   if (schemes.empty())
     fail(Kind::usage, "plan: no scheme has a plan; the last said: {}", plans.left_out.back());
   for (std::size_t s = 0; s < schemes.size(); ++s) {
-    if (seconds_a_sample(plans.whole[s]) < seconds_a_sample(plans.whole[plans.best]) * 0.995)
+    if (seconds_a_sample(plans.whole[s]) < seconds_a_sample(plans.whole[plans.best]) * kFaster)
       plans.best = s;
     if (!plans.float32 && schemes[s].config.compressor.name->name == "none") plans.float32 = s;
   }
@@ -102,6 +102,9 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
         plans.float32 && *plans.float32 != s && file.cluster.ranks() > 1
             ? break_even_megabits(schemes[s], schemes[*plans.float32], file, subject)
             : std::nan(""));
+  int boards = 0;
+  for (const forecast::Boards& kind : file.cluster.boards) boards += kind.count;
+  if (boards > 1) plans.one_board = plan_one_board(schemes[plans.best], file, subject);
   return plans;
 }
 

@@ -54,6 +54,13 @@ PlanTable scheme_table(const Plans& plans) {
           "step.",
           "Faster below: the rate of the slowest link below which the scheme is faster than "
           "float32."}};
+  if (plans.one_board) {
+    table.columns.insert(table.columns.begin() + 4, {"times_one_board", "x one board", 3});
+    table.remarks.emplace_back(
+        "x one board: samples a second, divided by those of one board alone, the kind that "
+        "computes most,");
+    table.remarks.emplace_back("with the same batch on each of its ranks and no exchange.");
+  }
   bool joules = false, targets = false;
   for (std::size_t s = 0; s < plans.whole.size(); ++s) {
     const PlannedRun& run = plans.whole[s];
@@ -62,7 +69,14 @@ PlanTable scheme_table(const Plans& plans) {
     if (std::isfinite(plans.break_even[s])) row["break_even"] = plans.break_even[s];
     joules = joules || run.joules > 0;
     targets = targets || run.noise;
+    if (plans.one_board) row["times_one_board"] = times_one_board(plans, run);
     table.rows.push_back(std::move(row));
+  }
+  if (plans.one_board) {
+    analyze::Row row = readable(*plans.one_board);
+    row["times_one_board"] = 1.0;
+    const bool first = one_board_is_fastest(plans);
+    table.rows.insert(first ? table.rows.begin() : table.rows.end(), std::move(row));
   }
   if (joules) table.columns.push_back({"epoch_kj", "kJ/epoch", 3});
   if (targets) {
@@ -177,6 +191,11 @@ std::string first_sentence(const Plans& plans, const ClusterFile& file) {
   const PlannedRun& best = plans.whole[plans.best];
   std::string text = fmt::format("{} by {} on {} ranks: {}", best.scheme, best.collective,
                                  best.ranks, speed_text(best));
+  if (plans.one_board)
+    text += fmt::format(", {:.2f} times one board alone", times_one_board(plans, best));
+  if (one_board_is_fastest(plans))
+    text = fmt::format("{} is the fastest: {}; {}", plans.one_board->scheme,
+                       speed_text(*plans.one_board), text);
   if (plans.float32 && *plans.float32 != plans.best)
     text += fmt::format("; {}: {}", plans.whole[*plans.float32].scheme,
                         duration(plans.whole[*plans.float32].forecast.mean_seconds));

@@ -92,6 +92,10 @@ void print_json(const Plans& plans, const ClusterFile& file,
   ordered_json document = {{"summary", first_sentence(plans, file)},
                            {"ranks", file.cluster.ranks()},
                            {"best", plans.whole[plans.best].scheme}};
+  if (plans.one_board) {
+    document["one_board"] = row_of(*plans.one_board);
+    document["one_board"]["fastest"] = one_board_is_fastest(plans);
+  }
   document["schemes"] = ordered_json::array();
   for (std::size_t s = 0; s < plans.whole.size(); ++s) {
     ordered_json row = row_of(plans.whole[s]);
@@ -99,6 +103,7 @@ void print_json(const Plans& plans, const ClusterFile& file,
                                      ? ordered_json(plans.break_even[s])
                                      : ordered_json(nullptr);
     row["always_faster"] = std::isinf(plans.break_even[s]);
+    if (plans.one_board) row["times_one_board"] = times_one_board(plans, plans.whole[s]);
     row["by_ranks"] = ordered_json::array();
     for (const PlannedRun& run : plans.by_ranks[s]) row["by_ranks"].push_back(row_of(run));
     row["more_make_it_slower_from"] = nullptr;

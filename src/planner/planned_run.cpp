@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/planned_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -91,6 +93,25 @@ PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subj
     if (run.joules > 0) run.epoch_joules = *run.steps_per_epoch * run.joules;
   }
   return run;
+}
+
+PlannedRun plan_one_board(const Scheme& scheme, const ClusterFile& cluster,
+                          const Subject& subject) {
+  Scheme alone = {.name = {}, .config = scheme.config};
+  alone.config.synchronization = {};
+  alone.config.synchronization.algorithm = gossip::kNone;
+  alone.config.train.batch_sizes = {};
+  std::optional<PlannedRun> fastest;
+  for (std::size_t b = 0; b < cluster.cluster.boards.size(); ++b) {
+    ClusterFile one = cluster;
+    one.cluster.boards = {cluster.cluster.boards[b]};
+    one.cluster.boards[0].count = 1;
+    one.facts = {cluster.facts[b]};
+    alone.name = fmt::format("one {} alone", one.cluster.boards[0].name);
+    PlannedRun run = plan_run(alone, one, subject);
+    if (!fastest || seconds_a_sample(run) < seconds_a_sample(*fastest)) fastest = std::move(run);
+  }
+  return *fastest;
 }
 
 std::vector<PlannedRun::FirstEpoch> first_epochs_of(const PlannedRun& run, const Scheme& scheme,

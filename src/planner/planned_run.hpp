@@ -44,6 +44,11 @@ struct PlannedRun {
   std::vector<FirstEpoch> first_epochs{};
 };
 
+/// Time that a sample takes, by which schemes with other batches and ranks are compared.
+inline double seconds_a_sample(const PlannedRun& run) {
+  return run.forecast.mean_seconds / run.samples;
+}
+
 /// What is the same for all plans of a command.
 struct Subject {
   const PlannedNetwork& network;
@@ -57,6 +62,10 @@ struct Subject {
 };
 
 PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subject& subject);
+
+/// What speeds are compared with: one board of the kind that computes most samples a second, alone.
+/// Its ranks take the scheme's batch size and exchange nothing.
+PlannedRun plan_one_board(const Scheme& scheme, const ClusterFile& cluster, const Subject& subject);
 
 /// Epochs in which `compressor.warmup_epochs` still sends more values, as far as the config trains.
 /// Of a long warm-up, epochs whose density is within 5 % of an earlier one's have its seconds.

@@ -21,12 +21,21 @@ struct Plans {
   std::vector<double> break_even{};               // by scheme, below which it beats float32
   std::optional<std::size_t> float32{};           // the scheme that compresses nothing
   std::size_t best = 0;
-  std::vector<std::string> left_out{};  // schemes without a plan, and why
+  std::optional<PlannedRun> one_board{};  // plan_one_board(); none: the cluster has only one
+  std::vector<std::string> left_out{};    // schemes without a plan, and why
 };
 
-/// Time that a sample takes, by which schemes with other batches are compared.
-inline double seconds_a_sample(const PlannedRun& run) {
-  return run.forecast.mean_seconds / run.samples;
+/// How much faster a sample must be for one plan to be faster than another.
+inline constexpr double kFaster = 0.995;
+
+/// Samples a second relative to those of one board alone. @pre there is such a plan
+inline double times_one_board(const Plans& plans, const PlannedRun& run) {
+  return seconds_a_sample(*plans.one_board) / seconds_a_sample(run);
+}
+
+/// Whether no scheme on the whole cluster is faster than one board alone.
+inline bool one_board_is_fastest(const Plans& plans) {
+  return plans.one_board && times_one_board(plans, plans.whole[plans.best]) * kFaster <= 1;
 }
 
 /// Of the kind of boards whose ranks wait least: it determines the step.

@@ -49,6 +49,10 @@ Recommendation recommend(const ClusterFile& cluster) {
                 "{:.3g} s a step; float32 {:.3g} s, by forecast.",
                 result.compressor, result.collective, result.step_seconds,
                 result.float32_step_seconds);
+  const PlannedRun alone = plan_one_board(schemes[0], cluster, subject);
+  const double times = seconds_a_sample(alone) / seconds_a_sample(best);
+  result.sentence += fmt::format(" That is {:.2f} times {}{}.", times, alone.scheme,
+                                 times > 1 ? "" : ": more boards bring nothing here");
   return result;
 }
 

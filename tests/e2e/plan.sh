@@ -40,7 +40,24 @@ for row in plan["schemes"]:
     assert [r["ranks"] for r in row["by_ranks"]] == [1, 2, 4, 8]
     assert row["step_seconds"] >= 0.75, row
     assert abs(row["computing_seconds"] + row["waiting_seconds"] - row["step_seconds"]) < 1e-3, row
+# One board alone takes the same batch in the seconds of the file and those of the update.
+one = plan["one_board"]
+assert one["scheme"] == "one board alone" and not one["fastest"] and one["sent_bytes_per_rank"] == 0, one
+assert 0.75 <= one["step_seconds"] < 0.85 and one["step_seconds"] == alone["step_seconds"], (one, alone)
+for row in plan["schemes"]:
+    assert abs(row["times_one_board"] / (4 * one["step_seconds"] / row["step_seconds"]) - 1) < 1e-9, row
+assert dense["times_one_board"] < 0.6 < 3 < ours["times_one_board"], (dense, ours)
+best = rows[plan["best"]]["times_one_board"]
+assert f"{best:.2f} times one board alone" in plan["summary"], plan["summary"]
 PY
+
+# At 10 Mb/s float32 on four boards is slower than one of them: the plan says so first.
+sed 's/"megabits": 100/"megabits": 10/' "$WORK/lan.json" > "$WORK/slow.json"
+program plan --config "$WORK/resnet18.json" --cluster "$WORK/slow.json" --vary compressor.name=none
+expect_code 0 "plan where one board wins"
+head -1 "$OUT" | grep -q '^one board alone is the fastest: 0\.7.* s a step, .*; none by .* 0\.05 times one board' ||
+  wrong "plan where one board wins: its first line is: $(head -1 "$OUT")"
+grep -A3 'by scheme:' "$OUT" | grep -q '^one board alone' || wrong "plan: one board is not its first row"
 
 # Batches by speed on a rack of four kinds of boards.
 program plan --config "$CONFIGS/cifar10_resnet20/e-elastiquant.json" \

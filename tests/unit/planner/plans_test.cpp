@@ -70,6 +70,36 @@ TEST_CASE("the number of ranks beyond which more are slower", "[planner]") {
   CHECK_THAT(drawing_of(plans).description, Contains("slow: more than 1 make it slower"));
 }
 
+TEST_CASE("one board alone is named first where nothing beats it", "[planner]") {
+  Plans plans = made();
+  const ClusterFile file = cluster(0, 0);
+  CHECK(first_sentence(plans, file).find("one board") == std::string::npos);
+  CHECK(tables_of(plans, file)[0].rows.size() == 2);
+  // "fast" takes 1.25 s for 4 * 64 samples: 204.8 a second.
+  plans.one_board = run("one pi alone", 1, 1);  // 64 a second: 3.2 times less
+  CHECK_FALSE(one_board_is_fastest(plans));
+  CHECK(times_one_board(plans, plans.whole[1]) == Approx(3.2));
+  CHECK_THAT(first_sentence(plans, file),
+             Catch::Matchers::StartsWith("fast<&> by ring on 4 ranks: 1.25 s a step") &&
+                 Contains(", 3.20 times one board alone"));
+  auto table = tables_of(plans, file)[0];
+  REQUIRE(table.rows.size() == 3);
+  CHECK(table.rows[0]["times_one_board"] == Approx(0.8));  // 256 samples in 5 s
+  CHECK(table.rows[2]["scheme"] == "one pi alone");
+  // 213 a second: 0.96 times as many.
+  plans.one_board = run("one pi alone", 1, 0.3);
+  CHECK(one_board_is_fastest(plans));
+  CHECK_THAT(first_sentence(plans, file),
+             Catch::Matchers::StartsWith("one pi alone is the fastest: 0.3 s a step, ") &&
+                 Contains("; fast<&> by ring on 4 ranks") && Contains(", 0.96 times one board"));
+  table = tables_of(plans, file)[0];
+  CHECK(table.rows[0]["scheme"] == "one pi alone");
+  CHECK(table.rows[0]["times_one_board"] == 1);
+  // Equally fast: more boards bring nothing.
+  plans.one_board = run("one pi alone", 1, 64 / 204.8);
+  CHECK(one_board_is_fastest(plans));
+}
+
 TEST_CASE("fronts are marked where prices and watts are known", "[planner]") {
   Plans plans = made();
   mark_fronts(plans, cluster(0, 0));
