@@ -15,6 +15,7 @@ from files import read_json
 from sweep_run import PROGRAM, options_among
 
 LATENCY_MS = 0.1  # of a cable and a switch
+ONE_BOARD = "one_board"  # beside the rates: as many samples on one such board alone, without a link
 
 
 def column_of(megabits):
@@ -36,10 +37,9 @@ def told_by(arguments):
     raise NoPlan(lines[-1] if lines else f"equant-train plan ended with exit code {made.returncode}")
 
 
-def seconds_of(words, steps, epochs):
-    """Of so many steps in so many epochs by the only scheme of a plan; a list of each epoch's where the first
-    ones take longer."""
-    scheme = json.loads(told_by(words))["schemes"][0]
+def seconds_of(scheme, steps, epochs):
+    """Of so many steps in so many epochs by the scheme of a plan; a list of each epoch's where the first ones
+    take longer."""
     first = [epoch["step_seconds"] for epoch in scheme.get("first_epochs", [])]
     if not first:
         return steps * scheme["step_seconds"]
@@ -86,7 +86,10 @@ class Plans:
         missing = [megabits for megabits in self.links if megabits not in known]
         if missing:
             known.update(self._planned(run, missing))
+            one_board = known.pop(ONE_BOARD, None)
             plan = {"sha256": digest, "seconds": {rate: total_of(told) for rate, told in known.items()}}
+            if one_board is not None:
+                plan[ONE_BOARD] = one_board
             uneven = {rate: told for rate, told in known.items() if isinstance(told, list)}
             if uneven:
                 plan["epochs"] = uneven
@@ -97,13 +100,16 @@ class Plans:
     def _known(run, digest):
         try:
             told = read_json(run.plan_file)
-            return {**told["seconds"], **told.get("epochs", {})} if told["sha256"] == digest else {}
+            if told["sha256"] != digest:
+                return {}
+            alone = {ONE_BOARD: told[ONE_BOARD]} if ONE_BOARD in told else {}
+            return {**told["seconds"], **told.get("epochs", {}), **alone}
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return {}
 
     def _planned(self, run, links):
-        """Seconds of all steps by rate, or a list of each epoch's where they differ; None for runs that cannot
-        be planned."""
+        """Seconds of all steps by rate, or a list of each epoch's where they differ, and of one board alone; None
+        for runs that cannot be planned."""
         try:
             with tempfile.TemporaryDirectory(prefix="sweep-plan-") as place:
                 return self._in(pathlib.Path(place), run, links)
@@ -128,5 +134,9 @@ class Plans:
         for megabits in links:
             link = {"kind": "duplex", "megabits": float(megabits), "latency_ms": LATENCY_MS}
             cluster.write_text(json.dumps({"boards": boards, "links": {"link": link}}), encoding="utf-8")
-            result[megabits] = seconds_of(words, summary["steps"], max(1, summary["epochs"]))
+            plan = json.loads(told_by(words))
+            scheme = plan["schemes"][0]
+            result[megabits] = seconds_of(scheme, summary["steps"], max(1, summary["epochs"]))
+            if "one_board" in plan:
+                result[ONE_BOARD] = summary["steps"] * scheme["step_seconds"] * scheme["times_one_board"]
         return result

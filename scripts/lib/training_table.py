@@ -4,7 +4,8 @@
 
 usage: training_table.py STEPS.csv --compressor NAME --ranks N [--pixels 32] [--machine TEXT]
 
-Every speed-up is against the fastest float32 column of its row, which is named.
+Every speed-up is against the fastest float32 column of its row, which is named, or against one rank alone with the
+same batch.
 """
 
 import argparse
@@ -87,7 +88,7 @@ def fastest_float32(ways):
     return min(there, key=ways.get) if there else None
 
 
-def table(medians, names, compressor):
+def table(medians, names, compressor, ranks):
     """Markdown: a row for each network, batch and link."""
     columns = [way for way in names if any(way in ways for ways in medians.values())]
     head = ["network, batch", "link (burst)", *(HEADINGS.get(way, compressor) for way in columns)]
@@ -95,7 +96,7 @@ def table(medians, names, compressor):
     if relative:
         head += ["over the fastest fp32", "no communication over it"]
     if any({"best", "alone"} <= set(ways) for ways in medians.values()):
-        head.append("slower than without communication")
+        head += ["slower than without communication", "x one rank: fastest fp32, " + compressor]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for (model, batch, rate, burst), ways in medians.items():
         fastest = fastest_float32(ways)
@@ -108,6 +109,7 @@ def table(medians, names, compressor):
         if "slower than without communication" in head:
             both = {"best", "alone"} <= set(ways)
             cells.append(f"{100 * (ways['best'] / ways['alone'] - 1):.0f} %" if both else "–")
+            cells.append(f"{times_one(ways, fastest, ranks)}, {times_one(ways, 'best', ranks)}" if both else "–")
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
@@ -116,7 +118,12 @@ def ratio(ways, slow, fast):
     return f"{ways[slow] / ways[fast]:.2f}" if slow in ways and fast in ways else "–"
 
 
-def sentences(medians, names):
+def times_one(ways, way, ranks):
+    """Samples a second of all ranks, divided by those of one that computes alone."""
+    return f"{ranks * ways['alone'] / ways[way]:.2f}" if way in ways and "alone" in ways else "–"
+
+
+def sentences(medians, names, ranks):
     """Sentences that may be quoted: each speed-up with the column that it is compared with."""
     for (model, batch, rate, _), ways in medians.items():
         fastest = fastest_float32(ways)
@@ -126,7 +133,9 @@ def sentences(medians, names):
                 f"{ratio(ways, fastest, 'best')} times as fast as the fastest float32 column, {names[fastest]}")
         if "alone" in ways:
             text += (f"; no communication at all would be {ratio(ways, fastest, 'alone')} times as fast "
-                     f"({100 * ways['alone'] / ways['best']:.0f} % of that factor is reached)")
+                     f"({100 * ways['alone'] / ways['best']:.0f} % of that factor is reached); {ranks} ranks are "
+                     f"{times_one(ways, 'best', ranks)} times as fast as one alone, with that float32 "
+                     f"{times_one(ways, fastest, ranks)} times")
         yield "* " + text + "."
 
 
@@ -154,9 +163,9 @@ def main():
     headings = ((HEADINGS.get(way, options.compressor), name) for way, name in names.items()
                 if any(way in ways for ways in medians.values()))
     print("Columns: " + "; ".join(f"{heading}: {name}" for heading, name in headings) + ".\n")
-    print("\n".join(table(medians, names, options.compressor)))
+    print("\n".join(table(medians, names, options.compressor, options.ranks)))
     print()
-    print("\n".join(sentences(medians, names)))
+    print("\n".join(sentences(medians, names, options.ranks)))
 
 
 if __name__ == "__main__":

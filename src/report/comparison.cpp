@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "report/quantities.hpp"
@@ -46,6 +47,75 @@ void add_quantity(const std::vector<Group>& groups, const Quantity& q, Table& ta
   }
 }
 
+Figure samples_a_second(const Group& group) {
+  const Spread spread = group.spread([](const Run& run) { return run.outcome.images_per_second; });
+  return spread.known > 0 && spread.mean > 0 ? Figure(spread.mean) : Figure();
+}
+
+/// The fastest group of one rank that differs in nothing but ranks, links and what ranks exchange.
+Figure one_board_of(const Group& group, const std::vector<Group>& groups) {
+  const auto exchanges = [](std::string_view key) {
+    return key == "ranks" || key == "link.rate" || key.starts_with("synchronization.") ||
+           key.starts_with("compressor.");
+  };
+  const auto alike = [&](const auto& a, const auto& b) { return exchanges(a.first) || a == b; };
+  Figure fastest;
+  for (const Group& other : groups)
+    if (other.first().ranks == 1 && !other.first().simulated &&
+        std::ranges::equal(group.differences, other.differences, alike))
+      fastest = std::max(fastest, samples_a_second(other));
+  return fastest;
+}
+
+/// Samples a second of a rank that would only prepare data, compute and update, by what the slowest
+/// one needed for that: at most what a board reaches alone, whose cores are not shared.
+Figure least_of_one_board(const Group& group) {
+  const Spread spread = group.spread([](const Run& run) {
+    const metrics::PhaseSeconds& step = run.outcome.step_seconds;
+    const double seconds = step.data + step.compute + step.update;
+    const double batch =
+        std::strtod(run.setting("train.batch_size").c_str(), nullptr) *
+        std::max(1.0, std::strtod(run.setting("train.accumulate").c_str(), nullptr));
+    return batch > 0 && seconds > 0 ? Figure(batch / seconds) : Figure();
+  });
+  const std::string batches = group.first().setting("train.batch_sizes", "null");
+  return spread.known > 0 && batches == "null" ? Figure(spread.mean) : Figure();
+}
+
+/// The speed of groups of several ranks relative to one board alone: to a run of one, or at most.
+void add_one_board(const std::vector<Group>& groups, Table& table) {
+  table.columns.insert(table.columns.end(),
+                       {{"times_one_board", "x one board", Type::number},
+                        {"times_one_board_at_most", "x one board, at most", Type::number}});
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const Figure ours = samples_a_second(groups[i]);
+    const Run& run = groups[i].first();
+    Figure alone, least;
+    if (ours && run.ranks > 1 && !run.simulated) {
+      alone = one_board_of(groups[i], groups);
+      if (!alone) least = least_of_one_board(groups[i]);
+    }
+    table.rows[i].push_back(number_cell(alone ? Figure(*ours / *alone) : Figure(), {2}));
+    table.rows[i].push_back(number_cell(least ? Figure(*ours / *least) : Figure(), {2}));
+  }
+}
+
+/// What the columns of add_one_board() mean, as far as they are there.
+void explain_one_board(Table& table) {
+  const auto has = [&](const char* key) {
+    return std::ranges::find(table.columns, key, &Column::key) != table.columns.end();
+  };
+  if (has("times_one_board"))
+    table.notes.emplace_back(
+        "x one board: samples a second, divided by those of the fastest run of one rank here that "
+        "differs in nothing but ranks, links and what is exchanged.");
+  if (has("times_one_board_at_most"))
+    table.notes.emplace_back(
+        "x one board, at most: samples a second, divided by those of a rank that would only "
+        "prepare data, compute and update, in the seconds that the slowest rank needed for that; "
+        "alone a board is at least as fast, and faster where these ranks shared cores.");
+}
+
 /// A row per group of the main quantities, with the first of them in the second column, or of the
 /// other quantities.
 Table table_of(const std::vector<Group>& groups, bool main) {
@@ -65,6 +135,7 @@ Table table_of(const std::vector<Group>& groups, bool main) {
     add_quantity(groups, q, table);
     if (!counted) add_counts();
     counted = true;
+    if (q.key == "step_seconds") add_one_board(groups, table);
   }
   drop_empty_columns(table);
   return table;
@@ -138,14 +209,14 @@ Table comparison_table(const std::vector<Group>& groups) {
   table.name = "comparison";
   table.caption = "Runs compared: mean ± sample standard deviation over seeds";
   table.notes = {
-      "Sent: bytes of a mean rank from the first step to the last; seconds per step are a mean "
-      "over "
-      "all steps, of the slowest rank."};
+      "Sent: bytes of a mean rank from the first step to the last, by the run's own collective; "
+      "seconds per step are a mean over all steps, of the slowest rank."};
   const bool has_error = std::ranges::find(table.columns, main.key() + kErrorSuffix,
                                            &Column::key) != table.columns.end();
   if (has_error)
     table.notes.push_back(
         fmt::format("Standard error: of the mean {}, deviation / sqrt(seeds).", main.title()));
+  explain_one_board(table);
   add_pareto(groups, table);
   return table;
 }

@@ -74,6 +74,7 @@ struct Run {
   std::map<double, Figure> planned_seconds;
   // The same of each epoch, where epochs differ; without it all take equally long.
   std::map<double, std::vector<double>> planned_epoch_seconds;
+  Figure planned_one_board;          // of as many samples on one such board alone
   std::vector<std::string> remarks;  // what a reader should know, one sentence each
 
   /// A setting as in the config, strings without quotes; `otherwise` if it is missing.

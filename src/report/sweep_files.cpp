@@ -61,6 +61,7 @@ void read_plan(const Json& plan, Run& run) {
     }
     run.planned_epoch_seconds[megabits] = std::move(seconds);
   });
+  if (plan.is_object()) run.planned_one_board = seconds_of(plan.value("one_board", Json()));
 }
 
 /// The folder's name without the seed, as scripts/sweep.sh makes it: "row,key=value,seed=1".

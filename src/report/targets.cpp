@@ -105,6 +105,7 @@ Table targets_table(const std::vector<Group>& groups) {
     return table;
   const std::set<double> rates = planned_rates(groups);
   for (const double rate : rates) table.columns.push_back(planned_column(rate));
+  table.notes.push_back(own_collectives(groups));
   for (const double share : kShares)
     for (const Group& group : groups)
       if (group.finished())

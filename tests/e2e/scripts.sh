@@ -154,9 +154,10 @@ expect_failure 2 'bad\.rows:1.*absent\.json' "a row without its config"
 } >"$WORK/steps.csv"
 run python3 "$EQT_ROOT/scripts/lib/training_table.py" "$WORK/steps.csv" --compressor e-elastiquant --ranks 2 --machine here
 expect_code 0 "the table of measured steps"
-for text in '| ResNet-18, 16 | 100 Mb/s (8 KiB) | 5.00 | *4.00* | 4.20 | 2.50 | **1.00** | 0.80 | 4.00 | 5.00 | 25 % |' \
+for text in '| ResNet-18, 16 | 100 Mb/s (8 KiB) | 5.00 | *4.00* | 4.20 | 2.50 | **1.00** | 0.80 | 4.00 | 5.00 | 25 % | 0.40, 1.60 |' \
   'e-elastiquant, overlapped is 4.00 times as fast as the fastest float32 column, PyTorch DDP + Gloo' \
-  'no communication at all would be 5.00 times as fast (80 % of that factor is reached)'; do
+  'no communication at all would be 5.00 times as fast (80 % of that factor is reached)' \
+  '2 ranks are 1.60 times as fast as one alone, with that float32 0.40 times'; do
   grep -qF -- "$text" "$OUT" || wrong "the table of measured steps: expected \"$text\""
 done
 finish

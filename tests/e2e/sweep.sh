@@ -173,6 +173,9 @@ def run(name): return next(out.glob(f"{name},*seed=1"))
 assert [rows["ad-psgd"][f"plan_{rate}_s"] for rate in (1, 10, 1000)] == ["", "", ""], rows["ad-psgd"]
 plan = json.load(open(next(out.glob("dgc,*seed=1.plan.json"))))
 assert all(plan["epochs"][rate] == [plan["seconds"][rate]] for rate in ("1", "10", "1000")), plan
+# One board takes the samples of both: twice the steps, and in each its computing and the update.
+alone = json.load(open(next(out.glob("board,*seed=1.plan.json"))))["one_board"]
+assert 2 * 6 * 0.25 < alone < 2 * 6 * 0.26, alone
 dense, tenth = (seconds(name)[0] - 6 * 0.25 for name in ("board", "dgc"))
 assert 0.1 * dense < tenth < 0.2 * dense, (dense, tenth)  # a sent value has an index, too
 for name in ("none", "topk", "played", "board", "emulated"):

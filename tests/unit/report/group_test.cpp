@@ -277,11 +277,14 @@ TEST_CASE("plans and targets: bytes and seconds until a share of the plateau", "
     run.planned_seconds = {{10, 10 * seconds}, {100, seconds}, {1000, Figure()}};
     return run;
   };
-  const std::vector<Run> runs = {made("1", "none", {0.5, 0.75, 0.80}, 2000000, 30),
-                                 made("2", "none", {0.6, 0.80, 0.90}, 2000000, 30),
-                                 made("1", "qsgd", {0.5, 0, 0.74}, 200000, 6),
-                                 made("2", "qsgd", {0.5, 0.6, 0.70}, 200000, 6)};
+  std::vector<Run> runs = {made("1", "none", {0.5, 0.75, 0.80}, 2000000, 30),
+                           made("2", "none", {0.6, 0.80, 0.90}, 2000000, 30),
+                           made("1", "qsgd", {0.5, 0, 0.74}, 200000, 6),
+                           made("2", "qsgd", {0.5, 0.6, 0.70}, 200000, 6)};
+  for (std::size_t i : {0u, 1u, 2u, 3u}) runs[i].collective = i < 2 ? "dense" : "allgather";
   const std::vector<Group> groups = groups_of(runs);
+  CHECK(own_collectives(groups) ==
+        "Bytes and seconds are of each run's own collective: allgather of qsgd; dense of float32.");
   CHECK(plateau_of(groups) == Approx(0.85));
   CHECK(planned_rates(groups) == std::set<double>{10, 100});
   const Table plans = planned_table(groups);
@@ -289,6 +292,11 @@ TEST_CASE("plans and targets: bytes and seconds until a share of the plateau", "
   CHECK(plans.columns.back().head == "at 100 Mb/s [s]");
   CHECK(plans.rows[1].back().value == 6);
   CHECK(plans.rows[1][3].text == "0.3 ± 0");
+  std::vector<Run> with_one = runs;
+  for (Run& run : with_one) run.planned_one_board = 12;
+  const Table beside = planned_table(groups_of(with_one));
+  CHECK(beside.columns.back().head == "one board alone [s]");
+  CHECK(beside.rows[1].back().value == 12);
 
   const Table table = targets_table(groups);
   REQUIRE(table.rows.size() == 4);
@@ -332,6 +340,43 @@ TEST_CASE("rows of a sweep name groups if they tell them apart", "[report]") {
   runs[1].finished = true;
   runs[1].row = "sparser";
   CHECK(labels() == Labels{"qsgd", "topk"});
+}
+
+TEST_CASE("speeds are compared with one board alone", "[report]") {
+  // 100 samples a second on four ranks that take 32 samples in 0.8 s, of which 0.4 s are their own
+  // work: one that only worked would reach 80, so four are at most 1.25 times as fast.
+  const auto of = [](const char* compressor, int ranks, double samples) {
+    Run run = run_with("1", {{"compressor.name", compressor},
+                             {"ranks", std::to_string(ranks)},
+                             {"train.batch_size", "32"}});
+    run.ranks = ranks;
+    run.outcome.images_per_second = samples;
+    run.outcome.step_seconds = {.data = 0.1, .compute = 0.25, .update = 0.05, .total = 0.8};
+    return run;
+  };
+  const auto column_of = [](const std::vector<Run>& runs, const char* key) {
+    const Table table = comparison_table(groups_of(runs));
+    const auto column = std::ranges::find(table.columns, key, &Column::key);
+    std::vector<std::string> texts;
+    if (column == table.columns.end()) return texts;
+    for (const auto& row : table.rows)
+      texts.push_back(row.at(static_cast<std::size_t>(column - table.columns.begin())).text);
+    return texts;
+  };
+  std::vector<Run> runs = {of("qsgd", 4, 100), of("topk", 4, 60)};
+  CHECK(column_of(runs, "times_one_board").empty());
+  CHECK(column_of(runs, "times_one_board_at_most") == Labels{"1.25", "0.75"});
+  // Of one process that plays the ranks, and of batches that differ, it is not known.
+  runs[0].simulated = true;
+  runs[1].settings["train.batch_sizes"] = "\"auto\"";
+  CHECK(column_of(runs, "times_one_board_at_most").empty());
+  // A run of one rank is what it is; the fastest counts, and another network's does not.
+  runs = {of("none", 1, 90), of("qsgd", 1, 80), of("qsgd", 4, 100), of("topk", 4, 60)};
+  CHECK(column_of(runs, "times_one_board") == Labels{"-", "-", "1.11", "0.67"});
+  CHECK(column_of(runs, "times_one_board_at_most").empty());
+  for (Run& run : runs) run.settings["model.name"] = run.ranks == 1 ? "resnet18" : "resnet20";
+  CHECK(column_of(runs, "times_one_board").empty());
+  CHECK(column_of(runs, "times_one_board_at_most") == Labels{"-", "-", "1.25", "0.75"});
 }
 
 TEST_CASE("the comparison has mean and deviation of each figure, in both units", "[report]") {

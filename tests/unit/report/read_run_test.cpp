@@ -361,19 +361,22 @@ TEST_CASE("a sweep's plan and how a run ended come from beside the run", "[repor
   test::make_run(folder.path() + "/run", {.finished = false});
   std::ofstream(folder.path() + "/run.plan.json")
       << R"({"sha256": "x", "seconds": {"10": 12.5, "100": null, "fast": 1, "-1": 2, "1e3": "3"},
-             "epochs": {"10": [8, 4.5], "100": [1, null], "fast": [1], "20": 3}})";
+             "epochs": {"10": [8, 4.5], "100": [1, null], "fast": [1], "20": 3},
+             "one_board": 40.5})";
   std::ofstream(folder.path() + "/run.state.json") << R"({"state": "diverged", "exit": 4})";
   const Run run = read_run(folder.path() + "/run");
   CHECK(run.planned_seconds ==
         std::map<double, Figure>{{10, 12.5}, {100, Figure()}, {1000, Figure()}});
   CHECK(run.planned_epoch_seconds ==
         std::map<double, std::vector<double>>{{10, {8, 4.5}}, {20, {}}});
+  CHECK(run.planned_one_board == 40.5);
   CHECK(run.row.empty());
   CHECK(run.end == "diverged");
-  for (const char* text : {"", "{", "[1]", R"({"seconds": 3, "state": 4})"}) {
+  for (const char* text : {"", "{", "[1]", R"({"seconds": 3, "state": 4, "one_board": "1"})"}) {
     std::ofstream(folder.path() + "/run.plan.json") << text;
     std::ofstream(folder.path() + "/run.state.json") << text;
     CHECK(read_run(folder.path() + "/run").planned_seconds.empty());
+    CHECK_FALSE(read_run(folder.path() + "/run").planned_one_board);
     CHECK(read_run(folder.path() + "/run").end == "unfinished");
   }
 }
