@@ -175,6 +175,7 @@ for tool in ip tc unshare nsenter setpriv mount hostname; do
 done
 [[ $no_mpi -eq 1 || $only_check -eq 1 ]] || command -v mpirun >/dev/null ||
   fail 6 "mpirun was not found: install Debian's openmpi-bin."
+[[ $no_mpi -eq 1 || $only_check -eq 1 ]] || require_files "$ranks"
 if [[ -n $counters ]]; then
   { exec 3>"$counters"; } 2>/dev/null || fail 74 "--counters: $counters cannot be written."
 fi

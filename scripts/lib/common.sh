@@ -123,19 +123,25 @@ require_few() {
     fail 2 "--ranks: expected at most $most on this machine with $all cores, found $1; start fewer, or play them in one process with equant-train --simulate N."
 }
 
+# require_files RANKS: exits with an error if mpirun may open too few files for them; it would crash or hang.
+require_files() {
+  local files=$((48 + 6 * $1)) limit
+  limit=$(ulimit -Sn)
+  [[ $limit == unlimited || $limit -ge $files ]] || ulimit -Sn "$files" 2>/dev/null ||
+    fail 6 "expected a limit of at least $files open files, which mpirun needs for $1 ranks, found $(ulimit -Hn); raise it (ulimit -n), or start fewer."
+}
+
 # require_room_for_mpi NAME RANKS: makes `state`, a folder for temporary files that goes when the script ends. Exits with
 # an error where mpirun could not start RANKS: it ends without a sentence, crashes or hangs.
 require_room_for_mpi() {
-  local parent=${TMPDIR:-/tmp} files=$((48 + 6 * $2)) limit
+  local parent=${TMPDIR:-/tmp}
   state=$(mktemp -d "$parent/$1.XXXXXX" 2>/dev/null) ||
     fail 6 "expected a folder for temporary files, which MPI needs, that this user can write at $parent, found none; set TMPDIR to another."
   trap 'rm -rf "$state"' EXIT
   { head -c 12582912 /dev/zero >"$state/room"; } 2>/dev/null ||
     fail 6 "expected 12 MiB for MPI's temporary files at $parent, found less; make room there, or set TMPDIR to another folder."
   rm "$state/room"
-  limit=$(ulimit -Sn)
-  [[ $limit == unlimited || $limit -ge $files ]] || ulimit -Sn "$files" 2>/dev/null ||
-    fail 6 "expected a limit of at least $files open files, which mpirun needs for $2 ranks, found $(ulimit -Hn); raise it (ulimit -n), or start fewer."
+  require_files "$2"
 }
 
 # is_own_code CODE: whether that is a code of mpirun's own, for ranks that it could not start or that were ended.

@@ -165,6 +165,10 @@ run "$netlab" --mca btl
 expect_failure 2 'mca' "--mca without a value"
 run "$netlab" --ranks 2
 expect_failure 2 'command' "no command"
+run "$netlab" --ranks 99999 --ranks-per-host 99999 -- true
+expect_failure 2 'at most [0-9]+ on this machine' "more ranks than a machine starts"
+run bash -c 'ulimit -n 40; exec "$@"' bash "$netlab" --ranks 2 -- true
+expect_failure 6 'limit of at least 60 open files' "few descriptors"
 run "$netlab" --counters "$WORK/absent/counters" -- true
 expect_failure 74 'counters' "a file that cannot be written"
 finish
