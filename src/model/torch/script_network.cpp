@@ -12,6 +12,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -19,17 +20,26 @@
 
 #include "core/error.hpp"
 #include "model/torch/network.hpp"
+#include "model/torch/script_graphs.hpp"
 #include "model/torch/script_state.hpp"
 #include "model/torch/torch_errors.hpp"
+#include "weights/script_archive.hpp"
 
 namespace eqt::model {
 namespace {
 
 [[noreturn]] void refuse_file(const std::string& path, const std::string& reason) {
-  fail(Kind::data,
-       "expected a TorchScript module in model.path {}, but {}; in Python, write it with "
-       "torch.jit.script(net).save(path) or torch.jit.trace(net, example).save(path)",
-       path, reason);
+  weights::refuse_script(path, reason);
+}
+
+/// LibTorch believes its reader's bytes, and runs whatever the module has: both are checked first.
+torch::jit::Module load_checked(const ModelOptions& options) {
+  const auto bytes = std::as_bytes(std::span(*options.script));
+  std::istringstream file(weights::checked_script(bytes, options.path));
+  torch::jit::Module module = torch::jit::load(file, at::kCPU);
+  require_computing_only(module, options.path);
+  move_prints_of_modules();
+  return module;
 }
 
 /// Throws if what LibTorch says means that the file comes from another version of it.
@@ -198,8 +208,7 @@ std::shared_ptr<Network> make_torchscript(const ModelOptions& options) {
   // The profiling executor changes its plan, and with it the last bits, after the first runs.
   torch::jit::setGraphExecutorOptimize(false);
   try {
-    std::istringstream file(*options.script);
-    return std::make_shared<ScriptNetwork>(torch::jit::load(file, at::kCPU), options.path);
+    return std::make_shared<ScriptNetwork>(load_checked(options), options.path);
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {

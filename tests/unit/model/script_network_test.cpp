@@ -8,10 +8,13 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <set>
+#include <span>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "model/bf16.hpp"
 #include "model/replica.hpp"
@@ -19,8 +22,11 @@
 #include "support/refusal.hpp"
 #include "support/saved_state.hpp"
 #include "support/temporary_files.hpp"
+#include "support/zip_bytes.hpp"
 #include "unit/model/support.hpp"
+#include "weights/script_archive.hpp"
 #include "weights/state_dict.hpp"
+#include "weights/zip_archive.hpp"
 
 namespace eqt::model {
 namespace {
@@ -418,10 +424,10 @@ TEST_CASE("a parameter that requires no gradient is not trained", "[script]") {
 TEST_CASE("what cannot be trained is refused", "[script]") {
   ModelOptions garbage = options_of(mlp());
   garbage.script = std::make_shared<const std::string>("not an archive");
-  test::says(refusal(garbage), "cannot read it");
+  test::says(refusal(garbage), "no whole zip archive");
   ModelOptions cut = options_of(mlp());
   cut.script = std::make_shared<const std::string>(cut.script->substr(0, cut.script->size() / 2));
-  test::says(refusal(cut), "cannot read it");
+  test::says(refusal(cut), "no whole zip archive");
 
   torch::jit::Module empty("empty");
   empty.define("def forward(self, x):\n    return x.flatten(1)\n");
@@ -448,6 +454,84 @@ TEST_CASE("what cannot be trained is refused", "[script]") {
                  mlp("def forward(self, x):\n    assert x.size(2) == 224, \"wanted 224 pixels\"\n"
                      "    return x\n"))),
              "wanted 224 pixels");
+}
+
+/// The module's archive with `from` in its code or pickle replaced.
+ModelOptions replaced(const torch::jit::Module& module, const std::string& from,
+                      const std::string& to) {
+  ModelOptions options = options_of(module);
+  const auto bytes = std::as_bytes(std::span(*options.script));
+  const std::string whole = weights::checked_script(bytes, "net.pt");  // nothing is compressed
+  const weights::ZipArchive archive(std::as_bytes(std::span(whole)),
+                                    weights::ForeignFile("net.pt"));
+  std::vector<std::pair<std::string, std::string>> records;
+  for (const auto& record : archive.records()) {
+    const std::vector<std::byte> held = archive.read(record);
+    std::string text(reinterpret_cast<const char*>(held.data()), held.size());
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+      text.replace(at, from.size(), to);
+    records.emplace_back(record.name, text);
+  }
+  options.script = std::make_shared<const std::string>(support::zip_bytes(records));
+  return options;
+}
+
+std::string refusal_of(const std::string& statement) {
+  return refusal(options_of(mlp("def forward(self, x):\n    " + statement +
+                                "\n    return torch.addmm(self.out_bias, x.flatten(1), "
+                                "self.out_weight.t())\n")));
+}
+
+TEST_CASE("operations that reach files or other processes are refused with their line",
+          "[script]") {
+  const std::string saving = refusal_of("torch.save(x, \"pwned\")");
+  test::says(saving, "aten::save");
+  test::says(saving, "in code/__torch__");
+  test::says(saving, "torch.save(x, \"pwned\")");
+  // LibTorch computes operations of constants while it reads the code.
+  test::says(refusal_of("torch.save(1, \"pwned\")"), "aten::save");
+  test::says(refusal_of("x = x + torch.from_file(\"/etc/hostname\", False, 1)"), "aten::from_file");
+  test::says(refusal(replaced(mlp(), "torch.relu(", "ops.quantized.relu6(")), "quantized::relu6");
+  // In blocks, in what is not called, in what another thread would do.
+  test::says(
+      refusal_of("for i in range(3):\n        if i > 1:\n            torch.save(x, \"pwned\")"),
+      "aten::save");
+  torch::jit::Module module = mlp();
+  module.define("def unused(self, x):\n    torch.save(x, \"pwned\")\n    return x\n");
+  test::says(refusal(options_of(module)), "aten::save");
+  torch::jit::Module inner("inner");
+  inner.define("def forward(self, x):\n    torch.save(x, \"pwned\")\n    return x\n");
+  module = mlp();
+  module.register_module("inner", inner);
+  test::says(refusal(options_of(module)), "aten::save");
+  CHECK(!std::filesystem::exists("pwned"));
+}
+
+TEST_CASE("functions that call each other until they have millions of operations are refused",
+          "[script]") {
+  torch::jit::Module module = mlp();
+  module.define("def f0(self, x):\n    return x + 1\n");
+  for (int i = 1; i < 24; ++i)
+    module.define(
+        fmt::format("def f{0}(self, x):\n    return self.f{1}(self.f{1}(x))\n", i, i - 1));
+  test::says(refusal(options_of(module)), "operations");
+}
+
+TEST_CASE("attributes that are not of the type in the code are refused", "[script]") {
+  torch::jit::Module module = mlp();
+  module.register_attribute("steps", c10::IntType::get(), 70000);
+  test::says(refusal(replaced(module, "steps : int", "steps : Tensor")),
+             "its attribute steps is Int");
+  torch::jit::Module one("one"), two("two");
+  one.register_attribute("a", c10::IntType::get(), 1);
+  one.register_attribute("b", c10::IntType::get(), 1);
+  two.register_attribute("a", c10::IntType::get(), 1);
+  module = mlp();
+  module.register_module("one", one);
+  module.register_module("two", two);
+  // With LibTorch alone, module.two.b would be what lies behind the object.
+  test::says(refusal(replaced(module, "two : __torch__.two", "two : __torch__.one")),
+             "its attribute two is Object instead of __torch__.one");
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ std::string call(const char* module, const char* name, const std::string& argume
 
 }  // namespace
 
-TEST_CASE("a module of tensors, numbers, lists and dicts is given on, without what nobody reads") {
+TEST_CASE("a module of tensors, numbers, lists and dicts is given on, without what nobody reads",
+          "[script_archive]") {
   const std::string ints = call("torch.jit._pickle", "build_intlist", "](K\1K\2e");
   const std::string dict =
       call("torch.jit._pickle", "restore_type_tag",
@@ -95,7 +96,7 @@ TEST_CASE("a module of tensors, numbers, lists and dicts is given on, without wh
   CHECK(std::ranges::equal(read.read(*read.find("net/data.pkl")), bytes_of(parts.data)));
 }
 
-TEST_CASE("a storage that is not as long as its tensor says is refused") {
+TEST_CASE("a storage that is not as long as its tensor says is refused", "[script_archive]") {
   for (const std::size_t bytes : {0u, 20u, 23u, 28u, 48u})
     says(refusal(ScriptParts{.storage = std::string(bytes, '\0')}),
          "instead of 6 float32 elements");
@@ -120,7 +121,8 @@ TEST_CASE("a storage that is not as long as its tensor says is refused") {
   says(refusal(large), "more than 4 times its bytes");
 }
 
-TEST_CASE("pickles that end LibTorch's reader are refused, in data and constants") {
+TEST_CASE("pickles that end LibTorch's reader are refused, in data and constants",
+          "[script_archive]") {
   const std::vector<std::pair<std::string, const char*>> wrong = {
       {"\x80\x02Q.", "not there"},
       {"\x80\x02R.", "not there"},
@@ -156,7 +158,7 @@ TEST_CASE("pickles that end LibTorch's reader are refused, in data and constants
        "the same values too often");
 }
 
-TEST_CASE("objects are of classes in the code, and none is a constant") {
+TEST_CASE("objects are of classes in the code, and none is a constant", "[script_archive]") {
   const std::string other = ScriptParts::pickled_object("__torch__", "Other", {});
   says(of_attribute(other), "__torch__.Other, which is no class of its code");
   says(
@@ -192,7 +194,7 @@ TEST_CASE("objects are of classes in the code, and none is a constant") {
   says(of_data("ctorch\nFloatStorage\n)\x81}b"), "an object of FloatStorage");
 }
 
-TEST_CASE("code that is nested too deeply is refused, however it is nested") {
+TEST_CASE("code that is nested too deeply is refused, however it is nested", "[script_archive]") {
   const std::string deep = "nested too deeply";
   says(of_statement("q = " + many(200000, "(") + "x" + many(200000, ")")), deep);
   says(of_statement("q = " + many(5000, "-") + "x"), deep);
@@ -222,7 +224,8 @@ TEST_CASE("code that is nested too deeply is refused, however it is nested") {
   CHECK(of_code("def f(x: Tensor) -> Tensor:\n  return __torch__.f(x)\n").empty());
 }
 
-TEST_CASE("code that acts while it is read, or names what it does not have, is refused") {
+TEST_CASE("code that acts while it is read, or names what it does not have, is refused",
+          "[script_archive]") {
   says(of_code("  def __setstate__(self: __torch__.Net, a: int) -> NoneType:\n    return None\n"),
        "would run while the file is read");
   says(of_statement("q = __torch__.torch.classes.nnapi.Compilation()"), "does not have");
@@ -237,7 +240,7 @@ TEST_CASE("code that acts while it is read, or names what it does not have, is r
   says(refusal(ScriptParts{.code = "a = 1\n"}), "neither a class nor a function");
 }
 
-TEST_CASE("archives that LibTorch would read in another way are refused") {
+TEST_CASE("archives that LibTorch would read in another way are refused", "[script_archive]") {
   says(refusal("PK"), "no whole zip archive");
   says(refusal(zip_bytes({{"net/version", "3"}})), "no record data.pkl");
   says(refusal(ScriptParts{.version = "three"}), "version is no number");
