@@ -11,6 +11,7 @@
 #include <optional>
 #include <system_error>
 
+#include "app/own_network.hpp"
 #include "app/trained_run.hpp"
 #include "app/verbs.hpp"
 #include "comm/host_facts.hpp"
@@ -137,6 +138,7 @@ Subject subject_of_weights(const EvaluateCommand& command) {
   subject.classes = subject.sets.class_names;
   name_classes(static_cast<std::size_t>(set.classes()), subject.classes);
   model::set_threads(command.threads > 0 ? command.threads : comm::online_cores());
+  const OwnNetworkDeadline deadline(config);
   subject.network = model::make_replica(options);
   subject.network->load_weights(command.target);
   subject.labels.resize(subject.classes.size());

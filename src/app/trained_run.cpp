@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "app/own_network.hpp"
 #include "app/verbs.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
@@ -67,6 +68,7 @@ model::ModelOptions network_options(const TrainedRun& run) {
 
 std::unique_ptr<model::Replica> load_network(const TrainedRun& run, int threads) {
   model::set_threads(threads > 0 ? threads : comm::online_cores());
+  const OwnNetworkDeadline deadline(run.config);
   auto replica = model::make_replica(network_options(run));
   replica->load_weights(run.weights);
   return replica;

@@ -15,6 +15,7 @@
 
 #include "app/check_findings.hpp"
 #include "app/compressor_notes.hpp"
+#include "app/own_network.hpp"
 #include "codec/simd.hpp"
 #include "comm/host_facts.hpp"
 #include "comm/session.hpp"
@@ -177,6 +178,7 @@ void run_check(const CheckCommand& command) {
   if (command.ranks && config.train.has_batches_by_rank()) setup::first_batches(config, ranks);
   Findings found;
   try {
+    const OwnNetworkDeadline deadline(config);
     found = look_at_run(config, ranks);
   } catch (const Error& error) {
     // The config is right, for a machine with the right files.
@@ -191,6 +193,8 @@ void run_check(const CheckCommand& command) {
     return comm::print_warning(
         "the data of ranks are not all on this machine, so neither they nor the network and its "
         "memory are checked");
+  if (config.model.name->users_own)
+    fmt::print(stderr, "the network of model.path was run on example inputs\n");
   fmt::print(stderr, "{}\n", setup::memory_text(*found.estimate, ranks));
   for (const std::string& note : compressor_notes(config, found.estimate->layout))
     fmt::print(stderr, "{}\n", note);

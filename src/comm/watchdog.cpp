@@ -145,10 +145,10 @@ void Watchdog::check_heartbeat() {
   const double silent = waits_too ? std::min(seconds_since(heartbeat_ns_), seconds_since(moved_ns_))
                                   : seconds_since(heartbeat_ns_);
   if (silent < limit) return;
-  end(
-      fmt::format("{} has been stuck for {:.1f} s, outside MPI; this rank itself is stalled or too "
-                  "slow {}",
-                  where(activity), silent, kKey));
+  end(fmt::format("{} has been stuck for {:.1f} s{} {}", where(activity), silent,
+                  rank_ == kNobody ? "; it may never end, or needs more time"
+                                   : ", outside MPI; this rank itself is stalled or too slow",
+                  kKey));
 }
 
 /// The trainer handles a first signal that shall end the run after a step. If it comes from mpirun

@@ -9,7 +9,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # In a file, since torch.jit.script reads the source.
 cat >"$WORK/networks.py" <<'PY'
 import sys, torch
-from torch import nn
+from torch import Tensor, nn
+from typing import Dict, List, Optional, Tuple
 class Rows(nn.Module):
     def __init__(self, classes: int):
         super().__init__()
@@ -49,6 +50,63 @@ torch.manual_seed(2)
 torch.jit.script(Logits()).save(work + "/logits.pt")
 torch.jit.script(Rows(9)).save(work + "/nine.pt")
 torch.jit.script(Raises()).save(work + "/raises.pt")
+class Acts(Logits):
+    def forward(self, x):
+        for i in range(x.size(0)):
+            torch.save(x, "pwned")
+        return self.last(x.flatten(1))
+class Loops(Logits):
+    def forward(self, x):
+        while x.size(0) > 0:
+            x = x + 1
+        return self.last(x.flatten(1))
+class Wakes(Logits):
+    def __init__(self):
+        super().__init__()
+        self.steps = 1
+    @torch.jit.export
+    def __getstate__(self):
+        return self.steps, self.training
+    @torch.jit.export
+    def __setstate__(self, state: Tuple[int, bool]):
+        torch.save(state[0], "pwned")
+        self.steps, self.training = state
+class Around(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Wakes()
+    def forward(self, x):
+        return self.inner(x)
+for network in (Acts, Loops, Around):
+    torch.jit.script(network()).save(work + "/" + network.__name__.lower() + ".pt")
+class Everything(nn.Module):
+    # What modules may have as attributes and in their code, a constant tensor included.
+    names: List[str]
+    table: Dict[str, List[int]]
+    none: Optional[Tensor]
+    def __init__(self):
+        super().__init__()
+        self.last = nn.ModuleList([nn.Flatten(), nn.Sequential(nn.Linear(3072, 10), nn.Dropout(0.1))])
+        self.names, self.table, self.none = ["it's", 'a "(\n'], {"a": [1, 1 << 40], "b": []}, None
+        self.flags, self.halves, self.both, self.tensors = [True], [0.5, -1e-300], (1, (2.0, "x")), [torch.ones(2)]
+        self.z, self.place, self.rest = 1 + 2j, torch.device("cpu"), torch.arange(12.).view(3, 4)[1:, 1:3]
+    def forward(self, x):
+        for layer in self.last:
+            x = layer(x)
+        with torch.no_grad():
+            more = float(self.table["a"][0]) * self.halves[0]
+        return (helped(x) + more + self.tensors[0][0] + self.rest[0, 0], {"x": x})
+def helped(x: Tensor) -> Tensor:
+    if x.dim() != 2:
+        raise RuntimeError("expected [0, 1), found # {}".format(x.size(0)))
+    return x - 1 if x.size(0) > 3 and not x.size(1) == 0 else -(x * 2)
+torch.jit.script(Everything()).save(work + "/everything.pt")
+deep = nn.Linear(3072, 10)
+for _ in range(40):
+    deep = nn.Sequential(deep, nn.Identity())
+deep = nn.Sequential(nn.Flatten(), deep)
+torch.jit.script(deep).save(work + "/deep.pt")
+torch.jit.trace(deep, torch.zeros(2, 3, 32, 32)).save(work + "/deep_traced.pt")
 torch.jit.trace(nn.Sequential(nn.Flatten(), nn.Linear(3072, 10)), torch.zeros(2, 3, 32, 32)).save(work + "/linear.pt")
 # Buffers of several types: of two names, read while training, constant; an attribute without a tensor.
 class State(nn.Module):
@@ -221,13 +279,39 @@ expect_failure 3 'a logit for each sample and class' "a class too few"
 program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/raises.pt"
 expect_failure 3 'wanted 224 pixels' "a module that raises"
 program check --config tiny.json --set model.name=torchscript --set model.path=tiny.json
-expect_failure 3 'cannot read it' "no module"
+expect_failure 3 'no whole zip archive' "no module"
 program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/newer.pt"
 expect_failure 3 'aten::operator_of_2040.*a newer PyTorch saved it; save it with' "an operator of a later version"
 program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/format.pt"
 expect_failure 3 'a later format of the file' "a file format of a later version"
 train 2 in-place --set model.name=torchscript --set "model.path=$WORK/in_place.pt"
 expect_failure 3 'modified by an inplace operation' "a backward pass that LibTorch refuses"
+for network in everything deep deep_traced; do
+  program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/$network.pt"
+  expect_code 0 "$network.pt"
+done
+
+# What a network may not do, by every verb that loads one.
+acts=(--set model.name=torchscript --set "model.path=$WORK/acts.pt")
+program check --config tiny.json "${acts[@]}"
+expect_failure 3 'aten::save.*in code/__torch__.py, line [0-9]+: torch.save\(x, "pwned"\)' "check of a network that writes"
+train 1 acts "${acts[@]}"
+expect_failure 3 'aten::save' "training of a network that writes"
+train 1 innocent --set model.name=torchscript --set "model.path=$WORK/logits.pt" --set train.steps=1
+expect_code 0 "a network that is exchanged later"
+cp "$WORK/acts.pt" "$RUN/network.pt"
+program predict "$RUN" "$WORK/nothing.png"
+expect_failure 3 'aten::save' "predict with a network that writes"
+program export "$RUN" --to torchscript
+expect_failure 3 'aten::save' "export of a network that writes"
+program evaluate "$RUN/model.pt" --config tiny.json "${acts[@]}"
+expect_failure 3 'aten::save' "evaluate with a network that writes"
+program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/around.pt"
+expect_failure 3 '__setstate__' "a network that acts while it is read"
+[[ ! -e pwned ]] || wrong "a network wrote a file"
+program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/loops.pt" \
+  --set synchronization.timeout_seconds=3
+expect_failure 7 'trying the network of model.path.*may never end' "a network that never ends"
 cp "$WORK/rows.pt" "$WORK/moved.pt"
 train 1 moved --set model.name=torchscript --set "model.path=$WORK/moved.pt" --set optimizer.momentum=0.5 --set optimizer.name=adamw
 expect_failure 2 'optimizer.momentum' "a key that AdamW does not read"
