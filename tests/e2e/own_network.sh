@@ -153,6 +153,9 @@ import zipfile
 with zipfile.ZipFile(work + "/in_place.pt") as old, zipfile.ZipFile(work + "/newer.pt", "w") as new:
     for item in old.infolist():
         new.writestr(item.filename, old.read(item).replace(b"torch.sigmoid", b"torch.operator_of_2040"))
+with zipfile.ZipFile(work + "/in_place.pt") as old, zipfile.ZipFile(work + "/argument.pt", "w") as new:
+    for item in old.infolist():
+        new.writestr(item.filename, old.read(item).replace(b"(input, weight, bias)", b"(input, weight, bias, new=1)"))
 with zipfile.ZipFile(work + "/in_place.pt") as old, zipfile.ZipFile(work + "/format.pt", "w") as new:
     for item in old.infolist():
         new.writestr(item.filename, b"2040" if item.filename.endswith("/version") else old.read(item))
@@ -282,6 +285,8 @@ program check --config tiny.json --set model.name=torchscript --set model.path=t
 expect_failure 3 'no whole zip archive' "no module"
 program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/newer.pt"
 expect_failure 3 'aten::operator_of_2040.*a newer PyTorch saved it; save it with' "an operator of a later version"
+program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/argument.pt"
+expect_failure 3 'aten::linear with arguments that.*a newer PyTorch saved it' "an argument of a later version"
 program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/format.pt"
 expect_failure 3 'a later format of the file' "a file format of a later version"
 train 2 in-place --set model.name=torchscript --set "model.path=$WORK/in_place.pt"

@@ -15,6 +15,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -60,7 +61,12 @@ void refuse_other_version(const std::string& path, const std::string& text) {
       refuse_file(path, fmt::format("it calls {}, an operator of a library that this program does "
                                     "not have",
                                     name));
-    refuse("the operator " + name + ", which that version does not have", kNewer);
+    refuse(fmt::format("the operator {}, which that version does not have", name), kNewer);
+  }
+  const std::size_t call = text.find("Arguments for call are not valid");
+  if (const std::size_t at = text.find("aten::", call); at != std::string::npos) {
+    const std::string name = text.substr(at, text.find_first_of("( \n", at) - at);
+    refuse(fmt::format("a call of {} with arguments that it does not take there", name), kNewer);
   }
   if (text.find("maximum supported version for reading") != std::string::npos)
     refuse("a later format of the file", kNewer);
@@ -182,6 +188,7 @@ class ScriptNetwork final : public Network {
     const NamedTensors parameters = parameters_by_name();
     if (parameters.empty())
       refuse_file(path_, "it has no parameters; a frozen module (torch.jit.freeze) has none");
+    std::unordered_map<const void*, std::string> owners;  // of memory
     for (const auto& [name, tensor] : parameters) {
       if (tensor.scalar_type() != at::kFloat)
         refuse_file(path_, fmt::format("its parameter {} is of type {} instead of float32", name,
@@ -189,6 +196,10 @@ class ScriptNetwork final : public Network {
       if (tensor.storage_offset() != 0 ||
           tensor.storage().nbytes() != static_cast<std::size_t>(tensor.numel()) * sizeof(float))
         refuse_file(path_, "its parameter " + name + " is a part of another tensor");
+      const auto [other, is_new] = owners.emplace(tensor.storage().data(), name);
+      if (!is_new && tensor.numel() > 0)
+        refuse_file(path_, fmt::format("its parameters {} and {} are one memory in two shapes",
+                                       other->second, name));
     }
     for (const auto& [name, tensor] : buffers_by_name())
       if (tensor.layout() != at::kStrided || tensor.is_quantized() || !tensor.device().is_cpu())

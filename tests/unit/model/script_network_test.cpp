@@ -436,6 +436,9 @@ TEST_CASE("what cannot be trained is refused", "[script]") {
   torch::jit::Module half = mlp();
   half.register_parameter("half", torch::zeros({2}, torch::kHalf), false);
   test::says(refusal(options_of(half)), "half");
+  torch::jit::Module views = mlp();
+  views.register_parameter("flat", views.attr("out_weight").toTensor().detach().view(-1), false);
+  test::says(refusal(options_of(views)), "out_weight and flat");
   torch::jit::Module table = mlp();
   table.register_buffer("table",
                         torch::quantize_per_tensor(torch::zeros({4}), 1, 0, torch::kQInt8));
