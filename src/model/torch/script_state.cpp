@@ -27,7 +27,8 @@ std::optional<std::string> path_from_self(const torch::jit::Value* value,
   for (; value != self; value = value->node()->input(0)) {
     const torch::jit::Node* const node = value->node();
     if (node->kind() != c10::prim::GetAttr) return {};
-    path.insert(0, path.empty() ? "" : ".").insert(0, node->s(c10::attr::name));
+    const std::string& name = node->s(c10::attr::name);
+    path = path.empty() ? name : fmt::format("{}.{}", name, path);
   }
   return path;
 }

@@ -20,7 +20,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
               "int8": {"ranges": "sample", "error_rounding": "stochastic",
                        "weight_gradient": "int8"}, "shortcut": "projection", "path": null, "weights": null,
               "layers": 4, "hidden": 256, "heads": 4, "intermediate": 0, "dropout": 0.1,
-              "freeze": []},
+              "new_head": "auto", "freeze": []},
     "data": {"name": "fashion-mnist", "path": null, "augment": true, "resize": 0,
              "partition": {"kind": "iid", "skew": 0, "alpha": 1, "reshuffle": true,
                            "epoch": "smallest", "test": "local"},
