@@ -53,7 +53,7 @@ int main(int argc, char** argv) try {
   batch >> texts >> length >> outputs;
   Encoder encoder(parse_encoder_config(read(argv[1]), argv[1]), head, outputs, 1);
   const NamedTensors parameters = encoder.parameters_by_name();
-  read_weights(argv[2], parameters, encoder.file_names());
+  read_weights(argv[2], parameters, {}, encoder.file_names());
   const at::Tensor tokens = numbers(batch, {texts, length});
   const at::Tensor mask = numbers(batch, {texts, length});
   const bool classes = head == EncoderHead::classes;
