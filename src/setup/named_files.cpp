@@ -50,7 +50,7 @@ class HashedFile {
     }
     const std::uint64_t pieces = std::max<std::uint64_t>(2, most / kPieceBytes);
     for (std::uint64_t i = 0; i < pieces; ++i)
-      add(i * ((bytes_ - kPieceBytes) / (pieces - 1)), kPieceBytes);
+      add(i * (bytes_ - kPieceBytes) / (pieces - 1), kPieceBytes);
     return fmt::format("a file of {} bytes with the hash {:016x} of {}{} of {} bytes", bytes_,
                        hash_, pieces, kPieces, kPieceBytes);
   }

@@ -42,6 +42,13 @@ PY
 train 2 second "${compressed[@]}"
 expect_equal "$first" "$(summary parameter_hash)" "the same run again"
 
+cp "$plugins/mean_sign.so" changed.so
+train 2 resumed --plugin "$WORK/changed.so" "${compressed[@]:2}" --set checkpoint.every_steps=2
+expect_code 0 "a run to go on from"
+printf x >>changed.so
+train 2 resumed --plugin "$WORK/changed.so" "${compressed[@]:2}" --set train.steps=6 --resume
+expect_failure 3 'found --plugin mean-sign a file with the hash .* instead of' "--resume with another plugin"
+
 RUN=$WORK/differ
 run mpirun --oversubscribe --quiet -np 1 "$EQT_PROGRAM" --out "$RUN" --config tiny.json "${mine[@]}" : \
   -np 1 "$EQT_PROGRAM" --out "$RUN" --config tiny.json --plugin "$plugins/floats.so"
