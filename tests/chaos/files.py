@@ -75,8 +75,8 @@ class Play:
                                 start_new_session=True)
 
     def start_verb(self, *arguments):
-        return subprocess.Popen([self.program, *arguments], env=common.environment(self.place), cwd=self.place,
-                                stdin=subprocess.DEVNULL, text=True, errors="replace", stdout=subprocess.DEVNULL,
+        return subprocess.Popen([os.path.abspath(self.program), *arguments], env=common.environment(self.place),
+                                cwd=self.place, stdin=subprocess.DEVNULL, text=True, errors="replace", stdout=subprocess.DEVNULL,
                                 stderr=subprocess.PIPE, start_new_session=True)
 
     def verb(self, *arguments):
