@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <future>
 #include <optional>
@@ -28,7 +29,8 @@ constexpr int kPngScale = 2;
 
 struct Result {
   std::optional<std::string> svg;
-  std::string failure;
+  std::string failure;  // empty: not tried
+  bool hung = false;
 };
 
 std::string contents_of(const std::string& path) {
@@ -39,23 +41,29 @@ std::string contents_of(const std::string& path) {
   return text.str();
 }
 
-Result draw(const Drawing& drawing, const std::string& folder) {
+Result draw(const Drawing& drawing, const std::string& folder, std::chrono::seconds deadline) {
   const std::string path = folder + "/" + drawing.name;
+  const auto begin = std::chrono::steady_clock::now();
   try {
-    draw_file(drawing, path + ".png");
-    draw_file(drawing, path + ".svg");
+    draw_file(drawing, path + ".png", deadline);
+    draw_file(drawing, path + ".svg", deadline);
   } catch (const Error& error) {
-    return {{}, error.what()};
+    return {{}, error.what(), std::chrono::steady_clock::now() - begin >= deadline};
   }
   return {contents_of(path + ".svg"), ""};
 }
 
-/// All drawings, some at a time, in their order.
-std::vector<Result> results_of(const std::vector<Drawing>& drawings, const std::string& folder) {
+/// All drawings, some at a time, in their order; none after one at which gnuplot hangs.
+std::vector<Result> results_of(const std::vector<Drawing>& drawings, const std::string& folder,
+                               std::chrono::seconds deadline) {
   std::vector<Result> results(drawings.size());
   std::atomic<std::size_t> next = 0;
+  std::atomic<bool> hangs = false;
   const auto work = [&] {
-    for (std::size_t i; (i = next++) < drawings.size();) results[i] = draw(drawings[i], folder);
+    for (std::size_t i; !hangs && (i = next++) < drawings.size();) {
+      results[i] = draw(drawings[i], folder, deadline);
+      if (results[i].hung) hangs = true;
+    }
   };
   std::vector<std::future<void>> workers;
   for (int i = 1; i < kAtOnce; ++i) workers.push_back(std::async(std::launch::async, work));
@@ -66,24 +74,32 @@ std::vector<Result> results_of(const std::vector<Drawing>& drawings, const std::
 
 }  // namespace
 
-void draw_file(const Drawing& drawing, const std::string& path) {
-  metrics::run_gnuplot(
-      drawing.script,
-      {.path = path, .width = kPlotWidth, .height = drawing.height, .scale = kPngScale});
+void draw_file(const Drawing& drawing, const std::string& path, std::chrono::seconds deadline) {
+  metrics::run_gnuplot(drawing.script, {.path = path,
+                                        .width = kPlotWidth,
+                                        .height = drawing.height,
+                                        .scale = kPngScale,
+                                        .deadline = deadline});
   if (path.ends_with(".svg"))
     metrics::write_atomically(path,
                               described_svg(contents_of(path), drawing.title, drawing.description));
 }
 
-Drawn draw_all(const std::vector<Drawing>& drawings, const std::string& folder) {
+Drawn draw_all(const std::vector<Drawing>& drawings, const std::string& folder,
+               std::chrono::seconds deadline) {
   Drawn drawn;
   if (!metrics::plot_available()) {
     drawn.failed.push_back(
         "No plots: gnuplot was not found; install it (Debian: gnuplot-nox) and report again.");
     return drawn;
   }
-  const std::vector<Result> results = results_of(drawings, folder);
+  const std::vector<Result> results = results_of(drawings, folder, deadline);
+  std::size_t not_tried = 0;
   for (std::size_t i = 0; i < drawings.size(); ++i) {
+    if (!results[i].svg && results[i].failure.empty()) {
+      ++not_tried;
+      continue;
+    }
     if (!results[i].svg) {
       drawn.failed.push_back(
           fmt::format("No plot of {}: {}.", drawings[i].title, visible(results[i].failure)));
@@ -93,6 +109,11 @@ Drawn draw_all(const std::vector<Drawing>& drawings, const std::string& folder) 
     for (const std::string_view ending : {".svg", ".png"})
       drawn.files.push_back(drawings[i].name + std::string(ending));
   }
+  if (not_tried > 0)
+    drawn.failed.push_back(
+        fmt::format("{} other plots were not tried: gnuplot hangs; find out why by hand and report "
+                    "again.",
+                    not_tried));
   return drawn;
 }
 

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@
 #include "report/page.hpp"
 
 namespace eqt::report {
+
+// Of one file. A small board takes seconds for the largest.
+inline constexpr std::chrono::seconds kDrawingDeadline{60};
 
 struct Drawn {
   std::vector<Picture> pictures;
@@ -19,12 +23,14 @@ struct Drawn {
 
 /// Draws one to `path`, as .svg with title and description, or as .png.
 /// @throws Error{usage} for another ending, Error{output} see metrics::run_gnuplot()
-void draw_file(const Drawing& drawing, const std::string& path);
+void draw_file(const Drawing& drawing, const std::string& path,
+               std::chrono::seconds deadline = kDrawingDeadline);
 
 /// Draws each as NAME.svg and NAME.png in the folder, which must exist. Without gnuplot nothing is
 /// drawn, and `failed` says so. If gnuplot fails, the drawing is left out and `failed` has its
-/// message.
+/// message; if it takes longer than the deadline, so are all that follow.
 /// @throws Error{output} if a file cannot be read back
-Drawn draw_all(const std::vector<Drawing>& drawings, const std::string& folder);
+Drawn draw_all(const std::vector<Drawing>& drawings, const std::string& folder,
+               std::chrono::seconds deadline = kDrawingDeadline);
 
 }  // namespace eqt::report

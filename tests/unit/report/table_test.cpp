@@ -71,7 +71,7 @@ TEST_CASE("a table as LaTeX needs no package and escapes what TeX would read", "
   CHECK(
       latex_text("50 % of $x_1 & #2~^{a}\\b") ==
       "50 \\% of \\$x\\_1 \\& \\#2\\textasciitilde{}\\textasciicircum{}\\{a\\}\\textbackslash{}b");
-  CHECK(latex_text(visible("\x1b[0m")) == "?{[}0m");
+  CHECK(latex_text(eqt::visible("\x1b[0m")) == "?{[}0m");
 }
 
 TEST_CASE("means have as many digits as their deviation supports", "[report]") {
