@@ -9,18 +9,24 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/visible.hpp"
+
 namespace eqt::analyze {
 namespace {
 
-Row::json_pointer place_of(const Column& column) {
-  return Row::json_pointer(fmt::format("/{}", column.key));
+/// Null if there is none.
+const Row* value_of(const Row& row, const Column& column) {
+  // Names of schemes may have a '/' or a '~', which a pointer would interpret.
+  if (const auto own = row.find(column.key); own != row.end()) return &*own;
+  const Row::json_pointer place(fmt::format("/{}", column.key));
+  return row.contains(place) ? &row.at(place) : nullptr;
 }
 
 std::string cell_text(const Row& row, const Column& column) {
-  const Row::json_pointer place = place_of(column);
-  if (!row.contains(place)) return "-";
-  const Row& value = row.at(place);
-  if (value.is_string()) return value.get<std::string>();
+  const Row* const found = value_of(row, column);
+  if (found == nullptr) return "-";
+  const Row& value = *found;
+  if (value.is_string()) return visible(value.get_ref<const std::string&>());
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_number_integer()) return fmt::format("{}", value.get<std::int64_t>());
   if (value.is_number_float()) return fmt::format("{:.{}g}", value.get<double>(), column.digits);
@@ -28,16 +34,17 @@ std::string cell_text(const Row& row, const Column& column) {
 }
 
 bool is_text(const std::vector<Row>& rows, const Column& column) {
-  const Row::json_pointer place = place_of(column);
-  return std::ranges::any_of(
-      rows, [&](const Row& row) { return row.contains(place) && row.at(place).is_string(); });
+  return std::ranges::any_of(rows, [&](const Row& row) {
+    const Row* const value = value_of(row, column);
+    return value != nullptr && value->is_string();
+  });
 }
 
 void print_table(const std::vector<Row>& rows, const std::vector<Column>& columns) {
   std::vector<std::string> lines(rows.size() + 1);
   for (const Column& column : columns) {
     const bool left = is_text(rows, column);
-    std::vector<std::string> cells = {column.title};
+    std::vector<std::string> cells = {visible(column.title)};
     for (const Row& row : rows) cells.push_back(cell_text(row, column));
     std::size_t width = 0;
     for (const std::string& cell : cells) width = std::max(width, cell.size());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/command_line.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include "app/analyze_options.hpp"
@@ -65,7 +67,7 @@ CLI::App* add_bench_collectives(CLI::App& app, bench::BenchCollectivesCommand& b
       ->take_all();
   collectives->add_option("--seconds", bench.seconds, "Time for each row [3]")
       ->type_name("S")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(number_between(0, 3600));
   collectives->add_flag("--json", bench.json, "Print one JSON object per line");
   return collectives;
 }
@@ -84,7 +86,7 @@ CLI::App* add_bench_convolutions(CLI::App& app, bench::BenchConvolutionsCommand&
       ->check(CLI::Range(1, 64));
   convolutions->add_option("--seconds", bench.seconds, "Time for each pass of a row [0.1]")
       ->type_name("S")
-      ->check(CLI::Range(0.0, 60.0));
+      ->check(number_between(0, 60));
   convolutions->add_flag("--json", bench.json, "Print one JSON object per line");
   return convolutions;
 }
@@ -134,7 +136,7 @@ void add_check_options(CLI::App& app, CheckCommand& check) {
 void add_doctor_options(CLI::App& app, doctor::DoctorCommand& doctor) {
   app.add_option("--seconds", doctor.seconds, "Time for measuring all links [2]")
       ->type_name("S")
-      ->check(CLI::Range(0.1, 600.0));
+      ->check(number_between(0.1, 600));
   app.add_option("--threads", doctor.threads, "Assume this threads_per_rank [cores / ranks]")
       ->type_name("T")
       ->check(CLI::Range(1, 1024));
@@ -343,6 +345,18 @@ class CommandLine {
 };
 
 }  // namespace
+
+CLI::Validator number_between(double least, double most) {
+  return {[=](std::string& text) {
+            double number = 0;
+            const bool right =
+                CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
+            return right ? ""
+                         : fmt::format("expected a number from {:g} to {:g}, found {}", least, most,
+                                       text);
+          },
+          fmt::format("FLOAT in [{:g} - {:g}]", least, most)};
+}
 
 void add_plugin_option(CLI::App& app) {
   app.add_option_function<std::vector<std::string>>(

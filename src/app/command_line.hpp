@@ -21,7 +21,8 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace eqt::app {
 
@@ -65,6 +66,9 @@ using Command =
                  bench::BenchCollectivesCommand, bench::BenchConvolutionsCommand,
                  analyze::AnalyzeCommand, doctor::DoctorCommand, planner::PlanCommand,
                  ReportCommand, EvaluateCommand, ExportCommand, PredictCommand, PrintCommand>;
+
+/// Takes numbers from `least` to `most`. CLI::Range would take NaN, too.
+CLI::Validator number_between(double least, double most);
 
 /// Loads the plugins of --plugin. Call it before parse_command_line(), whose options list
 /// compressors.

@@ -28,12 +28,12 @@ void add_plan_options(CLI::App& verb, planner::PlanCommand& plan) {
       verb.add_option("--steps-at-1", plan.steps_at_1,
                       "Steps to a target with an unlimited batch; with --noise-scale")
           ->type_name("S")
-          ->check(CLI::PositiveNumber);
+          ->check(number_between(1, 1e15));
   CLI::Option* const scale =
       verb.add_option("--noise-scale", plan.noise_scale,
                       "Gradient noise scale of a run [samples]; with --steps-at-1")
           ->type_name("X")
-          ->check(CLI::PositiveNumber);
+          ->check(number_between(1e-9, 1e15));
   steps->needs(scale);
   scale->needs(steps);
   verb.add_option("--plot", plan.plot, "Epochs by ranks as a plot")->type_name("FILE.svg|png");

@@ -29,6 +29,9 @@ double lognormal(double cv, const RandomStream& random) {
 
 /// By the inverse distribution function.
 int poisson(double mean, double uniform) {
+  // exp(-mean) would be 0. So many differ from their mean by some hundredths.
+  constexpr double kMany = 500;
+  if (mean > kMany) return static_cast<int>(std::lround(mean));
   double probability = std::exp(-mean), sum = probability;
   int count = 0;
   // The sum may end below 1 by rounding.

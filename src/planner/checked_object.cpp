@@ -11,6 +11,7 @@
 
 #include "config/nearest.hpp"
 #include "core/error.hpp"
+#include "core/visible.hpp"
 
 namespace eqt::planner {
 
@@ -18,6 +19,14 @@ using config::Json;
 using config::shown;
 using nlohmann::ordered_json;
 using Type = Key::Type;
+
+namespace {
+
+double least_of(const Key& key) { return key.above ? key.least + kLeastAbove : key.least; }
+
+}  // namespace
+
+bool is_name(const std::string& text) { return !text.empty() && is_visible(text); }
 
 std::vector<JsonLine> read_json_lines(const std::string& text, const std::string& origin,
                                       const char* what, const char* key) {
@@ -67,17 +76,16 @@ void CheckedObject::check(const Key& key, const Json& value) const {
     case Type::integer: {
       const bool right = key.type == Type::number ? value.is_number() : value.is_number_integer();
       const double number = value.is_number() ? value.get<double>() : 0;
-      if (right && std::isfinite(number) && number <= key.most &&
-          (key.above ? number > key.least : number >= key.least))
-        return;
+      if (right && std::isfinite(number) && number <= key.most && number >= least_of(key)) return;
       fail(Kind::usage, "{}.{}: expected {} {} {:g} and at most {:g} ({}), found {}", place_,
            key.name, key.type == Type::number ? "a number" : "an integer",
-           key.above ? "above" : "of at least", key.least, key.most, key.about, shown(value));
+           key.above ? "above 0, of at least" : "of at least", least_of(key), key.most, key.about,
+           shown(value));
     }
     case Type::text:
-      if (value.is_string() && !value.get_ref<const std::string&>().empty()) return;
-      fail(Kind::usage, "{}.{}: expected a text ({}), found {}", place_, key.name, key.about,
-           shown(value));
+      if (value.is_string() && is_name(value.get_ref<const std::string&>())) return;
+      fail(Kind::usage, "{}.{}: expected a text without control characters ({}), found {}", place_,
+           key.name, key.about, shown(value));
     case Type::flag:
       if (value.is_boolean()) return;
       fail(Kind::usage, "{}.{}: expected true or false ({}), found {}", place_, key.name, key.about,
@@ -118,7 +126,7 @@ ordered_json schema_of(std::span<const Key> keys) {
         break;
     }
     if (key.type == Type::number || key.type == Type::integer) {
-      property[key.above ? "exclusiveMinimum" : "minimum"] = key.least;
+      property["minimum"] = least_of(key);
       property["maximum"] = key.most;
     }
     properties[key.name] = property;

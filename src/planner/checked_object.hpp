@@ -12,6 +12,9 @@
 
 namespace eqt::planner {
 
+// Dividing by smaller numbers would leave the range of a double.
+inline constexpr double kLeastAbove = 1e-9;
+
 /// A key of an object: the table from which the reader and the schema are made.
 struct Key {
   const char* name;
@@ -19,10 +22,13 @@ struct Key {
   const char* about;
   bool required = false;
   double least = 0;    // numbers
-  bool above = false;  // strictly
+  bool above = false;  // `least`, by kLeastAbove: no smaller number is a time or a speed
   double most = 1e15;
   bool may_be_null = false;  // which is as if it were not there
 };
+
+/// Whether a text can stand in tables: not empty, and visible() as it is.
+bool is_name(const std::string& text);
 
 /// A line of a file of JSON lines.
 struct JsonLine {
@@ -44,7 +50,7 @@ class CheckedObject {
  public:
   /// Keeps a reference to `json`. @param place names file and object in errors
   /// @throws Error{usage}: no object, an unknown key (with the nearest), one that is missing, a
-  /// wrong type, a number out of range
+  /// wrong type, a number out of range, a text that is empty or not visible()
   CheckedObject(const config::Json& json, std::span<const Key> keys, std::string place,
                 OtherKeys others = OtherKeys::refused);
 

@@ -94,6 +94,9 @@ std::size_t find_named(const std::vector<Named>& all, const std::string& name,
 }
 
 forecast::Link read_link(const std::string& name, const Json& json, const std::string& origin) {
+  if (!is_name(name))
+    fail(Kind::usage, "{}: links: expected names without control characters, found {}", origin,
+         config::shown_text(name));
   const CheckedObject object(json, kLinkKeys, fmt::format("{}: links.{}", origin, name));
   const std::string kind = object.text("kind");
   if (kind != "duplex" && kind != "shared")

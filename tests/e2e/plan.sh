@@ -257,6 +257,30 @@ refused "a run of resnet18" --config "$WORK/resnet18.json" --cluster "$WORK/bare
 sed -i 's/"megabits": 100/"latency_ms": 1/' "$WORK/bare.json"
 refused "links between hosts" --config "$WORK/tiny.json" --cluster "$WORK/bare.json" \
   --calibration "$WORK/calibration.json"
+# Numbers that are none of a plan, and files that never end.
+for wrong in inf nan 0; do
+  refused "noise-scale: expected a number from" --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" \
+    --steps-at-1 100 --noise-scale "$wrong"
+  refused "steps-at-1: expected a number from" --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" \
+    --steps-at-1 "$wrong" --noise-scale 100
+done
+sed 's/"megabits": *[0-9.]*/"megabits": 5e-324/' "$WORK/lan.json" >"$WORK/still.json"
+refused "megabits: expected a number above 0, of at least 1e-09" --config "$WORK/tiny.json" \
+  --cluster "$WORK/still.json"
+mkfifo "$WORK/pipe"
+mkdir "$WORK/unfinished"
+cp "$WORK/timed/config.json" "$WORK/timed/summary.json" "$WORK/unfinished"
+for endless in "$WORK/pipe" /dev/zero; do
+  refused "found none at $endless" --config "$WORK/tiny.json" --cluster "$endless"
+  ln -sf "$endless" "$WORK/unfinished/metrics.jsonl"
+  RUN_LIMIT=20 program plan --calibrate "$WORK/c.json" --from "$WORK/unfinished"
+  expect_failure 3 'records of steps' "plan --calibrate: records at $endless"
+done
+
+# Names with characters that mean something in JSON pointers.
+program plan --config "$WORK/tiny.json" --cluster "$WORK/lan.json" --vary name=a~b,c
+expect_code 0 "plan with names"
+grep -qE '^ranks +a~b +c$' "$OUT" || wrong "plan with names: expected columns of them"
 refused "only one of" --calibrate "$WORK/c.json"
 refused "expected what doctor" --calibrate "$WORK/c.json" --from "$WORK/lan.json"
 [[ ! -e $WORK/c.json ]] || wrong "plan --calibrate: a refused one left a file"

@@ -33,8 +33,11 @@
 #include "data/pictures/picture.hpp"
 #include "data/pictures/picture_list.hpp"
 #include "data/pictures/resize.hpp"
+#include "forecast/step_simulation.hpp"
 #include "fuzz/memory_files.hpp"
 #include "fuzz/text_readers.hpp"
+#include "metrics/decisions.hpp"
+#include "planner/cluster_file.hpp"
 #include "report/comparison.hpp"
 #include "report/drawing.hpp"
 #include "report/page.hpp"
@@ -105,6 +108,47 @@ void read_graph(Bytes bytes) {
     if (graph.ranks > kMaxRanks) return;
     (void)topology::make_topology({.kind = topology::GraphKind::graph, .graph = graph},
                                   graph.ranks);
+  });
+}
+
+/// A cluster for plan. A step of ranks that it describes must take a finite time.
+void read_cluster(Bytes bytes) {
+  constexpr int kMaxRanks = 8;  // more would only take longer
+  expect(Kind::usage, [&] {
+    forecast::Cluster cluster = planner::parse_cluster(text_of(bytes), "fuzz").cluster;
+    if (cluster.ranks() > kMaxRanks) return;
+    // What plan takes from elsewhere.
+    for (forecast::Boards& boards : cluster.boards) {
+      if (boards.step_seconds == 0) boards.step_seconds = 0.1;
+      boards.update_seconds = std::max(boards.update_seconds, 0.0);
+      boards.speed.stall_every = 0;
+    }
+    for (forecast::Link& link : cluster.links) {
+      if (link.bytes_per_second == 0) link.bytes_per_second = 1e6;
+      link.latency_seconds = std::max(link.latency_seconds, 0.0);
+    }
+    const forecast::BucketWork bucket = {
+        .ready = 0.5, .rounds = {{.seconds_before = 1e-3, .message_bytes = 1e6}}};
+    const forecast::StepForecast forecast =
+        forecast::simulate_steps(cluster, {.buckets = {bucket}}, {.steps = 4});
+    if (!std::isfinite(forecast.mean_seconds) || !(forecast.mean_seconds > 0))
+      breach(fmt::format("expected a finite time, found {}", forecast.mean_seconds));
+  });
+}
+
+/// Decisions of a run. Accepted ones must be finite and of ascending steps.
+void read_decisions(Bytes bytes) {
+  static const MemoryFile memory;
+  memory.hold(bytes);
+  expect(Kind::data, [&] {
+    StepId last = 0;
+    for (const metrics::DecisionRecord& decision :
+         metrics::read_decisions(memory.path(), "batches")) {
+      if (decision.step < last) breach("expected ascending steps");
+      last = decision.step;
+      if (!std::ranges::all_of(decision.values, [](double v) { return std::isfinite(v); }))
+        breach("expected finite values");
+    }
   });
 }
 
@@ -428,6 +472,8 @@ struct Reader {
 constexpr Reader kReaders[] = {
     {"config", read_config},
     {"graph", read_graph},
+    {"cluster", read_cluster},
+    {"decisions", read_decisions},
     {"idx", read_idx},
     {"cifar", read_cifar},
     {"array", read_array},

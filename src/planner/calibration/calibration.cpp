@@ -68,9 +68,10 @@ std::vector<std::string> texts_of(const CheckedObject& object, const char* key) 
   std::vector<std::string> texts;
   if (!object.has(key)) return texts;
   for (const Json& text : object.list(key)) {
-    if (!text.is_string())
+    if (!text.is_string() || !is_name(text.get_ref<const std::string&>()))
       fail(Kind::usage,
-           "{}.{}: expected a list of texts, found {} in it; make the calibration again",
+           "{}.{}: expected a list of texts without control characters, found {} in it; make the "
+           "calibration again",
            object.place(), key, config::shown(text));
     texts.push_back(text.get<std::string>());
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -49,6 +50,8 @@ Profile profile_in(const report::Members& record) {
 
 Steps steps_of(const std::string& path) {
   Steps steps;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return steps;  // a pipe would be waited for
   std::ifstream file(path, std::ios::binary);
   std::size_t number = 0;
   // A last line without its end was being written when the run was stopped.

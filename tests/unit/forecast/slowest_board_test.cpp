@@ -35,6 +35,12 @@ TEST_CASE("the slowest of n boards takes as long as the longest of n steps", "[b
   CHECK(std::abs(stalls_at_once - stalls) / n < 5 * std::sqrt(2 * 0.4 / n));
 }
 
+TEST_CASE("stalls of which a step has very many are not none", "[board-speed]") {
+  const BoardSpeed speed = {.cv = 0, .stall_every = 1e-3, .stall_seconds = 1, .changes = {}};
+  CHECK(step_time(speed, 1, 1, 0).stall_seconds == 1000);
+  CHECK(slowest_step_time(speed, 1, 1, 0, 50).stall_seconds == 1000);
+}
+
 TEST_CASE("of one board the slowest has the distribution of any step", "[board-speed]") {
   const BoardSpeed speed = {.cv = 0.2, .stall_every = 0, .stall_seconds = 0, .changes = {}};
   double sum = 0, square = 0;

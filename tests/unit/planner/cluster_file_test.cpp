@@ -100,6 +100,18 @@ TEST_CASE("a cluster file with a mistake is refused with its place", "[planner]"
   CHECK_THAT(with("/boards", json::array()), Contains("1 to 100000 ranks"));
   CHECK_THAT(with("/boards", 7), Contains("a list"));
   CHECK_THAT(with("/links", json::array()), Contains("an object"));
+  // What the quotients of a plan cannot hold.
+  for (const char* const key : {"/links/lan/megabits", "/boards/0/step_seconds", "/boards/0/cores",
+                                "/switches/0/uplink_megabits"})
+    for (const double number : {5e-324, 1e-310, 1e308})
+      CHECK_THAT(with(key, number), Contains("at least 1e-09 and at most 1e+15"));
+  CHECK_THAT(with("/boards/0/name", "\x1b[2J"),
+             Contains("boards[0].name: expected a text without"));
+  CHECK_THAT(with("/currency",
+                  "\xC2\x9B"
+                  "2J"),
+             Contains("currency: expected a text without"));
+  CHECK_THAT(with("/links/a\nb", json::object()), Contains("expected names without control"));
   CHECK(with("/boards/0/price", 1) == "nothing");
 }
 
