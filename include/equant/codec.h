@@ -9,7 +9,8 @@
  * Functions that return an int return EQUANT_CODEC_OK or another enum equant_codec_status. What went
  * wrong is then one sentence: in the caller's buffer for equant_codec_create(), of equant_codec_error()
  * for all others. No exception gets out, and no pointer is kept past a call. A codec may be used by one
- * thread at a time; different codecs by as many as there are.
+ * thread at a time; different codecs by as many as there are. Sizes and pointers are checked: NULL only
+ * where there are no values, floats at addresses of floats.
  */
 #ifndef EQUANT_CODEC_H
 #define EQUANT_CODEC_H
@@ -119,7 +120,7 @@ EQUANT_CODEC_API int equant_codec_decode(equant_codec* codec, const struct equan
                                          size_t count);
 
 /* The same, but sum[i] += scale * value[i]: the mean over ranks, with scale 1 / ranks, in one pass for
- * each rank. Ranks that add in the same order get the same bits. */
+ * each rank. The scale is finite. Ranks that add in the same order get the same bits. */
 EQUANT_CODEC_API int equant_codec_decode_add(equant_codec* codec, const struct equant_array* array,
                                              const void* bytes, size_t byte_count, float scale,
                                              float* sum, size_t count);

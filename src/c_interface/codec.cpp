@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -86,6 +88,13 @@ template <typename Call>
 int with_codec(equant_codec* codec, const Call& call) noexcept {
   if (codec == nullptr) return EQUANT_CODEC_USAGE;
   return guarded(codec->error, call);
+}
+
+/// @throws Error{usage} unless floats may lie at the pointer
+void require_aligned(const float* pointer, std::string_view what) {
+  if (reinterpret_cast<std::uintptr_t>(pointer) % alignof(float) != 0)
+    eqt::fail(Kind::usage, "expected {} at an address that {} divides, found another one", what,
+              alignof(float));
 }
 
 /// @throws Error{usage} if there are `count` elements but no pointer to them
@@ -218,6 +227,8 @@ int equant_codec_encode(equant_codec* codec, const equant_array* array, const fl
   return with_codec(codec, [&] {
     const Segment segment = segment_of(array, count);
     require(values, "values", count);
+    require_aligned(values, "values");
+    require_aligned(residual, "a residual");
     require(bytes, "a buffer for the bytes");
     require(written, "a place for the number of bytes");
     *written = 0;
@@ -245,6 +256,7 @@ int equant_codec_decode(equant_codec* codec, const equant_array* array, const vo
   return with_codec(codec, [&] {
     require_count(count);
     require(values, "room for the values", count);
+    require_aligned(values, "room for the values");
     require(bytes, "bytes", byte_count);
     std::fill_n(values, count, 0.0f);
     decode_add(*codec, array, bytes, byte_count, 1.0f, {values, count});
@@ -256,6 +268,8 @@ int equant_codec_decode_add(equant_codec* codec, const equant_array* array, cons
   return with_codec(codec, [&] {
     require_count(count);
     require(sum, "the sum", count);
+    require_aligned(sum, "the sum");
+    if (!std::isfinite(scale)) eqt::fail(Kind::usage, "expected a finite scale, found {}", scale);
     require(bytes, "bytes", byte_count);
     decode_add(*codec, array, bytes, byte_count, scale, {sum, count});
   });
@@ -263,7 +277,9 @@ int equant_codec_decode_add(equant_codec* codec, const equant_array* array, cons
 
 int equant_codec_finish_mean(equant_codec* codec, float* mean, size_t count) {
   return with_codec(codec, [&] {
+    require_count(count);
     require(mean, "the mean", count);
+    require_aligned(mean, "the mean");
     codec->compressor->finish_mean({mean, count});
   });
 }

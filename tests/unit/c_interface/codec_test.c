@@ -187,6 +187,7 @@ static void null_and_small_buffers_are_refused(void) {
   char bytes[8 * kCount];
   size_t most = 0, written = 0;
   const struct equant_array halves = {0, 0, 0, 3};
+  float* const inside = (float*)(void*)((char*)values + 1);
   fill(values);
   CHECK(equant_codec_max_bytes(codec, kCount, &most) == EQUANT_CODEC_OK);
 
@@ -219,7 +220,22 @@ static void null_and_small_buffers_are_refused(void) {
   CHECK_USAGE(equant_codec_decode_add(codec, &kArray, bytes, most, 1.0f, NULL, kCount), "NULL");
   CHECK_USAGE(equant_codec_decode_add(codec, &kArray, bytes, most, 1.0f, values, (size_t)-1),
               "at most");
+  CHECK_USAGE(equant_codec_decode_add(codec, &kArray, bytes, most, INFINITY, values, kCount),
+              "a finite scale");
   CHECK_USAGE(equant_codec_finish_mean(codec, NULL, kCount), "NULL");
+  CHECK_USAGE(equant_codec_finish_mean(codec, values, (size_t)-1), "at most");
+
+  /* Floats that begin within another one. */
+  CHECK_USAGE(equant_codec_encode(codec, &kArray, inside, kCount - 1, NULL, bytes, sizeof bytes,
+                                  &written),
+              "divides");
+  CHECK_USAGE(equant_codec_encode(codec, &kArray, values, kCount - 1, inside, bytes, sizeof bytes,
+                                  &written),
+              "divides");
+  CHECK_USAGE(equant_codec_decode(codec, &kArray, bytes, most, inside, kCount - 1), "divides");
+  CHECK_USAGE(equant_codec_decode_add(codec, &kArray, bytes, most, 1.0f, inside, kCount - 1),
+              "divides");
+  CHECK_USAGE(equant_codec_finish_mean(codec, inside, kCount - 1), "divides");
 
   CHECK(equant_codec_max_bytes(NULL, kCount, &most) == EQUANT_CODEC_USAGE);
   CHECK(equant_codec_encode(NULL, &kArray, values, kCount, NULL, bytes, sizeof bytes, &written) ==
