@@ -78,14 +78,21 @@ class PictureInput final : public FloatInput {
   }
 
  private:
+  // Runs write 8/7 of the size at most.
+  static constexpr int kMostTimes = 16;
+
   /// That of the run's test pictures; of the sets that come with the program, the whole picture.
   static data::PictureFraming framing(const data::ImageShape& shape, const Json& json) {
     data::PictureFraming framing{
         .channels = shape.channels, .size = shape.height, .resize = shape.height};
     if (json.contains("picture")) framing.resize = json.at("picture").at("resize").get<int>();
-    if (shape.height != shape.width || framing.resize < framing.size)
+    if (shape.height != shape.width)
       fail(Kind::data, "preprocessing.json: expected square pictures, found {}x{}", shape.height,
            shape.width);
+    if (framing.resize < framing.size || framing.resize > kMostTimes * framing.size)
+      fail(Kind::data,
+           "preprocessing.json: expected pictures that are resized to {} to {} pixels, found {}",
+           framing.size, kMostTimes * framing.size, framing.resize);
     return framing;
   }
 

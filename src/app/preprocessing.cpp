@@ -134,19 +134,25 @@ bool is_usable(const data::ArraySpec& spec) {
   return spec.bound >= 0;
 }
 
+/// (x - mean) / deviation is computed in float32, where no x of a data set may become infinite.
+bool is_usable(double mean, double deviation) {
+  constexpr double kMost = 1e30;
+  return std::abs(mean) <= kMost && deviation <= kMost && deviation >= 1 / kMost &&
+         std::abs(mean) / deviation <= kMost;
+}
+
 bool is_usable(const Preprocessing& found) {
-  const auto is_positive = [](double x) { return std::isfinite(x) && x > 0; };
-  const auto is_finite = [](double x) { return std::isfinite(x); };
   if (found.inputs.empty()) return false;
   for (const data::ArraySpec& input : found.inputs)
     if (!is_usable(input)) return false;
   if (found.target && !is_usable(*found.target)) return false;
   const auto images = data::image_shape(found.inputs);
   const auto channels = static_cast<std::size_t>(images ? images->channels : 0);
-  return found.normalization.mean.size() == channels &&
-         found.normalization.deviation.size() == channels &&
-         std::ranges::all_of(found.normalization.mean, is_finite) &&
-         std::ranges::all_of(found.normalization.deviation, is_positive);
+  const auto& [mean, deviation] = found.normalization;
+  if (mean.size() != channels || deviation.size() != channels) return false;
+  for (std::size_t i = 0; i < channels; ++i)
+    if (!is_usable(mean[i], deviation[i])) return false;
+  return true;
 }
 
 /// The figures of add_standardization().
@@ -163,7 +169,7 @@ void read_standardization(const Json& json, const std::string& path, Preprocessi
   if (mean.size() != groups || deviation.size() != groups)
     malformed(path, "another number of means and deviations than its input has");
   for (std::size_t i = 0; i < groups; ++i) {
-    if (!std::isfinite(mean[i]) || !std::isfinite(deviation[i]) || deviation[i] <= 0)
+    if (!is_usable(mean[i], deviation[i]))
       malformed(path, "a mean or deviation that is no such number");
     found.moments.push_back({.count = 1, .mean = mean[i], .squares = deviation[i] * deviation[i]});
   }

@@ -126,7 +126,7 @@ void require_usable_classes(const std::vector<std::string>& names, const std::st
 std::filesystem::path class_names_file(const std::filesystem::path& folder) {
   std::filesystem::path path = folder / "classes.txt";
   std::error_code error;
-  return std::filesystem::is_regular_file(path, error) ? path : std::filesystem::path();
+  return std::filesystem::exists(path, error) ? path : std::filesystem::path();
 }
 
 std::optional<std::vector<std::string>> read_class_names(const std::filesystem::path& folder) {

@@ -76,6 +76,12 @@ StepId step_of(const Json& record) {
 std::optional<int> cut_records(const std::string& path, const Place& place) {
   if (!is_there(path)) return {};
   require_no_pipe(path);
+  std::error_code error;
+  if (!fs::is_regular_file(path, error))
+    fail(Kind::output,
+         "{}: expected a regular file or nothing, found a folder or a device; remove it or choose "
+         "another folder",
+         path);
   std::ifstream file(path, std::ios::binary);
   std::vector<std::pair<StepId, std::string>> kept;
   std::string line;

@@ -173,4 +173,17 @@ cp -r "$RUN" "$WORK/damaged"
 echo '{"shape": [1, 2]}' >"$WORK/damaged/preprocessing.json"
 program export "$WORK/damaged"
 expect_failure 3 'preprocessing.json' "a damaged description of the input"
+# damage WHAT STATEMENT: one of its figures is no such figure.
+damage() {
+  python3 - "$RUN/preprocessing.json" "$WORK/damaged/preprocessing.json" "$2" <<'PY'
+import json, sys
+facts = json.load(open(sys.argv[1]))
+exec(sys.argv[3])
+json.dump(facts, open(sys.argv[2], "w"))
+PY
+  program export "$WORK/damaged"
+  expect_failure 3 'preprocessing.json.*values that no network has' "$1"
+}
+damage "a mean of 1e308" 'facts["mean"][0] = 1e308'
+damage "a deviation of 1e-320" 'facts["deviation"][0] = 1e-320'
 finish

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data set `text`: from files to batches.
 
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -216,6 +219,11 @@ TEST_CASE("what is no set of texts is refused", "[text]") {
   says(texts.refused(), "twice");
   texts.write("classes.txt", "a\nb\n");
   CHECK(open_dataset(texts.options()).class_names == std::vector<std::string>{"a", "b"});
+  const std::string names = texts.options().path + "/classes.txt";
+  std::filesystem::remove(names);
+  REQUIRE(mkfifo(names.c_str(), 0600) == 0);
+  says(texts.refused(), "classes.txt, found something else");
+  std::filesystem::remove(names);
   texts.write("vocab.txt", "a\n");
   says(texts.refused(), "[PAD]");
 }

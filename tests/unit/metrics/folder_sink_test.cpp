@@ -502,6 +502,10 @@ TEST_CASE("records are not written to a pipe, which may have no reader", "[metri
   CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true); }),
              Catch::Matchers::Contains(expected));
   ::close(reader);
+  fs::remove(path);
+  fs::create_symlink("/dev/zero", path);  // which would be read for ever
+  CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true, 3); }),
+             Catch::Matchers::Contains("metrics.jsonl: expected a regular file or nothing"));
 }
 
 TEST_CASE("a full disk is an output error", "[metrics]") {
