@@ -19,6 +19,7 @@
 #include "metrics/run_files.hpp"
 #include "model/bf16.hpp"
 #include "setup/build_model.hpp"
+#include "train/local_sgd_plan.hpp"
 
 namespace eqt::app {
 namespace {
@@ -72,12 +73,18 @@ std::vector<std::string> notes_on_rounds(const config::RunConfig& config) {
   constexpr std::uint64_t kLongRound = 16;
   const auto& s = config.synchronization;
   const bool quadratic = !s.local_steps.count;
+  const std::uint64_t least = s.local_steps.count.value_or(s.local_steps_base);
   std::vector<std::string> notes;
-  if (s.outer.momentum != 0 && s.local_steps.count.value_or(s.local_steps_base) < kLongRound)
+  if (s.outer.momentum != 0 && least < kLongRound)
     notes.push_back(fmt::format(
         "synchronization.outer.momentum multiplies what a round moves the model by {:.3g} in the "
         "long run, and is meant for rounds of {} steps and more",
         s.outer.learning_rate / (1 - s.outer.momentum), kLongRound));
+  if (s.delay.count > train::automatic_delay(least) && s.quorum == 0)
+    notes.push_back(fmt::format(
+        "synchronization.delay {} is more than half of the {} steps of a round: averages that come "
+        "so late cost accuracy; take \"auto\" unless messages need so long",
+        *s.delay.count, least));
   if (quadratic && config.schedule.kind == optim::ScheduleOptions::Kind::constant)
     notes.emplace_back(
         "synchronization.local_steps \"qsr\" with a constant learning rate: all rounds have the "

@@ -58,4 +58,11 @@ expect_code 0 "short rounds with outer momentum"
 for text in 'outer.momentum multiplies .* by 10 .*rounds of 16' 'qsr.* with a constant learning rate'; do
   grep '"type":"note"' "$RUN/metrics.jsonl" | grep -q "$text" || wrong "short rounds: no note that matches \"$text\""
 done
+late=(--set=$S.algorithm=local-sgd --set=$S.local_steps=4)
+train 2 late "${SMALL[@]}" "${late[@]}" --set=$S.delay=3
+expect_code 0 "a long delay"
+grep '"type":"note"' "$RUN/metrics.jsonl" | grep -q 'delay 3 is more than half of the 4 steps' || wrong "a long delay: no note"
+train 2 half "${SMALL[@]}" "${late[@]}" --set=$S.delay=2
+expect_code 0 "half a round's delay"
+! grep -q 'more than half' "$RUN/metrics.jsonl" || wrong "half a round's delay: a note"
 finish
