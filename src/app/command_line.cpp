@@ -232,6 +232,13 @@ void add_predict_options(CLI::App& app, PredictCommand& predict) {
   add_best_flag(app, predict.best);
 }
 
+/// To each verb that has not named it: a line that works with one verb works with the next.
+void add_plugin_everywhere(CLI::App& app) {
+  const std::vector<CLI::App*> verbs = app.get_subcommands(nullptr);
+  for (CLI::App* const verb : verbs) add_plugin_everywhere(*verb);
+  if (verbs.empty() && app.get_option_no_throw("--plugin") == nullptr) add_plugin_option(app);
+}
+
 /// False if help was requested. @throws Error{usage}
 bool parsed(CLI::App& app, int argc, char** argv) {
   try {
@@ -268,6 +275,7 @@ class CommandLine {
     add_evaluate_options(*evaluate_verb_, evaluate_);
     add_predict_options(*predict_verb_, predict_);
     add_export_options(*export_verb_, export_);
+    add_plugin_everywhere(app);
   }
 
   /// @pre the options are parsed

@@ -114,6 +114,7 @@ int main(int argc, char** argv) {
               return planner::run_plan(command), 0;
             },
             [](const ReportCommand& asked) {
+              require_folders(asked.request.folders, "report");
               return fmt::print("{}", report::make_report(asked.request)), 0;
             },
             [](const EvaluateCommand& asked) { return run_evaluate(asked), 0; },

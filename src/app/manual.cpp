@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/verbs.hpp"
@@ -98,7 +99,12 @@ std::vector<std::string> words_of(const CLI::App& app) {
   return words;
 }
 
-/// One `case` of the script for each verb: "bench codecs) words="..." ;;".
+/// The path of a verb below another: "bench codecs".
+std::string below(const std::string& path, const CLI::App& verb) {
+  return path.empty() ? verb.get_name() : path + " " + verb.get_name();
+}
+
+/// One `case` of the script for each verb: "'bench codecs') words='...' ;;".
 void add_cases(const CLI::App& app, const std::string& path, std::string& script) {
   std::vector<std::string> words = words_of(app);
   if (path == "list") {
@@ -107,41 +113,95 @@ void add_cases(const CLI::App& app, const std::string& path, std::string& script
   }
   script += fmt::format("    '{}') words='{}' ;;\n", path, fmt::join(words, " "));
   for (const CLI::App* verb : app.get_subcommands(nullptr))
-    add_cases(*verb, path.empty() ? verb->get_name() : path + " " + verb->get_name(), script);
+    add_cases(*verb, below(path, *verb), script);
 }
 
-void collect_verbs(const CLI::App& app, std::vector<std::string>& verbs) {
+/// The names that an option accepts; none if it takes others, or none are known.
+std::vector<std::string> names_for(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const auto& [word, key] : {std::pair("--compressor", "compressor.name"),
+                                  std::pair("--collective", "synchronization.collective")})
+    if (option.check_name(word))
+      for (const config::Choice& choice : config::config_choices(key)) names.push_back(choice.name);
+  // As CLI11 describes a set: "TEXT:{test,train}".
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find('{');
+  const std::size_t end = type.find('}', begin);
+  if (end == std::string::npos) return names;
+  std::string name;
+  for (const char c : type.substr(begin + 1, end - begin)) {
+    if (c != ',' && c != '}') {
+      name += c;
+    } else {
+      names.push_back(std::exchange(name, {}));
+    }
+  }
+  return names;
+}
+
+/// What follows an option that takes a value, a `case` for each verb and option: names, files, or
+/// something that is not known.
+void add_values(const CLI::App& app, const std::string& path, std::string& script) {
+  std::vector<std::string> of_files, of_others;
+  for (const CLI::Option* option : options_of(app)) {
+    if (option->get_expected_max() == 0 || option->get_lnames().empty()) continue;  // a flag
+    const std::string words = fmt::format("'{} --{}'", path, option->get_lnames().front());
+    const std::string type = option->get_type_name();
+    if (const auto names = names_for(*option); !names.empty())
+      script += fmt::format("    {}) takes=names words='{}' ;;\n", words, fmt::join(names, " "));
+    else if (type.find("KEY=") != std::string::npos)
+      script += fmt::format("    {}) takes=keys ;;\n", words);
+    else if (type.starts_with("FILE") || type.starts_with("FOLDER") || type.starts_with("DIR") ||
+             type.starts_with("PATH"))
+      of_files.push_back(words);
+    else
+      of_others.push_back(words);
+  }
+  if (!of_files.empty())
+    script += fmt::format("    {}) takes=files ;;\n", fmt::join(of_files, " | "));
+  if (!of_others.empty())
+    script += fmt::format("    {}) takes=others ;;\n", fmt::join(of_others, " | "));
+  for (const CLI::App* verb : app.get_subcommands(nullptr))
+    add_values(*verb, below(path, *verb), script);
+}
+
+void collect_paths(const CLI::App& app, const std::string& path, std::vector<std::string>& paths) {
   for (const CLI::App* verb : app.get_subcommands(nullptr)) {
-    verbs.push_back(verb->get_name());
-    collect_verbs(*verb, verbs);
+    paths.push_back("'" + below(path, *verb) + "'");
+    collect_paths(*verb, below(path, *verb), paths);
   }
 }
 
-/// Reads the line so far: the verbs in `path`, and KEY and VALUE of --set KEY=VALUE, which bash
-/// splits at "=".
-constexpr const char* kReadLine = R"(  if [[ $before == = ]]; then
-    key=${COMP_WORDS[COMP_CWORD-2]} value=$word
-  elif [[ $word == = ]]; then
-    key=$before
+/// Reads the line so far: the option before the cursor, also with "=", at which bash splits words,
+/// and KEY of --set KEY=VALUE.
+constexpr const char* kReadLine = R"(
+  done
+  if [[ $before == = || $word == = ]]; then
+    if [[ $word == = ]]; then key=$before word=''; else key=${COMP_WORDS[COMP_CWORD-2]}; fi
+    if [[ $key == --* ]]; then before=$key key=''; fi
   fi
   case $key in
 )";
 
 constexpr const char* kOfferValues = R"(  esac
   if [[ -n $key ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$value")
+    local first=''
+    [[ $word != *,* ]] || first=${word%,*},  # a list of --vary
+    mapfile -t COMPREPLY < <(compgen -P "$first" -W "$words" -- "${word##*,}")
     return
   fi
-  if [[ $before == --set ]]; then
-    compopt -o nospace
-    mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$word")
-    return
-  fi
+  _equant_train_value "$path" "$before"
+  case $takes in
+    names) mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word"); return ;;
+    keys) compopt -o nospace; mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$word"); return ;;
+    files) return ;;  # those of the default
+    others) compopt +o default; return ;;
+  esac
   case $path in
 )";
 
 constexpr const char* kOfferWords = R"(  esac
-  if [[ $word == -* || -z $word || $COMP_CWORD -eq 1 || $path == list || $path == bench ]]; then
+  if [[ $word == -* || -z $word || -z $path || $path == list || $path == bench ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
   fi
 }
@@ -189,20 +249,30 @@ std::string manual_page(const CLI::App& program) {
 }
 
 std::string bash_completion(const CLI::App& program) {
-  std::vector<std::string> verbs, keys;
-  collect_verbs(program, verbs);
+  std::vector<std::string> paths, keys;
+  collect_paths(program, "", paths);
   for (const config::Field& field : config::fields()) keys.push_back(field.key + "=");
-  std::string verb_cases;
+  std::string verb_cases, value_cases;
   add_cases(program, "", verb_cases);
+  add_values(program, "", value_cases);
   return fmt::format(
              "# Completion of equant-train for bash; \"equant-train completion\" prints it.\n"
+             "# _equant_train_value VERB OPTION: what the option takes, in `takes` and `words`.\n"
+             "_equant_train_value() {{\n"
+             "  takes=''\n"
+             "  case \"$1 $2\" in\n{}"
+             "  esac\n"
+             "}}\n"
              "_equant_train() {{\n"
              "  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}\n"
-             "  local i path='' words='' key='' value='' keys='{}'\n"
+             "  local i path='' words='' key='' takes='' keys='{}'\n"
              "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-             "    case ${{COMP_WORDS[i]}} in {}) path+=${{path:+ }}${{COMP_WORDS[i]}} ;; esac\n"
-             "  done\n",
-             fmt::join(keys, " "), fmt::join(verbs, " | ")) +
+             "    _equant_train_value \"$path\" \"${{COMP_WORDS[i-1]}}\"\n"
+             "    [[ -z $takes && ${{COMP_WORDS[i-1]}} != = ]] || continue\n"
+             "    case ${{path:+$path }}${{COMP_WORDS[i]}} in\n"
+             "      {}) path+=${{path:+ }}${{COMP_WORDS[i]}} ;;\n"
+             "    esac",
+             value_cases, fmt::join(keys, " "), fmt::join(paths, " | ")) +
          kReadLine + key_cases() + kOfferValues + verb_cases + kOfferWords;
 }
 

@@ -122,7 +122,12 @@ bool looks_like_config(const std::string& word) {
   if (verbs.empty())
     fail(Kind::usage, "{}: unexpected word {}; try {} --help", verb.words, config::shown_text(word),
          verb.words);
-  const std::string* const near = config::close_name(word, verbs);
+  const std::string* near = config::close_name(word, verbs);
+  if (near == nullptr) {  // "eval"
+    const auto begins = [&](const std::string& name) { return name.starts_with(word); };
+    if (const auto first = std::ranges::find_if(verbs, begins); first != verbs.end())
+      near = &*first;
+  }
   fail(Kind::usage, "{}: expected one of {}, found {}; {}", verb.words, fmt::join(verbs, ", "),
        config::shown_text(word),
        near != nullptr ? fmt::format("the nearest is {}", *near)

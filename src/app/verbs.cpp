@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <system_error>
 #include <variant>
 
 #include "app/check_findings.hpp"
@@ -21,6 +23,7 @@
 #include "comm/session.hpp"
 #include "config/document.hpp"
 #include "config/keys_read.hpp"
+#include "config/nearest.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "core/shipped.hpp"
@@ -201,6 +204,41 @@ void run_check(const CheckCommand& command) {
   warn_of_memory(*found.estimate, ranks);
 }
 
+std::string nearest_or(const std::string& path, std::string otherwise) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t kMostNames = 10000;
+  fs::path whole(path);
+  if (!whole.has_filename()) whole = whole.parent_path();  // "runs/mine/"
+  fs::path place, rest;
+  std::error_code error;
+  for (auto part = whole.begin(); part != whole.end(); ++part) {
+    if (fs::exists(place / *part, error)) {
+      place /= *part;
+      continue;
+    }
+    for (auto next = std::next(part); next != whole.end(); ++next) rest /= *next;
+    std::vector<std::string> names;
+    for (fs::directory_iterator entry(place.empty() ? "." : place, error), end;
+         !error && entry != end && names.size() < kMostNames; entry.increment(error))
+      names.push_back(entry->path().filename().string());
+    std::ranges::sort(names);
+    const std::string* const near = config::close_name(part->string(), names);
+    if (near == nullptr || !fs::exists(place / *near / rest, error)) break;
+    const fs::path found = rest.empty() ? place / *near : place / *near / rest;
+    return "the nearest is " + found.string();
+  }
+  return otherwise;
+}
+
+void require_folders(const std::vector<std::string>& paths, std::string_view verb) {
+  std::error_code error;
+  for (const std::string& path : paths)
+    if (!std::filesystem::is_directory(path, error))
+      fail(Kind::usage,
+           "{}: expected a run folder or a folder with some, found no folder at {}; {}", verb, path,
+           nearest_or(path, "name what --out was given"));
+}
+
 std::string read_config_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   // Reads one byte more than allowed to detect a file that is too large; a device or a pipe may
@@ -208,10 +246,10 @@ std::string read_config_file(const std::string& path) {
   std::string text(config::kMaxDocumentBytes + 1, '\0');
   if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad() || (file.fail() && !file.eof())) {
-    fail(Kind::usage, "--config: expected a readable file, found none at {}; try {}", path,
+    fail(Kind::usage, "--config: expected a readable file, found none at {}; {}", path,
          path.starts_with("/dev/fd/")
-             ? "--config /dev/stdin, for mpirun passes nothing else that is open on to rank 0"
-             : "one of " + shipped("configs/"));
+             ? "try --config /dev/stdin, for mpirun passes nothing else that is open on to rank 0"
+             : nearest_or(path, "try one of " + shipped("configs/")));
   }
   text.resize(static_cast<std::size_t>(file.gcount()));
   return text;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/command_line.hpp"
@@ -20,6 +21,13 @@ void run_schema();
 /// Prints the resolved config on stdout, and on stderr what a run on this machine would read and
 /// need. @throws Error as that run does before its first step; of files only behind the config
 void run_check(const CheckCommand& command);
+
+/// What to try where nothing is called `path`: "the nearest is runs/quickstart", from what lies
+/// beside it; `otherwise` if no name there is similar.
+std::string nearest_or(const std::string& path, std::string otherwise);
+
+/// @throws Error{usage} for a folder that is not there, with the nearest
+void require_folders(const std::vector<std::string>& paths, std::string_view verb);
 
 /// The text of a file. @throws Error{usage} if it cannot be read
 std::string read_config_file(const std::string& path);

@@ -61,6 +61,15 @@ expect_equal --values "$(offered equant-train bench codecs --val)" "completing a
 expect_equal compressor.density= "$(offered equant-train --set compressor.dens)" "completing a key"
 expect_equal qsgd-v "$(offered equant-train --set compressor.name = qsgd-)" "completing a name"
 expect_equal models "$(offered equant-train list mo)" "completing a kind of list"
+# The option before the cursor says what is offered; a verb's name behind it is no verb.
+expect_equal safetensors "$(offered equant-train export run --to sa)" "completing a value"
+expect_equal train "$(offered equant-train evaluate run --split = tr)" "completing a value behind ="
+expect_equal qsgd-v "$(offered equant-train bench codecs --compressor qsgd-)" "completing a compressor"
+expect_equal "" "$(offered equant-train --out "")" "completing a file, which bash does"
+expect_equal "" "$(offered equant-train bench codecs --values "")" "completing a number"
+expect_equal --out "$(offered equant-train report --out list --ou)" "completing behind a folder called list"
+expect_equal compressor.density= "$(offered equant-train plan --vary compressor.dens)" "completing a key of --vary"
+expect_equal none,qsgd-v "$(offered equant-train plan --vary compressor.name = none,qsgd-)" "completing a list"
 
 program check --config "$WORK/tiny.json" --set optimizer.learning_rate=0.25
 expect_code 0 "check"

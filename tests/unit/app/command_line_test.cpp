@@ -101,6 +101,21 @@ TEST_CASE("what else is meant by an unknown word", "[command_line]") {
   refuse({"export", ".", "--to", "onnx"}, {"onnx"});
   refuse({}, {"--config FILE", "--help"});
   refuse({"--configure", "x"}, {"--configure"});
+  refuse({"reprot", "."}, {"nearest is report"});
+  refuse({"eval", "."}, {"nearest is evaluate"});
+}
+
+TEST_CASE("every verb takes a plugin, so that a line works with the next verb, too",
+          "[command_line]") {
+  for (const Words& words : std::vector<Words>{{"predict", ".", "a.png"},
+                                               {"evaluate", "."},
+                                               {"export", "."},
+                                               {"report", "."},
+                                               {"list"},
+                                               {"schema"},
+                                               {"doctor"},
+                                               {"completion"}})
+    CHECK_NOTHROW(parsed(followed_by(followed_by(words, "--plugin"), "mine.so")));
 }
 
 TEST_CASE("options of another kind of analysis", "[command_line]") {
