@@ -44,9 +44,10 @@ build release equant-train
 built=$SECONDS
 
 say "Training with ${config#"$EQT_ROOT/"} on $ranks ranks; results go to ${out#"$EQT_ROOT/"}"
+[[ $PWD != "$EQT_ROOT" ]] || out=${out#"$EQT_ROOT/"}  # the program names it in commands to go on with
 cd "$EQT_ROOT"
 status=0
-scripts/run_local.sh --ranks "$ranks" -- --config "${config#"$EQT_ROOT/"}" --out "${out#"$EQT_ROOT/"}" \
+scripts/run_local.sh --ranks "$ranks" -- --config "${config#"$EQT_ROOT/"}" --out "$out" \
   --overwrite ${arguments[@]+"${arguments[@]}"} || status=$?
 [[ $status -eq 0 ]] ||
   fail "$status" "training ended with exit code $status; its own message stands above, and docs/rack.md" \

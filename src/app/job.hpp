@@ -22,6 +22,7 @@ namespace eqt::app {
 /// What is known of a job before its run is built.
 struct Job {
   const TrainCommand& command;
+  std::string program;  // as it was started
   const comm::Session& session;
   comm::Communicator& comm;
   config::RunConfig config;  // with --resume, keys that must not change are those of the saved run

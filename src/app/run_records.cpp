@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,11 +16,14 @@
 #include "app/trained_run.hpp"
 #include "comm/launch.hpp"
 #include "core/shipped.hpp"
+#include "core/whole_file.hpp"
+#include "data/catalogue.hpp"
 #include "data/text_input.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/run_files.hpp"
 #include "model/bf16.hpp"
 #include "setup/build_model.hpp"
+#include "setup/look_at_data.hpp"
 #include "train/local_sgd_plan.hpp"
 
 namespace eqt::app {
@@ -33,6 +38,16 @@ constexpr double kLateShare = 1.02;
 constexpr const char* kNoThreads =
     "this MPI library allows no calls from a second thread, so messages are sent after the "
     "backward pass; a library with MPI_THREAD_SERIALIZED sends them during it";
+
+/// For a command line: in quotes unless it is a plain word.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
 
 std::string one_rank() {
   return "one rank, so nothing is sent; to start 2, put \"mpirun -np 2\" in front of this command "
@@ -207,6 +222,13 @@ void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_byt
   if (job.config.model.name->users_own && !run.plan.emulated)
     metrics::write_atomically(job.folder->file(files::kOwnNetwork),
                               *setup::published_network(job.config).script);
+  const std::string& model = job.config.model.path;
+  if (job.config.model.name->from_folder && !model.empty() && !run.plan.emulated)
+    metrics::write_atomically(job.folder->file(files::kEncoder),
+                              read_whole_file(setup::place_of(model, 0) + "/config.json",
+                                              {.what = "the shape of a network",
+                                               .max_bytes = std::uint64_t{1} << 20,
+                                               .remedy = "check model.path"}));
   metrics::RunRecord record = setup::describe(job.config, run, job.comm);
   if (job.laboratory.link) record.emulated_link = comm::text_of(*job.laboratory.link);
   record.laboratory = job.laboratory.shaped;
@@ -216,6 +238,36 @@ void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_byt
     sink.write(metrics::NoteRecord{.step = 0, .text = note});
   if (job.resume && !job.resume->note.empty())
     sink.write(metrics::NoteRecord{.step = job.resume->position.step, .text = job.resume->note});
+}
+
+std::string next_commands(const Job& job, bool emulated) {
+  const config::RunConfig& config = job.config;
+  const std::string run = shell_word(job.path);
+  const bool predicts = config.task.kind == model::tasks::classification ||
+                        config.task.kind == model::tasks::multi_label ||
+                        config.task.kind == model::tasks::regression;
+  const bool of_arrays = config.data.name == data::sets::arrays;
+  const bool of_texts = config.data.name == data::sets::text;
+  std::vector<std::pair<std::string, std::string>> commands;
+  if (!emulated) commands.emplace_back("evaluate " + run, "accuracy by class, confusion matrix");
+  commands.emplace_back("report " + run, "tables, plots and one HTML page");
+  if (emulated)
+    commands.emplace_back("--config " + shell_word(job.path + "/" + files::kConfig) + " --out DIR",
+                          "the same run again");
+  else if (predicts)
+    commands.emplace_back("predict " + run +
+                              (of_arrays  ? " x_new.npy"
+                               : of_texts ? " texts.txt"
+                                          : " picture.png"),
+                          "what the network says of new samples");
+  else
+    commands.emplace_back("export " + run + " --to torchscript", "for torch.jit.load");
+  std::size_t widest = 0;
+  for (const auto& [words, about] : commands) widest = std::max(widest, words.size());
+  std::string text = fmt::format("The run is in {}. Next:\n", run);
+  for (const auto& [words, about] : commands)
+    text += fmt::format("  {} {:<{}}  # {}\n", shell_word(job.program), words, widest, about);
+  return text;
 }
 
 void write_end(const Job& job, const setup::Run& run, const metrics::Summary& summary,

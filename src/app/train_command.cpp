@@ -283,15 +283,20 @@ void train_and_record(Job& job, setup::Run& run, const config::Facts& files,
     if (comm.rank() == 0) write_end(job, run, summary, *sink);
   });
   comm.heartbeat("closing of the run folder");
+  const bool shows = job.config.output.progress != metrics::ProgressStyle::off;
+  if (comm.rank() == 0 && shows && !job.command.quiet)
+    fmt::print("\n{}", next_commands(job, run.plan.emulated));  // after the table
 }
 
-int train_rank(const TrainCommand& command, const OwnConfig& own, const comm::Session& session) {
+int train_rank(const TrainCommand& command, const char* program, const OwnConfig& own,
+               const comm::Session& session) {
   train::MessageFaults message_faults;  // declared before objects that point to it
   comm::Communicator comm(session, own.timeout_seconds);
   comm.heartbeat("comparison of ranks");
   setup::require_same_command(command_facts(command), comm);
   setup::require_same_program(comm);
   Job job{.command = command,
+          .program = program,
           .session = session,
           .comm = comm,
           .config = share_config(command, own, comm),
@@ -348,7 +353,7 @@ int run_train(const TrainCommand& command, int argc, char** argv) {
   inject_fault_at_launch();
   const OwnConfig own = read_own_config(command);
   const comm::Session session(&argc, &argv, kInitShare * own.timeout_seconds);
-  return comm::run_guarded(session, [&] { return train_rank(command, own, session); });
+  return comm::run_guarded(session, [&] { return train_rank(command, argv[0], own, session); });
 }
 
 }  // namespace eqt::app

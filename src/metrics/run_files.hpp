@@ -13,6 +13,7 @@ inline constexpr const char* kTimeline = "timeline.jsonl";    // what every rank
 inline constexpr const char* kLastWeights = "model.pt";       // after the last step
 inline constexpr const char* kBestWeights = "model_best.pt";  // of the best test result
 inline constexpr const char* kOwnNetwork = "network.pt";      // of the user's own, as it was given
+inline constexpr const char* kEncoder = "encoder.json";       // the config.json of model.path
 inline constexpr const char* kPreprocessing = "preprocessing.json";  // what the network expects
 inline constexpr const char* kVocabulary = "vocab.txt";              // of a network for texts
 

@@ -74,6 +74,9 @@ for width, part in told["shown"]:
             assert re.fullmatch(r"\d+ %|evaluating|epoch \d+/\d+|loss [\d.]+|[\d.e+]+ samples/s|ETA [\d:-]+|sent [\d.]+ [kMG]?B|ratio [\d.]+|step \d+/\d+", field), bar
 assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]", text), "other control characters"
 assert set(re.findall(r"\x1b\[[0-9;]*[A-Za-z]", text)) == {"\x1b[J"}
+end = next(i for i, line in enumerate(told["screen"]) if line.startswith("The run is in "))
+commands, told["screen"] = [line for line in told["screen"][end + 1:] if line], told["screen"][:end]
+assert 2 <= len(commands) <= 3 and all(re.match(r"  \S+equant-train \S.*  # ", line) for line in commands), commands
 rests = [line for line in told["screen"] if "[#" in line or "[-" in line]
 assert not rests, rests
 screen = "\n".join(told["screen"])
