@@ -23,8 +23,11 @@
 #include "model/array_loss.hpp"
 #include "report/draw.hpp"
 #include "report/evaluation.hpp"
+#include "report/read_run.hpp"
+#include "report/values.hpp"
 #include "setup/build_data.hpp"
 #include "setup/build_model.hpp"
+#include "setup/look_at_data.hpp"
 
 namespace eqt::app {
 namespace {
@@ -38,7 +41,10 @@ struct Subject {
   std::string weights;               // the file
   std::vector<std::string> classes;  // of the network, by label; none if samples have no class
   data::DatasetPair sets;
-  std::string set_name;
+  std::string set_name, set_path;
+  bool own_set = false;              // the data of the run itself
+  int ranks = 1;                     // above 1: the set is rank 0's own, of a run with so many
+  std::uint64_t samples_of_all = 0;  // test samples of those ranks together, 0 = unknown
   /// By channel, from a value as the set has it to one as the network expects it; empty: as it is.
   std::vector<std::pair<float, float>> rescale = {};  // factor, offset
   std::vector<std::size_t> labels = {};               // of the set's classes, in the network
@@ -85,29 +91,70 @@ model::Measures measures_of(const config::RunConfig& config, const model::ModelO
   return {.task = config.task.kind, .outputs = options.outputs};
 }
 
+/// How the set of a run is read: what tells only what it learnt may be missing, and texts become
+/// tokens as in training.
+data::DatasetOptions tested_set(const config::RunConfig& config, const EvaluateCommand& command,
+                                const TrainedRun& run) {
+  data::DatasetOptions options = setup::dataset_options(config);
+  options.needs_train = command.split == "train";
+  options.is_part = options.is_part || !options.needs_train;
+  const std::string vocabulary = run.folder + "/" + metrics::run_files::kVocabulary;
+  std::error_code error;
+  if (std::filesystem::is_regular_file(vocabulary, error)) options.text.vocabulary = vocabulary;
+  return options;
+}
+
+/// Where each rank tested on a set of its own, the one that is read here is rank 0's.
+void note_ranks(const config::RunConfig& config, const TrainedRun& run, Subject& subject) {
+  if (!subject.own_set || !setup::has_local_data(config)) return;
+  try {
+    const report::Run records = report::read_run(run.folder);
+    subject.ranks = records.ranks;
+    subject.samples_of_all =
+        config.data.partition.test == data::LocalTest::own ? records.test_samples : 0;
+  } catch (const Error&) {  // of records that are missing or cut off; nothing else needs them
+  }
+}
+
+const data::Dataset& set_of(const Subject& subject, const EvaluateCommand& command) {
+  return command.split == "train" ? *subject.sets.train : *subject.sets.test;
+}
+
 Subject subject_of_run(const EvaluateCommand& command) {
   const TrainedRun run = open_run(command.target, command.best);
   const std::string path = command.config_path.empty()
                                ? run.folder + "/" + metrics::run_files::kConfig
                                : command.config_path;
-  config::RunConfig config = config::parse_config(read_config_file(path), path, command.sets);
+  config::RunConfig config = parse_trained_config(read_config_file(path), path, command.sets);
   config.task = run.config.task;
   config.data.standardize = run.config.data.standardize;
+  const data::DatasetOptions options = tested_set(config, command, run);
   Subject subject{.network = load_network(run, command.threads),
                   .measures = measures_of(config, network_options(run)),
                   .weights = run.weights,
                   .classes = run.input.class_names,
-                  .sets = data::open_dataset(setup::dataset_options(config)),
-                  .set_name = std::string(config.data.name->name)};
-  const std::vector<data::ArraySpec> inputs = subject.sets.test->inputs();
+                  .sets = data::open_dataset(options),
+                  .set_name = std::string(config.data.name->name),
+                  .set_path = options.path,
+                  .own_set = config.data == run.config.data};
+  note_ranks(config, run, subject);
+  const data::Dataset& set = set_of(subject, command);
+  const std::vector<data::ArraySpec> inputs = set.inputs();
   if (inputs != run.input.inputs)
     fail(Kind::usage,
          "evaluate: expected a data set with {}, as the network was trained on, found {} in {}; "
          "name another data set",
          data::text_of(run.input.inputs), data::text_of(inputs), subject.set_name);
+  if (!run.input.columns.empty() && !subject.sets.columns.empty() &&
+      subject.sets.columns != run.input.columns)
+    fail(Kind::data,
+         "evaluate: expected the columns {}, as the network was trained on, found {} in {}; name "
+         "the columns alike and in the same order",
+         fmt::join(run.input.columns, ", "), fmt::join(subject.sets.columns, ", "),
+         subject.set_path);
   if (!run.input.moments.empty()) data::standardize(subject.sets, run.input.moments);
   subject.rescale = rescaling(subject.sets.normalization, run.input.normalization);
-  const auto classes = static_cast<std::size_t>(subject.sets.test->classes());
+  const auto classes = static_cast<std::size_t>(set.classes());
   name_classes(classes, subject.classes);
   name_classes(classes, subject.sets.class_names);
   subject.labels = matched_labels(subject.classes, subject.sets.class_names, subject.set_name);
@@ -115,6 +162,12 @@ Subject subject_of_run(const EvaluateCommand& command) {
 }
 
 Subject subject_of_weights(const EvaluateCommand& command) {
+  std::error_code error;
+  if (command.config_path.empty() && !std::filesystem::exists(command.target, error))
+    fail(Kind::usage,
+         "evaluate: expected --config FILE with a file of weights, or a run folder, found nothing "
+         "at {}; {}",
+         command.target, nearest_or(command.target, "name what --out was given"));
   if (command.config_path.empty())
     fail(Kind::usage,
          "evaluate: expected --config FILE with the network and the data set of the weights {}, "
@@ -123,14 +176,15 @@ Subject subject_of_weights(const EvaluateCommand& command) {
   if (command.best)
     fail(Kind::usage, "evaluate: expected a run folder with --best, found {}; leave it out",
          command.target);
-  const config::RunConfig config = config::parse_config(read_config_file(command.config_path),
+  const config::RunConfig config = parse_trained_config(read_config_file(command.config_path),
                                                         command.config_path, command.sets);
   Subject subject{.network = nullptr,
                   .measures = {},
                   .weights = command.target,
                   .classes = {},
                   .sets = data::open_dataset(setup::dataset_options(config)),
-                  .set_name = std::string(config.data.name->name)};
+                  .set_name = std::string(config.data.name->name),
+                  .set_path = setup::place_of(config.data.path, 0)};
   const data::Dataset& set = *subject.sets.test;
   const model::ModelOptions options =
       setup::network_for(config, {set.inputs(), set.target(), set.classes()});
@@ -169,11 +223,13 @@ void count_confusion(const data::Batch& batch, const data::Array& outputs,
 }
 
 report::Evaluated evaluate(const EvaluateCommand& command, const Subject& subject) {
-  const data::Dataset& set = command.split == "train" ? *subject.sets.train : *subject.sets.test;
+  const data::Dataset& set = set_of(subject, command);
   report::Evaluated result{.network = subject.weights,
                            .dataset = subject.set_name,
+                           .path = subject.set_path,
                            .split = command.split,
                            .samples = set.size(),
+                           .ranks = subject.ranks,
                            .metrics = {},
                            .classes = {},
                            .confusion = {}};
@@ -255,14 +311,68 @@ std::vector<std::string> write_files(const report::Evaluated& result, const std:
   return names;
 }
 
-void print(const report::Evaluated& result) {
-  fmt::print("{}, {}: {} samples", result.dataset, result.split, result.samples);
+void print(const report::Evaluated& result, const Subject& subject) {
+  fmt::print("{}: {} samples", result.set_text(), result.samples);
   for (const auto& [name, value] : result.metrics) fmt::print(", {} {:.4f}", name, value);
   fmt::print("\n");
+  if (result.ranks > 1)
+    fmt::print(
+        "These are the samples of rank 0 alone, since each of {} ranks has a set of its own{}; "
+        "--set data.path=FOLDER evaluates another rank's.\n",
+        result.ranks,
+        subject.samples_of_all > 0 && result.split == "test"
+            ? fmt::format(", and the run was tested on all {} together", subject.samples_of_all)
+            : "");
   if (result.classes.empty()) return;
   fmt::print("\n{}", report::as_text(report::class_table(result)));
   if (result.classes.size() <= kMaxPrintedClasses)
     fmt::print("\n{}", report::as_text(report::confusion_table(result)));
+}
+
+/// The same set, network and part of it: the later evaluation takes the earlier one's place.
+bool is_same_subject(const report::Evaluated& a, const report::Evaluated& b) {
+  const auto file = [](const std::string& path) { return std::filesystem::path(path).filename(); };
+  return a.dataset == b.dataset && a.path == b.path && a.split == b.split &&
+         file(a.network) == file(b.network);
+}
+
+/// True unless the folder has the evaluation of something else.
+bool is_free(const std::string& folder, const report::Evaluated& result) {
+  try {
+    const auto found = report::read_evaluation(folder);
+    return !found || is_same_subject(*found, result);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Of letters, digits, "-", "_" and ".", for the name of a folder; the end of `text` stays.
+std::string folder_name(std::string text) {
+  constexpr std::size_t kLongest = 40;
+  for (char& c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '.';
+    if (!plain) c = '-';
+  }
+  if (text.size() > kLongest) text.erase(0, text.size() - kLongest);
+  if (text.starts_with('.')) text.front() = '-';
+  return text;
+}
+
+/// Where evaluations of a run are kept: that of its own test set by its last weights in the folder
+/// `evaluation` itself, those of other sets in folders of their own below, so that none replaces
+/// another.
+std::string usual_folder(const EvaluateCommand& command, const Subject& subject,
+                         const report::Evaluated& result) {
+  const std::string base = command.target + "/" + report::kEvaluationFolder;
+  if (subject.own_set && command.split == "test" && !command.best) return base;
+  const std::string set = report::last_name(result.path);
+  const std::string name = folder_name(fmt::format("{}-{}{}", set.empty() ? result.dataset : set,
+                                                   result.split, command.best ? "-best" : ""));
+  for (int number = 1;; ++number) {
+    std::string folder = base + "/" + name + (number == 1 ? "" : fmt::format("-{}", number));
+    if (is_free(folder, result)) return folder;
+  }
 }
 
 }  // namespace
@@ -271,9 +381,9 @@ void run_evaluate(const EvaluateCommand& command) {
   const bool is_run = std::filesystem::is_directory(command.target);
   const Subject subject = is_run ? subject_of_run(command) : subject_of_weights(command);
   const report::Evaluated result = evaluate(command, subject);
-  print(result);
+  print(result, subject);
   const std::string out = !command.out.empty() ? command.out
-                          : is_run             ? command.target + "/" + report::kEvaluationFolder
+                          : is_run             ? usual_folder(command, subject, result)
                                                : std::string();
   if (!out.empty()) fmt::print("\n{}: {}\n", out, fmt::join(write_files(result, out), ", "));
 }

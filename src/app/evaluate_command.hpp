@@ -14,9 +14,9 @@ struct EvaluateCommand {
   std::string config_path;        // "" = the run's own
   std::vector<std::string> sets;  // "key=JSON", in order
   std::string split = "test";     // or "train"
-  std::string out;          // folder; "" = evaluation in the run folder, or nothing is written
-  std::size_t batch = 250;  // samples at a time
-  int threads = 0;          // 0 = as many as there are cores
+  std::string out;                // folder; "" = in the run folder, one for each set, or nothing
+  std::size_t batch = 250;        // samples at a time
+  int threads = 0;                // 0 = as many as there are cores
   bool best = false;
 };
 

@@ -27,8 +27,9 @@ namespace {
 namespace fs = std::filesystem;
 namespace files = metrics::run_files;
 
-constexpr std::array kResults = {files::kRecords,     files::kSummary,    files::kLastWeights,
-                                 files::kBestWeights, files::kOwnNetwork, files::kPreprocessing};
+constexpr std::array kResults = {files::kRecords,      files::kSummary,    files::kLastWeights,
+                                 files::kBestWeights,  files::kOwnNetwork, files::kEncoder,
+                                 files::kPreprocessing};
 // What other verbs made of them: it does not keep a run from its folder, and ends with them.
 constexpr std::array kMadeOfResults = {"model.safetensors", "model.torchscript.pt",
                                        "model.state_dict.pt"};
@@ -117,14 +118,15 @@ void remove_unfinished(const fs::path& folder) {
   }
 }
 
-/// A report shows it as that of the run. Files of others stay.
-void remove_evaluation(const fs::path& folder) {
-  const fs::path evaluation = folder / report::kEvaluationFolder;
-  std::error_code error;
-  if (fs::symlink_status(evaluation, error).type() != fs::file_type::directory) return;
-  if (!metrics::is_there(evaluation / report::kEvaluationFile)) return;
-  for (const char* name : kEvaluationFiles)
-    if (!fs::is_directory(evaluation / name, error)) remove_old(evaluation / name);
+/// Reports show them as those of the run. Files of others stay.
+void remove_evaluations(const fs::path& run) {
+  for (const std::string& found : report::evaluation_folders(run.string())) {
+    const fs::path folder = found;
+    std::error_code error;
+    for (const char* name : kEvaluationFiles)
+      if (!fs::is_directory(folder / name, error)) remove_old(folder / name);
+    if (fs::is_empty(folder, error)) remove_old(folder);
+  }
 }
 
 }  // namespace
@@ -218,7 +220,7 @@ RunFolder::RunFolder(const std::string& path, Results results) : path_(path), re
 void RunFolder::begin() {
   remove_unfinished(path_);
   if (results_ == Results::refuse) return;  // there were no results
-  remove_evaluation(path_);
+  remove_evaluations(path_);
   if (results_ != Results::replace) return;
   // From here on no summary of an older run may be left, even if this run fails.
   for (const fs::path& result : results_in(path_)) remove_old(result);

@@ -24,6 +24,12 @@ std::vector<std::string> files_of(const TrainedRun& run);
 
 bool is_run_folder(const std::string& path);
 
+/// The keys of a config that say what a trained network is and which data it is for. All that only
+/// training reads has its default: the compressor's plugin, a graph or decisions to repeat may be
+/// gone. @throws Error{usage}
+config::RunConfig parse_trained_config(const std::string& text, const std::string& origin,
+                                       const std::vector<std::string>& sets);
+
 /// @param best the weights of the best evaluation instead of the last ones
 /// @throws Error{data} if the folder lacks what a finished run leaves
 TrainedRun open_run(const std::string& folder, bool best);

@@ -199,12 +199,13 @@ std::unique_ptr<ArraySet> make_set(Part part, ArrayTargets targets, const Datase
 }
 
 DatasetPair open_arrays(const DatasetOptions& options) {
-  Part train = open_part("train", options);
-  ArrayTargets training = targets_of(train, options);
-  require_shared_classes(train, training, options);
   DatasetPair pair;
+  Part train =
+      open_part(options.needs_train ? "train" : test_part(options.path, pair.notes), options);
+  ArrayTargets training = targets_of(train, options);
+  if (options.needs_train) require_shared_classes(train, training, options);
   std::unique_ptr<ArraySet> test_set;
-  if (options.needs_test) {
+  if (options.needs_test && options.needs_train) {
     Part test = open_part(test_part(options.path, pair.notes), options);
     ArrayTargets testing = targets_of(test, options);
     require_same_form(train, test);
@@ -224,6 +225,7 @@ DatasetPair open_arrays(const DatasetOptions& options) {
   pair.train = std::move(train_set);
   pair.test = std::move(test_set);
   if (!pair.moments.empty()) standardize(pair, pair.moments);
+  if (!options.needs_train) std::swap(pair.train, pair.test);
   return pair;
 }
 

@@ -75,7 +75,8 @@ LabelledSets read_cifar10(const DatasetOptions& options) {
   const std::vector<fs::path> test = {folder / "test_batch.bin"};
   constexpr CifarFormat kFormat{1, 10};
   const std::string remedy = cifar_remedy(*options.set);
-  return {read_cifar(train, 10000, kFormat, remedy), read_cifar(test, 10000, kFormat, remedy)};
+  return {options.needs_train ? read_cifar(train, 10000, kFormat, remedy) : LabelledBytes{},
+          read_cifar(test, 10000, kFormat, remedy)};
 }
 
 const KnownImages kCifar10 = {.shape = kShape,
@@ -93,7 +94,8 @@ LabelledSets read_cifar100(const DatasetOptions& options) {
   const std::vector<fs::path> test = {folder / "test.bin"};
   constexpr CifarFormat kFormat{2, 100};
   const std::string remedy = cifar_remedy(*options.set);
-  return {read_cifar(train, 50000, kFormat, remedy), read_cifar(test, 10000, kFormat, remedy)};
+  return {options.needs_train ? read_cifar(train, 50000, kFormat, remedy) : LabelledBytes{},
+          read_cifar(test, 10000, kFormat, remedy)};
 }
 
 const KnownImages kCifar100 = {.shape = kShape,

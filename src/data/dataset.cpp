@@ -35,7 +35,7 @@ Normalization normalization_of(std::span<const Moments> moments) {
 }
 
 void standardize(DatasetPair& pair, std::span<const Moments> moments) {
-  pair.train->standardize_by(moments);
+  if (pair.train != nullptr) pair.train->standardize_by(moments);
   if (pair.test != nullptr) pair.test->standardize_by(moments);
   if (!pair.normalization.mean.empty()) pair.normalization = normalization_of(moments);
   pair.moments = std::vector<Moments>(moments.begin(), moments.end());  // may be the same

@@ -124,6 +124,9 @@ struct DatasetOptions {
   // have classes that its training set lacks, or it needs no test set.
   bool is_part = false;
   bool needs_test = true;
+  // false: a network that is trained is tested. The pair has no training set, whose files may be
+  // missing, and its classes are those of the test set, if these tell them.
+  bool needs_train = true;
 };
 
 /// Opens a data set.

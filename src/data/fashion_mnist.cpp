@@ -45,7 +45,8 @@ LabelledSets read_fashion_mnist(const DatasetOptions& options) {
     const fs::path labels = find(prefix + "-labels-idx1-ubyte");
     return read_idx(images, labels, count, kFashionMnist.shape, kFashionMnist.classes, remedy);
   };
-  return {read("train", kFashionMnist.train), read("t10k", kFashionMnist.test)};
+  return {options.needs_train ? read("train", kFashionMnist.train) : LabelledBytes{},
+          read("t10k", kFashionMnist.test)};
 }
 
 }  // namespace

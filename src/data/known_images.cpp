@@ -74,7 +74,7 @@ DatasetFacts look_at_known(const KnownImages& set, const DatasetOptions& options
 
 DatasetPair open_known(const KnownImages& set, const DatasetOptions& options) {
   LabelledSets samples = set.read(options);
-  keep_first(samples.train, options.limit_train, "data.limit_train");
+  if (options.needs_train) keep_first(samples.train, options.limit_train, "data.limit_train");
   keep_first(samples.test, options.limit_test, "data.limit_test");
   const Normalization normalization = normalization_of(set);
   const ImageShape shape = shape_of(set, options);
@@ -83,7 +83,7 @@ DatasetPair open_known(const KnownImages& set, const DatasetOptions& options) {
     if (shape != set.shape) pictures = area_average(pictures, shape.height);
     return std::make_unique<ImageSet>(std::move(pictures), normalization, padding);
   };
-  return {open(samples.train), open(samples.test), normalization,
+  return {options.needs_train ? open(samples.train) : nullptr, open(samples.test), normalization,
           std::vector<std::string>(set.class_names.begin(), set.class_names.end())};
 }
 

@@ -30,7 +30,7 @@ struct KnownImages {
   std::array<double, 3> mean;
   std::array<double, 3> deviation;
   std::span<const std::string_view> class_names;  // (classes), by label
-  /// Reads the whole set: `train` and `test` samples.
+  /// Reads the whole set: `train` samples, if options need them, and `test` samples.
   /// @throws Error{data} for files that are missing or malformed
   LabelledSets (*read)(const DatasetOptions& options);
 };

@@ -150,21 +150,40 @@ void require_no_heading(const RowFile& train, const RowsRead& rows, std::size_t 
       train.path.string(), rows.first.line, shown_name(rows.first.label), test.path.string());
 }
 
-/// The files of a set; `test` if this rank has one.
+/// Where classes.txt names the numbers of a test set alone: a set without the first and the last
+/// number does not tell whether they begin at 0 or 1.
+void require_clear_numbers(const TextClasses& classes, const std::vector<std::string>& labels,
+                           const RowFile& file) {
+  const int first = classes.find("1");
+  const std::string last = std::to_string(classes.names().size());
+  const bool named = first < 0 || classes.names()[static_cast<std::size_t>(first)] == "1";
+  if (named || classes.find("0") >= 0 || std::ranges::find(labels, last) != labels.end()) return;
+  fail(Kind::data,
+       "{}: expected the label 0 or {}, which tells whether the classes of classes.txt are counted "
+       "from 0 or 1, found neither; put the file of the training set beside it, or write names",
+       file.path.string(), last);
+}
+
+/// The files of a set; `test` if this rank has one. Where nothing is trained and there is no training
+/// set, the test set tells the classes, and `train` is that.
 struct LabelledFiles {
   fs::path folder;
-  RowFile train;
+  RowFile train = {};
   std::optional<RowFile> test = {};
   std::vector<std::string> notes = {};
 };
 
 LabelledFiles find_labelled(const DatasetOptions& options) {
   const fs::path folder = folder_of(options);
-  LabelledFiles files{.folder = folder, .train = find_rows(folder, "train")};
-  if (!options.needs_test) return files;
+  LabelledFiles files{.folder = folder};
   const auto has = [&](std::string_view part) { return !files_of(folder, part).empty(); };
-  const std::string part = find_test_part(has, ".*", files.notes);
-  files.test = find_rows(folder, part.empty() ? "test" : part);
+  const bool training_tells = options.needs_train || has("train");
+  if (training_tells) files.train = find_rows(folder, "train");
+  if (options.needs_test) {
+    const std::string part = find_test_part(has, ".*", files.notes);
+    files.test = find_rows(folder, part.empty() ? "test" : part);
+  }
+  if (!training_tells && files.test) files.train = *files.test;
   return files;
 }
 
@@ -201,7 +220,8 @@ LabelledTexts read_labelled(const LabelledFiles& files, const DatasetOptions& op
       &texts.notes);
   texts.train = rows.count;
   const auto names = read_class_names(files.folder);
-  if (!names && !options.is_part) require_shared_labels(files.train, rows, counts.size());
+  if (!names && !options.is_part && options.needs_train)
+    require_shared_labels(files.train, rows, counts.size());
   if (files.test && options.is_part)
     for_each_row(*files.test, [&](text::Row&& row) { (void)number(row, *files.test); });
   texts.classes.emplace(texts.labels.labels(), names, files.train.path.string(),
@@ -211,6 +231,10 @@ LabelledTexts read_labelled(const LabelledFiles& files, const DatasetOptions& op
     test(row.text, class_in(row, *texts.classes, *files.test));
   });
   texts.test = tests.count;
+  if (files.test->path == files.train.path) {
+    require_clear_numbers(*texts.classes, texts.labels.labels(), files.train);
+    return texts;
+  }
   const auto first = static_cast<std::size_t>(number(rows.first, files.train));
   require_no_heading(files.train, rows, first, counts, *files.test, tests);
   return texts;
@@ -229,14 +253,15 @@ constexpr std::string_view kStreamRemedy = "set data.path to a folder with train
 
 /// The folder's texts for a language model.
 struct StreamFiles {
-  fs::path train;
+  fs::path train = {};  // empty where nothing is trained
   std::optional<fs::path> test = {};
   std::vector<std::string> notes = {};
 };
 
 StreamFiles find_streams(const DatasetOptions& options) {
   const fs::path folder = folder_of(options);
-  StreamFiles files{.train = find_file(folder, {"train.txt"}, kStreamRemedy)};
+  StreamFiles files;
+  if (options.needs_train) files.train = find_file(folder, {"train.txt"}, kStreamRemedy);
   if (!options.needs_test) return files;
   const auto path_of = [&](std::string_view part) { return folder / (std::string(part) + ".txt"); };
   std::error_code error;
@@ -274,7 +299,7 @@ DatasetPair open_streams(const DatasetOptions& options) {
     require_limit(limit, stream->size(), key);
     return stream;
   };
-  pair.train = open(files.train, options.limit_train, "data.limit_train");
+  if (options.needs_train) pair.train = open(files.train, options.limit_train, "data.limit_train");
   if (files.test) pair.test = open(*files.test, options.limit_test, "data.limit_test");
   pair.texts = input;
   pair.notes = std::move(files.notes);
@@ -313,9 +338,10 @@ DatasetPair open_texts(const DatasetOptions& options) {
       if (is_within(set.size(), limit)) set.add(text, label);
     };
   };
-  LabelledTexts texts = read_labelled(files, options, add_to(*train_set, options.limit_train),
-                                      add_to(*test_set, options.limit_test));
-  require_limit(options.limit_train, texts.train, "data.limit_train");
+  const TakeText learn = options.needs_train ? TakeText(add_to(*train_set, options.limit_train))
+                                             : [](const std::string&, int) {};
+  LabelledTexts texts = read_labelled(files, options, learn, add_to(*test_set, options.limit_test));
+  if (options.needs_train) require_limit(options.limit_train, texts.train, "data.limit_train");
   if (files.test) require_limit(options.limit_test, texts.test, "data.limit_test");
   const auto count = static_cast<int>(texts.classes->names().size());
   std::vector<int> numbers;
@@ -325,7 +351,7 @@ DatasetPair open_texts(const DatasetOptions& options) {
   train_set->set_classes(count);
   test_set->set_classes(count);
   DatasetPair pair;
-  pair.train = std::move(train_set);
+  if (options.needs_train) pair.train = std::move(train_set);
   if (files.test) pair.test = std::move(test_set);
   pair.class_names = texts.classes->names();
   pair.texts = input;

@@ -13,6 +13,7 @@
 #include "metrics/gnuplot.hpp"
 #include "report/script.hpp"
 #include "report/text.hpp"
+#include "report/values.hpp"
 
 namespace eqt::report {
 namespace {
@@ -20,7 +21,8 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{64} << 20;  // of an evaluation's file
-constexpr std::size_t kMaxLabels = 12;  // classes whose squares have numbers in them
+constexpr std::size_t kMaxLabels = 12;     // classes whose squares have numbers in them
+constexpr std::size_t kLongestTitle = 40;  // of a set
 
 std::uint64_t row_sum(const Evaluated& e, std::size_t row) {
   return std::accumulate(e.confusion[row].begin(), e.confusion[row].end(), std::uint64_t{0});
@@ -62,7 +64,7 @@ std::string tics(const Evaluated& e) {
   std::string text;
   for (std::size_t c = 0; c < e.classes.size(); ++c)
     text += fmt::format("{}{} {}", c == 0 ? "" : ", ",
-                        metrics::gnuplot_quoted(shortened(visible(e.classes[c]), 20)), c);
+                        metrics::gnuplot_quoted(tail_of(visible(e.classes[c]), 20)), c);
   return "(" + text + ")";
 }
 
@@ -72,6 +74,33 @@ std::string tics(const Evaluated& e) {
 }
 
 }  // namespace
+
+std::string Evaluated::set_text() const {
+  return fmt::format("{}{}{}, {}", visible(dataset), path.empty() ? "" : " in ", visible(path),
+                     split);
+}
+
+std::vector<std::string> evaluation_folders(const std::string& run_folder) {
+  namespace fs = std::filesystem;
+  const fs::path base = fs::path(run_folder) / kEvaluationFolder;
+  const auto is_folder = [](const fs::path& path) {
+    std::error_code error;
+    return fs::symlink_status(path, error).type() == fs::file_type::directory;
+  };
+  std::vector<fs::path> below;
+  std::error_code error;
+  if (is_folder(base))
+    for (fs::directory_iterator entry(base, error), end; !error && entry != end;
+         entry.increment(error))
+      if (is_folder(entry->path())) below.push_back(entry->path());
+  std::ranges::sort(below);
+  below.insert(below.begin(), base);
+  std::vector<std::string> folders;
+  for (const fs::path& folder : below)
+    if (is_folder(folder) && fs::is_regular_file(folder / kEvaluationFile, error))
+      folders.push_back(folder.string());
+  return folders;
+}
 
 Table class_table(const Evaluated& e) {
   Table table{.name = "classes",
@@ -132,12 +161,14 @@ Drawing confusion_drawing(const Evaluated& e, const std::string& name) {
                                part > 0.5 ? 0xFFFFFF : 0x000000);
     }
   }
-  const std::string title = fmt::format("Confusion matrix: {}, {}", visible(e.dataset), e.split);
-  std::string script = frame(title, "predicted class", "class", Key::none) +
-                       fmt::format(
-                           "set xrange [-0.5:{0}]\nset yrange [{0}:-0.5]\nunset grid\n"
-                           "set xtics {1} rotate by -45\nset ytics {1}\n$d << end\n{2}end\n",
-                           static_cast<double>(n) - 0.5, tics(e), squares);
+  const std::string title =
+      fmt::format("Confusion matrix: {}", tail_of(e.set_text(), kLongestTitle));
+  std::string script =
+      frame(title, "predicted class; numbers are % of the row", "class", Key::none) +
+      fmt::format(
+          "set xrange [-0.5:{0}]\nset yrange [{0}:-0.5]\nunset grid\n"
+          "set xtics {1} rotate by -45\nset ytics {1}\n$d << end\n{2}end\n",
+          static_cast<double>(n) - 0.5, tics(e), squares);
   std::string plot =
       "plot $d using 1:2:($1-0.5):($1+0.5):($2-0.5):($2+0.5):3 with boxxyerror fs solid noborder "
       "lc rgb variable";
@@ -152,9 +183,11 @@ Drawing confusion_drawing(const Evaluated& e, const std::string& name) {
 std::string evaluation_json(const Evaluated& e) {
   OrderedJson json = {{"network", e.network},
                       {"dataset", e.dataset},
+                      {"path", e.path},
                       {"split", e.split},
-                      {"samples", e.samples},
-                      {"metrics", OrderedJson::object()}};
+                      {"samples", e.samples}};
+  if (e.ranks > 1) json["rank"] = 0, json["ranks"] = e.ranks;
+  json["metrics"] = OrderedJson::object();
   for (const auto& [name, value] : e.metrics) json["metrics"][name] = value;
   if (!e.classes.empty()) {
     json["classes"] = OrderedJson::array();
@@ -173,9 +206,8 @@ std::string evaluation_json(const Evaluated& e) {
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
-std::optional<Evaluated> read_evaluation(const std::string& run_folder) {
-  const std::filesystem::path path =
-      std::filesystem::path(run_folder) / kEvaluationFolder / kEvaluationFile;
+std::optional<Evaluated> read_evaluation(const std::string& folder) {
+  const std::filesystem::path path = std::filesystem::path(folder) / kEvaluationFile;
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (error) return {};
@@ -186,6 +218,8 @@ std::optional<Evaluated> read_evaluation(const std::string& run_folder) {
     Evaluated e;
     e.network = json.at("network");
     e.dataset = json.at("dataset");
+    e.path = json.value("path", "");
+    e.ranks = json.value("ranks", 1);
     e.split = json.at("split");
     e.samples = json.at("samples");
     for (const auto& [name, value] : json.at("metrics").items())
@@ -202,21 +236,76 @@ std::optional<Evaluated> read_evaluation(const std::string& run_folder) {
   }
 }
 
+namespace {
+
+/// Those of the first run of a group that was evaluated.
+std::vector<Evaluated> evaluations_of(const Group& group) {
+  std::vector<Evaluated> all;
+  for (const Run* run : group.runs) {
+    for (const std::string& folder : evaluation_folders(run->path))
+      if (std::optional<Evaluated> found = read_evaluation(folder)) all.push_back(*found);
+    if (!all.empty()) break;
+  }
+  return all;
+}
+
+}  // namespace
+
+Table evaluations_table(const std::vector<Group>& groups) {
+  Table table{.name = "evaluations",
+              .caption = "Evaluations of the first run of each row: the set, and what was found.",
+              .columns = {{"run", "runs"},
+                          {"set", "set"},
+                          {"weights", "weights"},
+                          {"samples", "samples", Column::Type::number}},
+              .rows = {},
+              .notes = {}};
+  const std::size_t first = table.columns.size();
+  bool of_rank_0 = false;
+  for (const Group& group : groups) {
+    for (const Evaluated& e : evaluations_of(group)) {
+      std::vector<Cell> row = {text_cell(group.label), text_cell(e.set_text()),
+                               text_cell(visible(last_name(e.network))),
+                               number_cell(static_cast<double>(e.samples), {0})};
+      if (e.ranks > 1) row[1].text += " (rank 0's own)";
+      of_rank_0 = of_rank_0 || e.ranks > 1;
+      for (const auto& [name, value] : e.metrics) {
+        const std::string key = visible(name);
+        auto column = std::ranges::find(table.columns, key, &Column::key);
+        if (column == table.columns.end())
+          column = table.columns.insert(
+              column, {key, key == "accuracy" ? key + " [%]" : key, Column::Type::number});
+        const auto place = static_cast<std::size_t>(column - table.columns.begin());
+        if (row.size() <= place) row.resize(place + 1, text_cell(std::string(kNothing)));
+        row[place] = key == "accuracy" ? number_cell(value, kPercent, 100)
+                                       : number_cell(value, Digits{-1, 4});
+      }
+      table.rows.push_back(std::move(row));
+    }
+  }
+  for (auto& row : table.rows)
+    row.resize(std::max(first, table.columns.size()), text_cell(std::string(kNothing)));
+  if (of_rank_0)
+    table.notes.emplace_back(
+        "Rank 0's own: the samples of one rank, where each has a set of its own; the results above "
+        "are of all ranks' samples.");
+  return table;
+}
+
 void draw_confusions(const std::vector<Group>& groups, Drawings& drawings) {
   std::size_t number = 0;
   for (const Group& group : groups) {
-    std::optional<Evaluated> found;
-    for (const Run* run : group.runs)
-      if (!found) found = read_evaluation(run->path);
-    if (!found || found->classes.empty()) continue;
-    if (found->classes.size() > kMaxDrawnClasses) {
-      drawings.left_out.push_back(
-          fmt::format("The confusion matrix of {} is not drawn: more than {} classes.", group.label,
-                      kMaxDrawnClasses));
-      continue;
+    for (const Evaluated& found : evaluations_of(group)) {
+      if (found.classes.empty()) continue;
+      if (found.classes.size() > kMaxDrawnClasses) {
+        drawings.left_out.push_back(
+            fmt::format("The confusion matrix of {} is not drawn: more than {} classes.",
+                        group.label, kMaxDrawnClasses));
+        continue;
+      }
+      drawings.all.push_back(confusion_drawing(found, fmt::format("confusion-{}", ++number)));
+      drawings.all.back().title += ", " + group.label;
     }
-    drawings.all.push_back(confusion_drawing(*found, fmt::format("confusion-{}", ++number)));
-    drawings.all.back().title += ", " + group.label;
   }
 }
 

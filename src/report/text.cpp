@@ -148,6 +148,13 @@ std::string shortened(std::string_view text, std::size_t most) {
   return result.append(kEllipsis);
 }
 
+std::string tail_of(std::string_view text, std::size_t most) {
+  std::size_t width = width_of(text);
+  if (width <= most) return std::string(text);
+  for (; width >= most; --width) text.remove_prefix(first_of(text).bytes);
+  return std::string(kEllipsis).append(text);
+}
+
 std::string html_text(std::string_view text) { return replaced(text, html_entity); }
 
 std::string markdown_text(std::string_view text) { return replaced(text, markdown_escape); }

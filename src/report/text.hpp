@@ -16,6 +16,8 @@ std::size_t width_of(std::string_view text);
 
 /// At most `most` characters; an ellipsis replaces the rest.
 std::string shortened(std::string_view text, std::size_t most);
+/// The same, and the end stays: that of a path or of a label, which tells it from others.
+std::string tail_of(std::string_view text, std::size_t most);
 
 /// As content or attribute of HTML.
 std::string html_text(std::string_view text);

@@ -69,6 +69,26 @@ names = json.load(open(work + "/four/preprocessing.json"))["class_names"]
 assert names == ["0", "1", "2", "3", "4"], names
 PY
 whole=$(summary parameter_hash)
+# Rank 0's samples are called so; the training set is not needed, nor is a plugin that is gone.
+cp -r four kept
+mkdir -p part/0
+cp data/0/?_test.npy part/0/
+sed -i 's/"e-elastiquant"/"of-a-plugin"/' kept/config.json
+program evaluate kept --set "data.path=$WORK/part/{rank}"
+expect_code 0 "evaluate without training set and plugin"
+program evaluate kept
+expect_code 0 "evaluate"
+grep -q "arrays in $WORK/data/0, test: 24 samples" "$OUT" || wrong "evaluate: no word of the set"
+grep -q 'rank 0 alone, since each of 4 ranks .* all 60 together' "$OUT" || wrong "evaluate: no word of rank 0"
+expect_equal "4 24" "$(value kept/evaluation/evaluation.json ranks) $(value kept/evaluation/0-test/evaluation.json samples)" \
+  "evaluations of two sets"
+program predict kept part/0/x_test.npy --plugin "$WORK/absent.so"
+expect_failure 2 'absent\.so' "predict takes a plugin"
+program predict kept part/0/x_test.npy
+expect_code 0 "predict without the plugin"
+program export kept --out net.kept.pt
+expect_code 0 "export without the plugin"
+
 train 1 simulated --simulate 4
 expect_code 0 "simulated"
 expect_equal "$whole" "$(summary parameter_hash)" "simulated: the parameters"

@@ -85,6 +85,13 @@ assert [one["input"].split(":")[-1] for one in found] == ["1", "2", "3"], found
 print(json.dumps([found[0]["class"], found[2]["class"]]))' "$OUT")" "predict: classes"
 
 files=$(cat "$OUT")
+# A network is tested without the texts that it learnt from, with the run's own vocabulary.
+mkdir tests_alone
+cp texts/test.jsonl tests_alone/
+program evaluate "$RUN" --set data.path=tests_alone
+expect_code 0 "evaluate texts without the training set"
+expect_equal "$(summary test_accuracy)" "$(value "$RUN/evaluation/tests_alone-test/evaluation.json" metrics.accuracy)" \
+  "evaluate texts without the training set"
 # shellcheck disable=SC2016  # the inner shell expands them
 run bash -c '"$0" predict "$1" <"$2"' "$EQT_PROGRAM" "$RUN" "$WORK/lines.txt"
 expect_code 0 "predict: standard input"
@@ -132,6 +139,11 @@ assert bool((weights["distilbert.embeddings.word_embeddings.weight"] == 1).all()
 assert bool((weights["distilbert.transformer.layer.0.ffn.lin1.weight"] == 0).all())
 assert weights["classifier.weight"].shape == (2, 8) and bool((weights["classifier.weight"] != 0).any())
 PY
+mv folder moved
+program predict loaded lines.txt
+expect_code 0 "predict without the folder that training began with"
+expect_equal 3 "$(wc -l <"$OUT")" "predict without the folder that training began with"
+mv moved folder
 
 # Ranks with texts of their own: rank 1 has one label, and tests another.
 mkdir -p parts/0 parts/1

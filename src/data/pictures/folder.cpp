@@ -195,6 +195,16 @@ PictureLists list_folder(const PictureSource& source) {
   std::vector<std::string> notes;
   const std::string test_part =
       find_test_part([&](std::string_view name) { return scan.has(name); }, "/", notes);
+  if (!test_part.empty() && !source.needs_train) {
+    const ByClass tests = scan.classes_in(test_part);
+    PictureLists lists;
+    for (const auto& [name, pictures] : tests) lists.class_names.push_back(name);
+    require_usable_classes(lists.class_names, (scan.root() / test_part).string(), 1);
+    lists.test = in_turns(scan, test_part, tests, lists.class_names);
+    scan.left_out().note(scan.root().string(), notes);
+    lists.notes = std::move(notes);
+    return lists;
+  }
   if (train_part.empty() && !test_part.empty()) {
     fail(Kind::data, "{}: expected a folder train/ beside {}/, found none; {}",
          scan.root().string(), test_part, kLayout);

@@ -93,6 +93,8 @@ struct PictureSource {
   // others than training pictures.
   bool is_part = false;
   bool needs_test = true;  // false: no picture is for testing
+  // false: where test pictures have a place of their own, those of training are not looked for
+  bool needs_train = true;
 };
 
 /// A folder with train/CLASS/... and test/CLASS/..., or as find_test_part() calls it; without a

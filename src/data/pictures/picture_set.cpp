@@ -21,7 +21,8 @@ PictureSource source_of(const DatasetOptions& options) {
           .test_fraction = options.pictures.test_fraction,
           .seed = options.seed,
           .is_part = options.is_part,
-          .needs_test = options.needs_test};
+          .needs_test = options.needs_test,
+          .needs_train = options.needs_train};
 }
 
 PictureLists list_pictures(ListFunction list, const DatasetOptions& options) {
@@ -69,13 +70,13 @@ DatasetPair open_pictures(ListFunction list, const DatasetOptions& options) {
     if (limit > 0) pictures.keep_first(limit);
     return std::make_unique<PictureReader>(std::move(pictures), framing, stores);
   };
-  auto train = reader(lists.train, options.limit_train, "data.limit_train");
-  std::unique_ptr<PictureReader> test;
+  std::unique_ptr<PictureReader> train, test;
+  if (options.needs_train) train = reader(lists.train, options.limit_train, "data.limit_train");
   if (options.needs_test) test = reader(lists.test, options.limit_test, "data.limit_test");
   Normalization normalization{options.pictures.mean, options.pictures.deviation};
   std::vector<Moments> moments;
   if (normalization.mean.empty()) {
-    moments = measure_moments(*train);
+    moments = measure_moments(train != nullptr ? *train : *test);
     normalization = normalization_of(moments);
   }
   if (!options.is_part) moments.clear();

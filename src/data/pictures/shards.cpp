@@ -326,7 +326,8 @@ std::vector<std::string> class_names(const PictureSource& source, int classes,
 
 /// Names of archives.
 struct Archives {
-  std::vector<std::string> train, test;  // test: none, and a part of training is for testing
+  std::vector<std::string> train;  // none where nothing is trained
+  std::vector<std::string> test;   // none, and a part of training is for testing
 };
 
 Archives find_archives(const PictureSource& source, std::vector<std::string>& notes) {
@@ -335,16 +336,18 @@ Archives find_archives(const PictureSource& source, std::vector<std::string>& no
   const auto archives_of = [&](std::string_view part) {
     return archives_in(source.path, std::string(part) + "-");
   };
-  Archives found = {.train = archives_of("train"), .test = {}};
+  Archives found;
+  const std::string test_part = find_test_part(
+      [&](std::string_view part) { return !archives_of(part).empty(); }, "-*.tar", notes);
+  if (!test_part.empty() && source.needs_test) found.test = archives_of(test_part);
+  if (!found.test.empty() && !source.needs_train) return found;
+  found.train = archives_of("train");
   if (found.train.empty()) {
     fail(Kind::data,
          "{}: expected archives train-*.tar, found none; data.path must name a folder "
          "with train-*.tar and test-*.tar in WebDataset's layout",
          source.path.string());
   }
-  const std::string test_part = find_test_part(
-      [&](std::string_view part) { return !archives_of(part).empty(); }, "-*.tar", notes);
-  if (!test_part.empty() && source.needs_test) found.test = archives_of(test_part);
   return found;
 }
 
@@ -365,7 +368,7 @@ PictureLists list_shards(const PictureSource& source) {
   PictureLists lists;
   LeftOut left_out;
   const auto [train_archives, test_archives] = find_archives(source, lists.notes);
-  lists.train = list_part(source.path, train_archives, left_out);
+  if (!train_archives.empty()) lists.train = list_part(source.path, train_archives, left_out);
   const bool has_test = !test_archives.empty();
   if (has_test) lists.test = list_part(source.path, test_archives, left_out);
   lists.class_names = class_names(source, std::max(classes_in(lists.train), classes_in(lists.test)),

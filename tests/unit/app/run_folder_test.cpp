@@ -167,3 +167,20 @@ TEST_CASE("files that no run has left are not replaced, nor what a run reads", "
   CHECK_FALSE(RunFolder(path, Results::replace).replaces(path / "net.pt"));
   CHECK_FALSE(RunFolder(path, Results::keep).replaces(path / "model.pt"));
 }
+
+TEST_CASE("evaluations of all sets end with the weights that they are of", "[run_folder]") {
+  const test::TemporaryFolder temporary;
+  const fs::path path = temporary.path(), evaluation = path / "evaluation";
+  fs::create_directories(evaluation / "birds-train");
+  fs::create_directories(evaluation / "mine");
+  fs::create_directory(path / "elsewhere");
+  fs::create_symlink(path / "elsewhere", evaluation / "link");
+  for (const fs::path& folder : {evaluation, evaluation / "birds-train", path / "elsewhere"})
+    for (const char* name : {"evaluation.json", "classes.csv"}) std::ofstream(folder / name) << "x";
+  std::ofstream(evaluation / "mine" / "notes.txt") << "mine";
+  RunFolder(path, Results::replace).begin();
+  CHECK_FALSE(fs::exists(evaluation / "evaluation.json"));
+  CHECK_FALSE(fs::exists(evaluation / "birds-train"));
+  CHECK(fs::exists(evaluation / "mine" / "notes.txt"));
+  CHECK(fs::exists(path / "elsewhere" / "evaluation.json"));  // links are not followed
+}

@@ -11,6 +11,10 @@ TEST_CASE("width counts characters, and shortening does not split them", "[repor
   CHECK(width_of("a ± b") == 5);
   CHECK(shortened("abc", 3) == "abc");
   CHECK(shortened("±±±±", 3) == "±±\xE2\x80\xA6");
+  CHECK(tail_of("abc", 3) == "abc");
+  CHECK(tail_of("a±b±", 3) ==
+        "\xE2\x80\xA6"
+        "b±");
 }
 
 TEST_CASE("special characters are escaped in HTML, Markdown and CSV", "[report]") {
