@@ -126,8 +126,9 @@ config::Facts facts_of_all(const config::Facts& mine, comm::Communicator& comm) 
 
 void require_same_data(const config::Facts& facts, comm::Communicator& comm) {
   require_same_facts(facts, "the data set",
-                     "give every host the same files of the data set (data.path)", comm,
-                     Kind::data);
+                     "give every host the same files of the data set (data.path), or set "
+                     "data.partition.kind to \"local\" if each is to learn from files of its own",
+                     comm, Kind::data);
 }
 
 void require_same_command(const config::Facts& command, comm::Communicator& comm) {
