@@ -45,6 +45,7 @@ report::Drawing step_drawing(const Plans& plans) {
   report::Drawing drawing = {.name = "step", .title = "Seconds of a step by scheme"};
   std::vector<std::string> labels;
   std::string data, text, plot;
+  double most = 0;
   for (const PlannedRun& run : plans.whole) {
     const forecast::BoardUse& use = slowest_boards(run);
     double sum = 0;
@@ -54,6 +55,7 @@ report::Drawing step_drawing(const Plans& plans) {
       if (part.first) sum = 0;
       data += fmt::format(" {:.9g} {:.9g}", sum, sum + use.*part.seconds);
       sum += use.*part.seconds;
+      most = std::max(most, sum);
       text += fmt::format("{} {} {:.3g} s", part.seconds == kParts[0].seconds ? "" : ",", part.name,
                           use.*part.seconds);
     }
@@ -72,8 +74,8 @@ report::Drawing step_drawing(const Plans& plans) {
       "messages at the link's full rate are beside it; what computing hides of them is not waited "
       "for. " +
       text + ".";
-  drawing.script = report::frame(drawing.title, "seconds", "") + report::bar_rows(labels) +
-                   "$d << end\n" + data + "end\n" + plot + "\n";
+  drawing.script = report::frame(drawing.title, "seconds", "", report::Key::above_right) +
+                   report::bar_rows(labels, most) + "$d << end\n" + data + "end\n" + plot + "\n";
   drawing.height = report::height_of_bars(labels, 2);
   return drawing;
 }

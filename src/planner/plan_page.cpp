@@ -82,7 +82,7 @@ void write_page(const std::string& path, const Plans& plans, const ClusterFile& 
                 const std::vector<std::string>& notes) {
   report::Page page;
   page.title = "A plan for " + std::to_string(file.cluster.ranks()) + " ranks";
-  page.warnings = {first_sentence(plans, file)};
+  page.warnings = answer_of(plans, file);
   for (const PlanTable& table : tables_of(plans, file)) page.results.push_back(table_of(table));
   page.results.front().notes.insert(page.results.front().notes.end(), notes.begin(), notes.end());
   if (!metrics::plot_available()) {

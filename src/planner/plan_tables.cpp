@@ -67,6 +67,7 @@ PlanTable scheme_table(const Plans& plans) {
     analyze::Row row = readable(run);
     if (std::isinf(plans.break_even[s])) row["break_even"] = "always";
     if (std::isfinite(plans.break_even[s])) row["break_even"] = plans.break_even[s];
+    if (plans.break_even[s] == 0) row["break_even"] = "never";
     joules = joules || run.joules > 0;
     targets = targets || run.noise;
     if (plans.one_board) row["times_one_board"] = times_one_board(plans, run);
@@ -196,6 +197,8 @@ std::string first_sentence(const Plans& plans, const ClusterFile& file) {
   if (one_board_is_fastest(plans))
     text = fmt::format("{} is the fastest: {}; {}", plans.one_board->scheme,
                        speed_text(*plans.one_board), text);
+  if (const std::string ties = ties_of(plans); !ties.empty())
+    text += fmt::format("; as fast, within {:g} %: {}", 100 * kTie, ties);
   if (plans.float32 && *plans.float32 != plans.best)
     text += fmt::format("; {}: {}", plans.whole[*plans.float32].scheme,
                         duration(plans.whole[*plans.float32].forecast.mean_seconds));
@@ -209,6 +212,14 @@ std::string first_sentence(const Plans& plans, const ClusterFile& file) {
                         gain < 0 ? "costs" : "gains", std::abs(gain));
   }
   return text + ".";
+}
+
+std::vector<std::string> answer_of(const Plans& plans, const ClusterFile& file) {
+  std::vector<std::string> sentences = {first_sentence(plans, file)};
+  if (std::string pays = pays_sentence(plans); !pays.empty())
+    sentences.insert(one_board_is_fastest(plans) ? sentences.end() : sentences.begin(),
+                     std::move(pays));
+  return sentences;
 }
 
 std::vector<PlanTable> tables_of(const Plans& plans, const ClusterFile& file) {

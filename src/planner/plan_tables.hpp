@@ -33,4 +33,8 @@ std::string duration(double seconds);
 /// The answer in one sentence.
 std::string first_sentence(const Plans& plans, const ClusterFile& file);
 
+/// What a reader is told first: on which links compression pays and first_sentence(), which comes
+/// first where it names one board alone.
+std::vector<std::string> answer_of(const Plans& plans, const ClusterFile& file);
+
 }  // namespace eqt::planner

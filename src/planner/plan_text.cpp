@@ -77,7 +77,8 @@ std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
 
 void print_text(const Plans& plans, const ClusterFile& file,
                 const std::vector<std::string>& notes) {
-  fmt::print("{}\n\n", first_sentence(plans, file));
+  for (const std::string& sentence : answer_of(plans, file)) fmt::print("{}\n", sentence);
+  fmt::print("\n");
   for (const PlanTable& table : tables_of(plans, file)) {
     fmt::print("{}\n", table.caption);
     analyze::print_rows(table.rows, table.columns, false);
@@ -91,7 +92,8 @@ void print_json(const Plans& plans, const ClusterFile& file,
                 const std::vector<std::string>& notes) {
   ordered_json document = {{"summary", first_sentence(plans, file)},
                            {"ranks", file.cluster.ranks()},
-                           {"best", plans.whole[plans.best].scheme}};
+                           {"best", plans.whole[plans.best].scheme},
+                           {"compression", pays_sentence(plans)}};
   if (plans.one_board) {
     document["one_board"] = row_of(*plans.one_board);
     document["one_board"]["fastest"] = one_board_is_fastest(plans);
@@ -102,6 +104,8 @@ void print_json(const Plans& plans, const ClusterFile& file,
     row["break_even_megabits"] = std::isfinite(plans.break_even[s])
                                      ? ordered_json(plans.break_even[s])
                                      : ordered_json(nullptr);
+    row["as_fast_as_best"] =
+        seconds_a_sample(plans.whole[s]) <= (1 + kTie) * seconds_a_sample(plans.whole[plans.best]);
     row["always_faster"] = std::isinf(plans.break_even[s]);
     if (plans.one_board) row["times_one_board"] = times_one_board(plans, plans.whole[s]);
     row["by_ranks"] = ordered_json::array();

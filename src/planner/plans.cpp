@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/plans.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "planner/pareto.hpp"
 
@@ -9,6 +12,33 @@ namespace eqt::planner {
 
 const forecast::BoardUse& slowest_boards(const PlannedRun& run) {
   return *std::ranges::min_element(run.forecast.boards, {}, &forecast::BoardUse::waiting);
+}
+
+std::string ties_of(const Plans& plans) {
+  const double best = seconds_a_sample(plans.whole[plans.best]);
+  std::string names;
+  for (std::size_t s = 0; s < plans.whole.size(); ++s) {
+    if (s == plans.best || seconds_a_sample(plans.whole[s]) > (1 + kTie) * best) continue;
+    names += (names.empty() ? "" : ", ") + plans.whole[s].scheme;
+  }
+  return names;
+}
+
+std::string pays_sentence(const Plans& plans) {
+  const double* most = nullptr;
+  std::size_t scheme = 0;
+  for (std::size_t s = 0; s < plans.break_even.size(); ++s) {
+    const double& rate = plans.break_even[s];
+    if (!plans.compresses.at(s) || std::isnan(rate) || (most != nullptr && rate <= *most)) continue;
+    most = &rate;
+    scheme = s;
+  }
+  if (most == nullptr) return "";
+  if (*most == 0) return "Compression pays on no link here: float32 is as fast on the slowest.";
+  const std::string& name = plans.whole[scheme].scheme;
+  if (std::isinf(*most))
+    return fmt::format("Compression pays on links of every rate here ({}).", name);
+  return fmt::format("Compression pays below {:.3g} Mb/s of the slowest link ({}).", *most, name);
 }
 
 std::optional<int> crossover(const std::vector<PlannedRun>& by_ranks) {

@@ -19,6 +19,7 @@ struct Plans {
   std::vector<int> ranks;
   std::vector<std::vector<PlannedRun>> by_ranks;  // [scheme][number]
   std::vector<double> break_even{};               // by scheme, below which it beats float32
+  std::vector<bool> compresses{};                 // by scheme
   std::optional<std::size_t> float32{};           // the scheme that compresses nothing
   std::size_t best = 0;
   std::optional<PlannedRun> one_board{};  // plan_one_board(); none: the cluster has only one
@@ -37,6 +38,15 @@ inline double times_one_board(const Plans& plans, const PlannedRun& run) {
 inline bool one_board_is_fastest(const Plans& plans) {
   return plans.one_board && times_one_board(plans, plans.whole[plans.best]) * kFaster <= 1;
 }
+
+/// Schemes that differ by less are equally fast: forecasts are no better.
+inline constexpr double kTie = 0.02;
+
+/// The other schemes that are as fast as the best one; "" if there are none: "qsgd, terngrad".
+std::string ties_of(const Plans& plans);
+
+/// On which links compression pays; "" where no scheme compresses or none is compared with float32.
+std::string pays_sentence(const Plans& plans);
 
 /// Of the kind of boards whose ranks wait least: it determines the step.
 const forecast::BoardUse& slowest_boards(const PlannedRun& run);

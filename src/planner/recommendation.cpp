@@ -5,13 +5,12 @@
 
 #include <algorithm>
 
-#include "planner/planned_run.hpp"
+#include "planner/plans.hpp"
 #include "setup/look_at_data.hpp"
 
 namespace eqt::planner {
 namespace {
 
-constexpr double kTie = 0.02;
 constexpr const char* kConfig =
     R"({"model": {"name": "resnet18"}, "data": {"name": "cifar10"}, "train": {"batch_size": 64}})";
 constexpr const char* kOrigin = "the config of the recommendation";

@@ -23,7 +23,8 @@ struct Choice {
   std::vector<std::string> values;
 };
 
-/// "key=a,b,c"; commas within brackets or quotes do not divide.
+/// "key=a,b,c", or as sweeps have written it "key=a|b|c"; what is within brackets or quotes does
+/// not divide.
 Choice parse_choice(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
@@ -35,7 +36,7 @@ Choice parse_choice(const std::string& text) {
     if (c == '"') quoted = !quoted;
     if (!quoted && (c == '[' || c == '{')) ++depth;
     if (!quoted && (c == ']' || c == '}')) --depth;
-    if (c == ',' && depth == 0 && !quoted) {
+    if ((c == ',' || c == '|') && depth == 0 && !quoted) {
       choice.values.emplace_back();
     } else {
       choice.values.back() += c;

@@ -40,6 +40,7 @@ Plans made() {
                     {run("fast<&>", 1, 1), run("fast<&>", 2, 1.5), run("fast<&>", 4, 1.25)}};
   for (const auto& runs : plans.by_ranks) plans.whole.push_back(runs.back());
   plans.break_even = {std::nan(""), 250};
+  plans.compresses = {false, true};
   plans.best = 1;
   plans.float32 = 0;
   return plans;
@@ -98,6 +99,36 @@ TEST_CASE("one board alone is named first where nothing beats it", "[planner]") 
   // Equally fast: more boards bring nothing.
   plans.one_board = run("one pi alone", 1, 64 / 204.8);
   CHECK(one_board_is_fastest(plans));
+}
+
+TEST_CASE("schemes within 2 % of the best are equally fast", "[planner]") {
+  Plans plans = made();
+  CHECK(ties_of(plans).empty());
+  CHECK(first_sentence(plans, cluster(0, 0)).find("as fast") == std::string::npos);
+  // 1.25 s a step: 1.27 s is 1.6 % more, 1.28 s 2.4 %.
+  for (const auto& [name, seconds] : {std::pair("near", 1.27), std::pair("behind", 1.28)}) {
+    plans.whole.push_back(run(name, 4, seconds));
+    plans.by_ranks.push_back({run(name, 1, 1), run(name, 2, 1.5), plans.whole.back()});
+    plans.break_even.push_back(100);
+    plans.compresses.push_back(true);
+  }
+  CHECK(ties_of(plans) == "near");
+  CHECK_THAT(first_sentence(plans, cluster(0, 0)),
+             Contains("as fast, within 2 %: near; slow: 5 s"));
+}
+
+TEST_CASE("the first sentence says below which rate compression pays", "[planner]") {
+  Plans plans = made();
+  CHECK_THAT(pays_sentence(plans), Contains("pays below 250 Mb/s") && Contains("fast<&>"));
+  plans.break_even[1] = INFINITY;
+  CHECK_THAT(pays_sentence(plans), Contains("links of every rate"));
+  plans.break_even[1] = 0;
+  CHECK_THAT(pays_sentence(plans), Contains("on no link"));
+  plans.break_even[1] = std::nan("");  // one rank
+  CHECK(pays_sentence(plans).empty());
+  plans.break_even[1] = 250;
+  plans.compresses[1] = false;  // other batches, which compress nothing
+  CHECK(pays_sentence(plans).empty());
 }
 
 TEST_CASE("fronts are marked where prices and watts are known", "[planner]") {
