@@ -15,7 +15,6 @@
 #include "report/members.hpp"
 #include "report/script.hpp"
 #include "report/text.hpp"
-#include "report/values.hpp"
 
 namespace eqt::report {
 namespace {
@@ -72,12 +71,6 @@ struct Subject {
   StepCourse course;
 };
 
-/// Its name, or its folder's if another run has the same name.
-std::string label_of(const Run& run, const std::vector<Run>& runs) {
-  if (std::ranges::count(runs, run.name, &Run::name) == 1) return run.name;
-  return visible(last_name(run.path));
-}
-
 /// What is drawn of each run.
 struct Height {
   const char* name;
@@ -123,7 +116,7 @@ void draw(const std::vector<Subject>& subjects, const Height& height, Drawings& 
     last = std::max(last, course.rbegin()->first);
     described +=
         fmt::format("{}{} {:.3g} at first, {:.3g} in the end", described.empty() ? "" : "; ",
-                    shortened(subject.label, 24), *points.front().y, *points.back().y);
+                    tail_of(subject.label, 24), *points.front().y, *points.back().y);
     lines.push_back({subject.label, Style{colour(lines.size()), 0, lines.size()}, points});
   }
   if (lines.empty()) return;
@@ -132,7 +125,8 @@ void draw(const std::vector<Subject>& subjects, const Height& height, Drawings& 
   for (const Line& line : lines) labels.push_back(line.label);
   drawings.all.push_back(
       {height.name, height.title, fmt::format("{}, {}: {}.", height.title, height.label, described),
-       frame(height.title, "step", height.label) + "set yrange [0:*]\n" + lines_script(lines),
+       frame(height.title, "step", height.label) + x_tics(0, static_cast<double>(last)) +
+           "set yrange [0:*]\n" + lines_script(lines),
        height_with_key(labels)});
 }
 
@@ -157,7 +151,7 @@ void draw_adaptation(const std::vector<Run>& runs, Drawings& drawings) {
     if (subjects.size() == kMostRuns) {
       ++others;
     } else {
-      subjects.push_back({&run, label_of(run, runs), read_steps(run)});
+      subjects.push_back({&run, run.title(), read_steps(run)});
     }
   }
   if (others > 0)

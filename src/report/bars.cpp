@@ -66,17 +66,21 @@ std::string describe(const std::vector<PhaseBar>& rows) {
 void draw_phases(const std::vector<Group>& groups, Drawings& drawings) {
   const std::vector<PhaseBar> rows = phase_bars_of(groups);
   if (rows.empty()) {
+    const auto is_simulated = [](const Group& group) { return group.first().simulated; };
+    if (std::ranges::all_of(groups, is_simulated)) return;  // a sentence says so
     drawings.left_out.push_back("No plot of time by phase: no run finished an epoch.");
     return;
   }
   const std::string title = "Seconds of a step by phase";
   std::string data;
+  double most = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     double sum = 0;
     data += fmt::format("{} 0", i);
     for (const double seconds : rows[i].seconds)
       data += fmt::format(" {}", data_text(sum += seconds));
     data += "\n";
+    most = std::max(most, sum);
   }
   std::string bars;
   for (std::size_t i = 0; i < kBarPhases.size(); ++i)
@@ -88,14 +92,16 @@ void draw_phases(const std::vector<Group>& groups, Drawings& drawings) {
                           "Mean seconds of a step, of the slowest rank in each phase; transfer is "
                           "what is not hidden behind computing. " +
                               describe(rows) + ".",
-                          frame(title, "seconds per step", "") + bar_rows(labels_of(rows)) +
-                              "$d << end\n" + data + "end\nplot " + bars + "\n",
+                          frame(title, "seconds per step", "", Key::above_right) +
+                              bar_rows(labels_of(rows), most) + "$d << end\n" + data +
+                              "end\nplot " + bars + "\n",
                           height_of_bars(labels_of(rows))});
 }
 
 void draw_bits(const std::vector<Group>& groups, Drawings& drawings) {
   std::vector<std::string> labels;
   std::string data, text;
+  double most = 0;
   for (const Group& group : groups) {
     const Spread bits = group.spread([](const Run& run) { return run.outcome.bits_per_value; });
     if (bits.known == 0) continue;
@@ -103,12 +109,14 @@ void draw_bits(const std::vector<Group>& groups, Drawings& drawings) {
                         data_text(bits.deviation.value_or(0)));
     text += fmt::format("{}{}: {:.4g}", text.empty() ? "" : "; ", group.label, bits.mean);
     labels.push_back(group.label);
+    most = std::max(most, bits.mean + bits.deviation.value_or(0));
   }
   if (labels.empty()) return;  // nothing was sent
   const std::string title = "Bits per gradient value";
   drawings.all.push_back(
       {"bits-per-value", title, "Bits of a message per value that it carries: " + text + ".",
-       frame(title, "bits per value", "", Key::none) + bar_rows(labels) + "$d << end\n" + data +
+       frame(title, "bits per value", "", Key::none) + bar_rows(labels, most) + "$d << end\n" +
+           data +
            fmt::format("end\nplot $d using 2:1:(0):2:($1-0.36):($1+0.36) with boxxyerror fs solid "
                        "noborder lc rgb '{}', $d using 2:1:3 with xerrorbars pt -1 lc rgb '{}'\n",
                        colour(0), kNeutral),

@@ -54,25 +54,34 @@ Drawing drawing_of(const Run& run, const std::string& partition, std::size_t num
   const std::size_t classes = ranks.front().size(), bars = std::min(classes, kMaxBars);
   std::vector<std::string> labels;
   std::string data;
+  std::uint64_t most = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     labels.push_back(fmt::format("rank {}", i));
     std::uint64_t sum = 0;
     data += fmt::format("{} 0", i);
     for (const std::uint64_t n : bars_of(ranks[i])) data += fmt::format(" {}", sum += n);
     data += "\n";
+    most = std::max(most, sum);
   }
   const std::string title = "Classes by rank: " + partition;
-  const Key key = classes > kMaxKeys ? Key::none : Key::above;
-  std::string script =
-      frame(title, "samples", "", key) + bar_rows(labels) + "$d << end\n" + data + "end\n";
+  const Key key = classes > kMaxKeys ? Key::none : Key::above_right;
+  std::string script = frame(title, "samples", "", key) +
+                       bar_rows(labels, static_cast<double>(most)) + "$d << end\n" + data + "end\n";
+  std::vector<std::string> names;
+  std::string quoted;
+  for (std::size_t c = 0; key != Key::none && c < classes; ++c) {
+    names.push_back(c < run.class_names.size() ? run.class_names[c] : fmt::format("class {}", c));
+    quoted += (c == 0 ? "" : ", ") + label_text(names.back());
+  }
   std::string palette;
   for (const std::string_view one : colours()) palette += fmt::format("{} ", one);
   script += fmt::format(
-      "colours = '{}'\n"
+      "colours = '{}'\n{}"
       "plot for [c=0:{}] $d using c+2:1:c+2:c+3:($1-0.4):($1+0.4) with boxxyerror fs solid "
-      "noborder lc rgb word(colours, 1 + c % {}) title sprintf(\"class %d\", c)\n",
-      palette, bars - 1, colours().size());
-  const int key_height = key == Key::none ? 0 : 20 * static_cast<int>(classes / 4 + 1);
+      "noborder lc rgb word(colours, 1 + c % {}) {}\n",
+      palette, key == Key::none ? "" : fmt::format("array names[{}] = [{}]\n", classes, quoted),
+      bars - 1, colours().size(), key == Key::none ? "notitle" : "title names[c+1]");
+  const int key_height = key == Key::none ? 0 : height_of_key(names);
   return {fmt::format("classes-{}", number), title,
           fmt::format("Samples of {} on each rank; the most frequent class of a rank makes up to "
                       "{:.0f} % of its samples.",

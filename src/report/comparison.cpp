@@ -33,6 +33,10 @@ Cell seeds_cell(const Group& group, const std::vector<Group>& groups) {
   return cell;
 }
 
+bool is_one_run(const std::vector<Group>& groups) {
+  return groups.size() == 1 && groups.front().runs.size() == 1;
+}
+
 constexpr const char* kErrorSuffix = "_error";
 
 /// The cells of a column: the spreads of a quantity, and for the main figure its standard error.
@@ -119,7 +123,7 @@ void explain_one_board(Table& table) {
 /// A row per group of the main quantities, with the first of them in the second column, or of the
 /// other quantities.
 Table table_of(const std::vector<Group>& groups, bool main) {
-  Table table{"", "", {{"run", "runs"}}, {}, {}};
+  Table table{"", "", {{"run", is_one_run(groups) ? "run" : "runs"}}, {}, {}};
   for (const Group& group : groups) table.rows.push_back({text_cell(group.label)});
   const auto add_counts = [&] {
     table.columns.insert(table.columns.end(),
@@ -207,7 +211,8 @@ Table comparison_table(const std::vector<Group>& groups) {
   const MainFigure main = main_figure(groups);
   Table table = table_of(groups, true);
   table.name = "comparison";
-  table.caption = "Runs compared: mean ± sample standard deviation over seeds";
+  table.caption =
+      is_one_run(groups) ? "The run" : "Runs compared: mean ± sample standard deviation over seeds";
   table.notes = {
       "Sent: bytes of a mean rank from the first step to the last, by the run's own collective; "
       "seconds per step are a mean over all steps, of the slowest rank."};
@@ -224,7 +229,9 @@ Table comparison_table(const std::vector<Group>& groups) {
 Table details_table(const std::vector<Group>& groups) {
   Table table = table_of(groups, false);
   table.name = "details";
-  table.caption = "More of the same runs: mean ± sample standard deviation over seeds";
+  table.caption = is_one_run(groups)
+                      ? "More of the same run"
+                      : "More of the same runs: mean ± sample standard deviation over seeds";
   return table;
 }
 
@@ -243,7 +250,7 @@ Table settings_table(const std::vector<Group>& groups) {
 Table runs_table(const std::vector<Group>& groups) {
   const MainFigure main = main_figure(groups);
   Table table{"runs",
-              "Every run",
+              is_one_run(groups) ? "The run" : "Every run",
               {{"folder", "folder"},
                {main.key(), main.head(), Type::number},
                {"run", "row above"},

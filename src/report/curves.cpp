@@ -21,7 +21,7 @@ struct Axis {
   const char* name;
   const char* label;
   bool may_be_logarithmic;
-  std::vector<double> (*of)(const Run&);
+  std::vector<double> (*of)(const Run&);  // null: its points are not those of epochs
 };
 
 std::vector<double> epochs_of(const Run& run) {
@@ -177,7 +177,8 @@ std::string last_values(const std::vector<Curve>& curves, const Height& height) 
   return text;
 }
 
-std::string logarithms(const std::vector<Curve>& curves, const Axis& axis, const Height& height) {
+/// Logarithmic axes, and the tics of a linear one.
+std::string axes(const std::vector<Curve>& curves, const Axis& axis, const Height& height) {
   std::vector<double> x, y;
   for (const Curve& curve : curves) {
     for (const Point& p : curve.points) {
@@ -185,18 +186,20 @@ std::string logarithms(const std::vector<Curve>& curves, const Axis& axis, const
       if (p.y.known > 0) y.push_back(p.y.mean - p.y.deviation.value_or(0));
     }
   }
-  return logarithmic(axis.may_be_logarithmic && wants_logarithm(x),
-                     height.logarithmic && wants_logarithm(y));
+  const bool logarithmic_x = axis.may_be_logarithmic && wants_logarithm(x);
+  const auto [least, most] = std::ranges::minmax(x);
+  return logarithmic(logarithmic_x, height.logarithmic && wants_logarithm(y)) +
+         (logarithmic_x ? "" : x_tics(least, most));
 }
 
-/// Draws nothing if no run has such figures.
-void draw(const std::vector<Group>& groups, const Axis& axis, const Height& height,
-          Drawings& drawings) {
-  const std::vector<Curve> curves = curves_of(groups, axis, height);
+/// Draws nothing if there are no curves.
+void draw_lines(const std::vector<Curve>& curves, const Axis& axis, const Height& height,
+                Drawings& drawings) {
   const std::string title = fmt::format("{} against {}", height.title, axis.name);
   if (curves.empty()) return;
   Drawing drawing{.name = fmt::format("{}-{}", height.name, axis.name), .title = title};
-  drawing.script = frame(title, axis.label, height.label) + logarithms(curves, axis, height);
+  drawing.script = frame(title, axis.label, height.label) + axes(curves, axis, height);
+  const bool of_steps = axis.of == nullptr;
   if (axis.of == kEpochs.of) drawing.script += epoch_tics(curves);
   std::vector<Line> lines;
   std::vector<std::string> labels;
@@ -204,11 +207,37 @@ void draw(const std::vector<Group>& groups, const Axis& axis, const Height& heig
     labels.push_back(curve.label);
     lines.push_back(line_of(curve, height));
   }
-  drawing.script += lines_script(lines);
+  drawing.script += lines_script(lines, of_steps ? Marks::none : Marks::points);
   drawing.height = height_with_key(labels);
   drawing.description = fmt::format("{} over {}, the last of each line: {}.", height.label,
                                     axis.label, last_values(curves, height));
   drawings.all.push_back(drawing);
+}
+
+/// Draws nothing if no run has such figures.
+void draw(const std::vector<Group>& groups, const Axis& axis, const Height& height,
+          Drawings& drawings) {
+  draw_lines(curves_of(groups, axis, height), axis, height, drawings);
+}
+
+/// The mean loss of neighbouring steps, and a deviation over seeds.
+void draw_step_losses(const std::vector<Group>& groups, Drawings& drawings) {
+  const Axis steps{"steps", "step", false, nullptr};
+  const Height height{"loss", "Training loss", "training loss", {}, 1, true, false};
+  const std::vector<Style> styles = styles_of(groups);
+  std::vector<Curve> curves;
+  for (std::size_t i = 0; i < std::min(groups.size(), kMaxCurves); ++i) {
+    std::map<std::uint64_t, std::vector<Figure>> by_step;
+    for (const Run* run : groups[i].runs)
+      for (const StepLosses& losses : run->step_losses)
+        by_step[losses.last].push_back(losses.mean());
+    Curve curve{groups[i].label, styles[i], {}};
+    for (const auto& [step, losses] : by_step)
+      curve.points.push_back({static_cast<double>(step), spread_of(losses)});
+    const auto is_known = [](const Point& p) { return p.y.known > 0; };
+    if (std::ranges::count_if(curve.points, is_known) > 1) curves.push_back(std::move(curve));
+  }
+  draw_lines(curves, steps, height, drawings);
 }
 
 /// Only figures that a run could have recorded: emulated runs have neither loss nor accuracy, and
@@ -237,6 +266,7 @@ void draw_curves(const std::vector<Group>& groups, Drawings& drawings) {
   const MainFigure main = main_figure(groups);
   for (const Height& height : {height_of(main.metric), kLoss})
     for (const Axis& axis : {kEpochs, kSeconds, kBytes}) draw(groups, axis, height, drawings);
+  draw_step_losses(groups, drawings);
   for (const metrics::MetricRecord& metric : groups.front().first().metrics)
     if (metric.name != main.metric.name && metric.name != "loss")
       draw(groups, kEpochs, height_of(metric), drawings);

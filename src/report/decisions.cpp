@@ -86,11 +86,13 @@ Drawing batches_drawing(const Run& run, const std::vector<metrics::DecisionRecor
                      Style{colour(lines.size()), lines.size() / colours().size(), lines.size()},
                      steps_of(course, decisions, last)});
   }
-  const std::string title = fmt::format("{}: samples per batch", shortened(run.name, 24));
+  const std::string title = fmt::format("{}: samples per batch", tail_of(run.title(), 24));
   return {
       name, title,
       fmt::format("Samples per batch by rank, changed {} times: {}.", decisions.size(), described),
-      frame(title, "step", "samples per batch") + "set yrange [0:*]\n" + lines_script(lines),
+      frame(title, "step", "samples per batch") +
+          x_tics(0, static_cast<double>(std::max(last, decisions.back().step))) +
+          "set yrange [0:*]\n" + lines_script(lines),
       height_with_key(labels)};
 }
 

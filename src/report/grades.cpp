@@ -100,12 +100,12 @@ StepId last_step(const Run& run, const GradeCourse& course) {
   return std::max(done, decided + 1);
 }
 
-std::string rows_script(const std::vector<std::string>& tensors) {
+std::string rows_script(const std::vector<std::string>& tensors, StepId last) {
   const std::size_t every = (tensors.size() + kMostNames - 1) / kMostNames;
   std::vector<std::string> labels;
   for (std::size_t t = 0; t < tensors.size(); ++t)
     labels.push_back(t % every == 0 ? row_name(tensors[t]) : "");
-  return bar_rows(labels);
+  return bar_rows(labels, static_cast<double>(last));
 }
 
 /// Names of tensors leave the key no room for a second column.
@@ -190,14 +190,15 @@ Drawing grades_drawing(const Run& run, const GradeCourse& course, const std::str
   std::size_t changes = 0;
   for (std::size_t i = 0; i < course.decisions.size(); ++i)
     if (changed_by(course, i) > 0) ++changes;
-  const std::string title = fmt::format("{}: grades by tensor", shortened(run.name, kLongestName));
+  const std::string title = fmt::format("{}: grades by tensor", tail_of(run.title(), kLongestName));
   return {name, title,
           fmt::format("Which grade each of {} tensors had, first layer on top, changed by {} of {} "
                       "decisions; in the end {}.",
                       course.names.tensors.size(), changes, course.decisions.size(),
                       counts_text(course, course.decisions.back().grades)),
-          frame(title, "step", "") + "set key maxcols 1\n" + rows_script(course.names.tensors) +
-              fmt::format("set xrange [0:{}]\n", last) + data + "plot " + plots + "\n",
+          frame(title, "step", "") + "set key maxcols 1\n" +
+              rows_script(course.names.tensors, last) + fmt::format("set xrange [0:{}]\n", last) +
+              data + "plot " + plots + "\n",
           height_of(course.names.tensors.size(), labels.size())};
 }
 
@@ -230,7 +231,7 @@ Table grades_table(const std::vector<Run>& runs) {
               {}};
   for (const Run& run : runs) {
     const GradeCourse course = read_grades(run);
-    const std::string own = shortened(run.name, kLongestName);
+    const std::string own = tail_of(run.title(), kLongestName);
     std::size_t shown = 0, left_out = 0, same = 0;
     for (std::size_t i = 0; i < course.decisions.size(); ++i) {
       const GradeDecision& decision = course.decisions[i];

@@ -106,6 +106,31 @@ std::string label_part(const std::string& key, const std::string& value) {
   return fmt::format("{} {}", key.substr(key.rfind('.') + 1), value);
 }
 
+/// What labels call the values of a key: of paths the shortest ends that tell them apart.
+std::map<std::string, std::string> names_of_values(const std::string& key,
+                                                   const std::set<std::string>& values) {
+  constexpr std::array<std::string_view, 5> kPaths = {".path", ".file", ".weights", ".vocabulary",
+                                                      ".replay"};
+  const auto ends = [&](std::string_view end) { return key.ends_with(end); };
+  const bool paths = std::ranges::any_of(kPaths, ends);
+  const auto end_of = [](std::string_view path, std::size_t parts) {
+    std::size_t at = path.size();
+    for (; parts > 0 && at != std::string_view::npos && at > 0; --parts)
+      at = path.rfind('/', at - 1);
+    return std::string(path.substr(at == std::string_view::npos || parts > 0 ? 0 : at + 1));
+  };
+  std::map<std::string, std::string> names;
+  for (const std::string& value : values) {
+    std::size_t parts = 1;
+    const auto is_shared = [&](const std::string& other) {
+      return other != value && end_of(other, parts) == end_of(value, parts);
+    };
+    while (paths && std::ranges::any_of(values, is_shared)) ++parts;
+    names[value] = paths ? end_of(value, parts) : value;
+  }
+  return names;
+}
+
 void add_part(std::string& label, const std::string& part) {
   if (!label.empty() && !part.empty()) label += ", ";
   label += part;
@@ -118,8 +143,11 @@ void add_labels(std::vector<Group*> alike, const std::vector<std::string>& keys,
     std::map<std::string, std::vector<Group*>> parts;
     for (Group* group : alike) parts[group->differences[next].second].push_back(group);
     if (parts.size() < 2) continue;
+    std::set<std::string> values;
+    for (const auto& [value, groups] : parts) values.insert(value);
+    const std::map<std::string, std::string> names = names_of_values(keys[next], values);
     for (const auto& [value, groups] : parts) {
-      for (Group* group : groups) add_part(group->label, label_part(keys[next], value));
+      for (Group* group : groups) add_part(group->label, label_part(keys[next], names.at(value)));
       add_labels(groups, keys, next + 1);
     }
     return;

@@ -26,8 +26,9 @@ struct Page {
   std::vector<Table> background;      // how the runs were made
 };
 
-/// HTML with style, drawings and tables inside; no script, no link, no external font. It follows
-/// the reader's light or dark scheme and fits into 360 pixels; it has no empty sections.
+/// HTML with style, drawings and tables inside, and links to them; no script, no link to another
+/// file, no external font. It follows the reader's light or dark scheme and fits into 360 pixels;
+/// it has no empty sections.
 std::string as_html(const Page& page);
 
 }  // namespace eqt::report

@@ -22,6 +22,8 @@ h1 { font-size: 1.6rem; line-height: 1.2; margin: 0.5rem 0; overflow-wrap: anywh
 h2 { font-size: 1.25rem; margin: 2rem 0 0.5rem; }
 p, li { max-width: 60rem; overflow-wrap: anywhere; }
 ul { padding-left: 1.25rem; }
+nav { font-size: 0.9rem; }
+a { color: inherit; }
 .hint { display: none; font-size: 0.9rem; }
 /* Shadows at the ends of what scrolls; the page's own colour, moving along, covers them there. */
 .scroll { overflow-x: auto; background:

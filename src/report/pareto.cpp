@@ -89,7 +89,9 @@ void draw_pareto(const std::vector<Group>& groups, Drawings& drawings) {
     plots += fmt::format(", \\\n$p{} using 1:2{} ps 0.8 lw 1.5 {} {} title {}", i, bars_of(p),
                          line_style(p.style), point_style(p.style), label_text(p.label));
   }
-  script += logarithmic(wants_logarithm(megabytes), false);
+  const bool logarithmic_x = wants_logarithm(megabytes);
+  const auto [least, most] = std::ranges::minmax(megabytes);
+  script += logarithmic(logarithmic_x, false) + (logarithmic_x ? "" : x_tics(least, most));
   script += "set offsets graph 0.05, graph 0.05, graph 0.05, graph 0.05\n";
   drawings.all.push_back(
       {"pareto", title,

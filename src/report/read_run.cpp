@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 
 #include "core/error.hpp"
@@ -122,6 +124,16 @@ void read_histogram(const Members& record, Run& run) {
       record.fail_member("class_histogram", expected);
     run.class_histogram.push_back(classes.get<std::vector<std::uint64_t>>());
   }
+}
+
+/// The finite number behind the first `key` of a line.
+Figure number_in(std::string_view line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos) return {};
+  const char* const begin = line.data() + at + key.size();
+  double value = 0;
+  if (std::from_chars(begin, line.data() + line.size(), value).ec != std::errc{}) return {};
+  return finite(value);
 }
 
 std::vector<std::string> texts_of(const Members& object, const char* key) {
@@ -252,8 +264,8 @@ class RecordReader {
   std::string place() const { return fmt::format("{}:{}", visible(path_.string()), number_); }
 
   void take(const std::string& line, bool cut) {
-    // Most lines are steps, which are not needed if there is an epoch.
-    if (!cut && has_run_ && line.starts_with(kStepBegin)) return;
+    // Most lines are steps, of which nothing but the loss is needed if there is an epoch.
+    if (!cut && has_run_ && line.starts_with(kStepBegin)) return add_step_loss(line);
     const auto [json, words] = parse_lenient(line);
     if (json.is_discarded()) {
       if (!cut)
@@ -284,7 +296,31 @@ class RecordReader {
     if (!record.object().contains("back_to")) return;
     const std::uint64_t step = record.count("back_to");
     while (!run_.epochs.empty() && run_.epochs.back().step > step) run_.epochs.pop_back();
+    forget_losses_after(step);
     ++rollbacks_;
+  }
+
+  void forget_losses_after(std::uint64_t step) {
+    while (!run_.step_losses.empty() && run_.step_losses.back().last > step)
+      run_.step_losses.pop_back();
+  }
+
+  /// Takes two members from the text of a record, since there may be millions of them.
+  void add_step_loss(std::string_view line) {
+    constexpr std::uint64_t kMostPoints = 400;
+    const Figure found = number_in(line, "\"step\":");
+    if (!found || !(*found >= 1 && *found < 1e15)) return;
+    const auto step = static_cast<std::uint64_t>(*found);
+    forget_losses_after(step - 1);  // a step that comes again: the run went back
+    const std::uint64_t each = run_.total_steps / kMostPoints + 1;
+    auto& losses = run_.step_losses;
+    if (losses.empty() || (step - 1) / each != (losses.back().first - 1) / each)
+      losses.push_back({step, step, 0, 0});
+    losses.back().last = step;
+    const Figure loss = number_in(line, "\"loss\":");
+    if (!loss) return;
+    losses.back().sum += *loss;
+    ++losses.back().count;
   }
 
   void add_epoch(const Members& record) {
@@ -336,6 +372,16 @@ class RecordReader {
   bool has_run_ = false;
 };
 
+/// The names of the classes, which the description of the network's input has.
+void read_class_names(const fs::path& folder, Run& run) {
+  const Json json = parse_lenient(read_document(folder / files::kPreprocessing)).first;
+  if (!json.is_object()) return;
+  const auto names = json.find("class_names");
+  if (names == json.end() || !names->is_array()) return;
+  for (const Json& name : *names)
+    run.class_names.push_back(name.is_string() ? visible(name.get_ref<const std::string&>()) : "?");
+}
+
 /// Runs on different links are not compared as if they were seeds.
 void note_link(Run& run) {
   if (!run.emulated_link.empty()) {
@@ -373,6 +419,7 @@ Run read_run(const std::string& folder) {
   const std::string epochs = run.setting("train.epochs", "0");
   run.planned_epochs = std::strtoull(epochs.c_str(), nullptr, 10);
   read_beside(path, run);
+  read_class_names(path, run);
   note_link(run);
   run.settings.try_emplace("ranks", fmt::format("{}", run.ranks));
   run.settings["simulated"] = run.simulated ? "simulated" : "by MPI";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include "report/comparison.hpp"
 #include "report/decisions.hpp"
 #include "report/draw.hpp"
+#include "report/evaluation.hpp"
 #include "report/grades.hpp"
 #include "report/group.hpp"
 #include "report/page.hpp"
@@ -31,12 +33,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// One process computed for all ranks, so its seconds are nobody's.
+void forget_seconds(Run& run) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  constexpr metrics::PhaseSeconds kNever = {kNone, kNone, kNone, kNone, kNone, kNone, kNone};
+  run.outcome.step_seconds = kNever;
+  run.outcome.wall_seconds = run.outcome.images_per_second = {};
+  for (Epoch& epoch : run.epochs) {
+    epoch.seconds = kNever;
+    epoch.images_per_second = {};
+  }
+}
+
+/// Runs are called by their groups everywhere, and by their seeds where these have several.
+void label_runs(const std::vector<Group>& groups, std::vector<Run>& runs) {
+  for (const Group& group : groups)
+    for (Run& run : runs)
+      if (std::ranges::find(group.runs, &run) != group.runs.end())
+        run.label = group.runs.size() == 1 ? group.label
+                                           : fmt::format("{}, seed {}", group.label, run.seed);
+}
+
 /// Reads all runs; those without records are left out and named.
 std::vector<Run> read_runs(const std::vector<std::string>& folders,
                            std::vector<std::string>& warnings) {
   std::vector<Run> runs;
   for (const std::string& folder : run_folders(folders)) {
     Run run = read_run(folder);
+    if (run.simulated) forget_seconds(run);
     if (is_empty(run)) {
       warnings.push_back(fmt::format("{} holds no record of a run and is left out.", run.folder));
     } else {
@@ -87,7 +111,7 @@ Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
              const std::vector<std::string>& warnings, const std::vector<Table>& published) {
   Page page;
   page.title = fmt::format("{} of {} on {}",
-                           runs.size() == 1 ? "A run" : fmt::format("{} runs", runs.size()),
+                           runs.size() == 1 ? "One run" : fmt::format("{} runs", runs.size()),
                            runs.front().model, runs.front().dataset);
   page.warnings = warnings;
   page.results = {comparison_table(groups)};
@@ -97,6 +121,8 @@ Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
     if (!table.rows.empty()) page.results.push_back(std::move(table));
   if (Table waiting = waiting_table(runs); !waiting.rows.empty())
     page.results.push_back(std::move(waiting));
+  if (Table evaluations = evaluations_table(groups); !evaluations.rows.empty())
+    page.results.push_back(std::move(evaluations));
   page.results.push_back(details_table(groups));
   page.published = published;
   page.background = {conditions_table(runs)};
@@ -173,9 +199,10 @@ std::string make_report(const Request& request) {
   std::optional<StepRange> steps;
   if (!request.steps.empty()) steps = parse_steps(request.steps);
   std::vector<std::string> warnings;
-  const std::vector<Run> runs = read_runs(request.folders, warnings);
+  std::vector<Run> runs = read_runs(request.folders, warnings);
   check_one_data_set(runs);
   const std::vector<Group> groups = groups_of(runs);
+  label_runs(groups, runs);
   for (const std::string& warning : warnings_of(groups)) warnings.push_back(warning);
   const std::vector<Table> published = published_tables(request.tables, groups);
   const Page page = page_of(groups, runs, warnings, published);

@@ -27,6 +27,15 @@ struct Epoch {
   std::uint64_t sent_bytes = 0;                     // of all ranks
 };
 
+/// The training loss over some steps, one after another: as many as one point of a plot has.
+struct StepLosses {
+  std::uint64_t first = 0, last = 0;  // steps
+  double sum = 0;
+  std::uint64_t count = 0;  // of losses that are finite
+
+  Figure mean() const { return count > 0 ? Figure(sum / static_cast<double>(count)) : Figure(); }
+};
+
 /// The outcome of a run, from its summary, or so far, from its epochs.
 struct Outcome {
   std::uint64_t epochs = 0, steps = 0;
@@ -46,6 +55,7 @@ struct Run {
   std::string folder;  // as found
   std::string path;    // the same, not visible(): for files only
   std::string row;     // its name in a sweep, without the seed; "" outside of sweeps
+  std::string label;   // its name in a report, from its group; "" until there are groups
   std::string name, version, host, torch, simd;
   std::string model, dataset, compressor, collective, algorithm;
   std::string seed;
@@ -67,7 +77,9 @@ struct Run {
   // The resolved config, as dotted keys and JSON values, and settings outside the config ("ranks").
   std::map<std::string, std::string> settings;
   std::vector<std::vector<std::uint64_t>> class_histogram;  // (ranks, classes) [samples]
+  std::vector<std::string> class_names;                     // by label; none: not known
   std::vector<Epoch> epochs;
+  std::vector<StepLosses> step_losses;  // a few hundred, whatever the number of steps
   Outcome outcome;
   // What all its steps take if each rank is a board on such a link, as a sweep planned it, by the
   // rate [Mb/s]: seconds, empty where there is no plan.
@@ -79,6 +91,8 @@ struct Run {
 
   /// A setting as in the config, strings without quotes; `otherwise` if it is missing.
   std::string setting(const std::string& key, const std::string& otherwise = "") const;
+  /// What plots and tables of single runs call it.
+  const std::string& title() const { return label.empty() ? name : label; }
 };
 
 }  // namespace eqt::report

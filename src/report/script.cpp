@@ -20,9 +20,10 @@ constexpr std::size_t kLongestLabel = 44;
 constexpr std::size_t kLongestBarLabel = 28;  // of a line; a label has several
 constexpr int kPlotHeight = 330;              // without key
 constexpr int kKeyRow = 20;                   // [pixels]
-constexpr int kKeyWidth = kPlotWidth - 60;    // [pixels]
 constexpr std::size_t kLetter = 7;            // [pixels]
-constexpr std::size_t kSample = 56;
+// What gnuplot counts for an entry of a key: its letters, and the sample with gaps as so many more.
+constexpr double kKeyLetter = 8.4;  // [pixels]
+constexpr std::size_t kKeySample = 7;
 constexpr int kBarFrame = 130, kBarRow = 26, kBarLine = 15;  // [pixels]
 
 /// A label in lines, broken after its commas.
@@ -44,7 +45,7 @@ std::vector<std::string> lines_of(std::string_view label) {
 std::string bar_label(std::string_view label) {
   std::string text = "\"";
   for (const std::string& line : lines_of(label)) {
-    const std::string quoted = metrics::gnuplot_quoted(shortened(line, kLongestBarLabel));
+    const std::string quoted = metrics::gnuplot_quoted(tail_of(line, kLongestBarLabel));
     text += (text.size() > 1 ? "\\n" : "") + quoted.substr(1, quoted.size() - 2);
   }
   return text + '"';
@@ -62,7 +63,7 @@ std::string data_text(Figure value) {
 }
 
 std::string label_text(std::string_view label) {
-  return metrics::gnuplot_quoted(shortened(label, kLongestLabel));
+  return metrics::gnuplot_quoted(tail_of(label, kLongestLabel));
 }
 
 std::string line_style(const Style& style) {
@@ -78,11 +79,12 @@ std::string frame(std::string_view title, std::string_view x, std::string_view y
   const char* head = key == Key::none
                          ? "set key off\nset title"
                          : "set key tmargin center horizontal samplen 2.5 font ',12' title";
+  const char* place = key == Key::above_right ? "set key right\n" : "";
   return fmt::format(
       "unset logscale\nset xlabel {}\nset ylabel {}\n"
-      "set grid lw 0.5 lc rgb '{}' dt '.'\nset border 3\nset tics nomirror\n{} {}\n",
+      "set grid lw 0.5 lc rgb '{}' dt '.'\nset border 3\nset tics nomirror\n{} {}\n{}",
       metrics::gnuplot_quoted(x), metrics::gnuplot_quoted(y), kNeutral, head,
-      metrics::gnuplot_quoted(title));
+      metrics::gnuplot_quoted(title), place);
 }
 
 std::string logarithmic(bool x, bool y) {
@@ -92,13 +94,18 @@ std::string logarithmic(bool x, bool y) {
   return script;
 }
 
-int height_with_key(const std::vector<std::string>& labels) {
+int height_of_key(const std::vector<std::string>& labels) {
   std::size_t widest = 1;
   for (const std::string& label : labels)
     widest = std::max(widest, std::min(width_of(label), kLongestLabel));
-  const int columns = std::max(1, kKeyWidth / static_cast<int>(widest * kLetter + kSample));
+  const double entry = kKeyLetter * static_cast<double>(widest + kKeySample);
+  const int columns = std::max(1, static_cast<int>(kPlotWidth / entry));
   const int rows = (static_cast<int>(labels.size()) + columns - 1) / columns;
-  return kPlotHeight + kKeyRow * rows;
+  return kKeyRow * rows;
+}
+
+int height_with_key(const std::vector<std::string>& labels) {
+  return kPlotHeight + height_of_key(labels);
 }
 
 bool wants_logarithm(const std::vector<double>& values) {
@@ -108,7 +115,7 @@ bool wants_logarithm(const std::vector<double>& values) {
   return least > 0 && most > kWide * least;
 }
 
-std::string lines_script(const std::vector<Line>& lines) {
+std::string lines_script(const std::vector<Line>& lines, Marks marks) {
   std::string script, bands, curves;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Line& line = lines[i];
@@ -122,19 +129,53 @@ std::string lines_script(const std::vector<Line>& lines) {
       bands += fmt::format(
           "$c{} using 1:3:4 with filledcurves fs transparent solid 0.15 noborder {} notitle, \\\n",
           i, style);
-    curves += fmt::format("{}$c{} using 1:2 with linespoints lw 2 ps 0.7 {} {} title {}",
-                          i == 0 ? "" : ", \\\n", i, style, point_style(line.style),
+    const std::string look =
+        marks == Marks::none ? "lines lw 1.5 " + style
+                             : "linespoints lw 2 ps 0.7 " + style + " " + point_style(line.style);
+    curves += fmt::format("{}$c{} using 1:2 with {} title {}", i == 0 ? "" : ", \\\n", i, look,
                           label_text(line.label));
   }
   return script + "plot " + bands + curves + "\n";
 }
 
-std::string bar_rows(const std::vector<std::string>& labels) {
+std::string x_tics(double least, double most, int pixels) {
+  if (!std::isfinite(least) || !std::isfinite(most) || pixels <= 0) return "";
+  constexpr int kDigit = 9, kGap = 10;  // [pixels]
+  // Equal values are drawn in the middle of a small range.
+  const double range = most > least ? most - least : std::max(std::abs(most) * 0.02, 1e-9);
+  double step = range;
+  for (int count = 10; count > 0; --count) {
+    const double decade = std::pow(10, std::floor(std::log10(range / count)));
+    step = 10 * decade;
+    for (const double times : {5, 2, 1})
+      if (times * decade >= range / count) step = times * decade;
+    // The axis may begin and end at the next tic.
+    const double first = std::floor(least / step) * step, last = std::ceil(most / step) * step;
+    std::size_t widest = 1;
+    for (double tic = first; tic < last + 1.5 * step; tic += step) {
+      const double shown = std::abs(tic) < step / 2 ? 0 : tic;
+      widest = std::max(widest, fmt::format("{:.6g}", shown).size());
+    }
+    const double tics = std::round((last - first) / step) + 1;
+    if (tics * static_cast<double>(kDigit * widest + kGap) <= pixels) break;
+  }
+  return fmt::format("set xtics {:.9g}\n", step);
+}
+
+std::string bar_rows(const std::vector<std::string>& labels, double most) {
+  constexpr int kBesideLabels = 60;  // [pixels]
   std::string tics;
-  for (std::size_t i = 0; i < labels.size(); ++i)
+  std::size_t widest = 0;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
     tics += fmt::format("{}{} {}", i == 0 ? "" : ", ", bar_label(labels[i]), i);
-  return fmt::format("set ytics ({}) scale 0 font ',12'\nset yrange [{}:-0.5]\nset xrange [0:*]\n",
-                     tics, static_cast<double>(labels.size()) - 0.5);
+    for (const std::string& line : lines_of(labels[i]))
+      widest = std::max(widest, std::min(width_of(line), kLongestBarLabel));
+  }
+  return fmt::format(
+             "set ytics ({}) scale 0 font ',12'\nset yrange [{}:-0.5]\n"
+             "set xrange [0:*]\n",
+             tics, static_cast<double>(labels.size()) - 0.5) +
+         x_tics(0, most, kPlotWidth - kBesideLabels - static_cast<int>(widest * kLetter));
 }
 
 int height_of_bars(const std::vector<std::string>& labels, std::size_t bars_in_a_row) {
@@ -151,21 +192,24 @@ std::string bars_script(const std::vector<std::string>& series, const std::vecto
   constexpr double kShare = 0.8;  // of a row
   std::vector<std::string> labels;
   std::string data;
-  double least = 0;  // smallest positive value
+  double least = 0, most = 0;  // smallest positive value, largest
   for (std::size_t i = 0; i < rows.size(); ++i) {
     labels.push_back(rows[i].first);
     data += fmt::format("{}", i);
     for (const double value : rows[i].second) {
       data += ' ' + data_text(value);
-      if (value > 0 && std::isfinite(value)) least = least > 0 ? std::min(least, value) : value;
+      if (!(value > 0 && std::isfinite(value))) continue;
+      least = least > 0 ? std::min(least, value) : value;
+      most = std::max(most, value);
     }
     data += '\n';
   }
-  std::string script = bar_rows(labels) + "$bars << end\n" + data + "end\n";
+  std::string script = bar_rows(labels, most) + "$bars << end\n" + data + "end\n";
   // On a logarithmic axis, which has no zero, bars begin at half of the shortest one.
   const double begin = logarithmic && least > 0 ? least / 2 : 0;
   if (begin > 0)
-    script += fmt::format("set logscale x\nset format x '%g'\nset xrange [{:.9g}:*]\n", begin);
+    script += fmt::format(
+        "set logscale x\nset xtics autofreq\nset format x '%g'\nset xrange [{:.9g}:*]\n", begin);
   const double height = kShare / static_cast<double>(series.size());
   for (std::size_t i = 0; i < series.size(); ++i) {
     const double top = -kShare / 2 + height * static_cast<double>(i);

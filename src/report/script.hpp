@@ -23,7 +23,7 @@ inline constexpr int kPlotWidth = 480;
 /// A number as data; "NaN", which leaves a gap, if there is none.
 std::string data_text(Figure value);
 
-/// A label as a quoted string, shortened.
+/// A label as a quoted string; of a long one the end.
 std::string label_text(std::string_view label);
 
 /// "lc rgb '#0072b2' dt 1".
@@ -31,7 +31,9 @@ std::string line_style(const Style& style);
 /// "pt 7": eleven shapes, repeated from the start.
 std::string point_style(const Style& style);
 
-enum class Key { above, none };
+/// Above the plot; of bars, whose plot is in the right half of the picture, with its right end over
+/// the plot's.
+enum class Key { above, above_right, none };
 
 /// Title, axis labels and grid, without logarithmic axes; a key is between title and plot.
 std::string frame(std::string_view title, std::string_view x, std::string_view y,
@@ -40,7 +42,8 @@ std::string frame(std::string_view title, std::string_view x, std::string_view y
 /// Axes that are logarithmic, with plain numbers on them.
 std::string logarithmic(bool x, bool y);
 
-/// Height of a plot whose key has these labels [pixels].
+/// Height of a key with these labels, and of a plot with it [pixels].
+int height_of_key(const std::vector<std::string>& labels);
 int height_with_key(const std::vector<std::string>& labels);
 
 /// True if positive values differ so much that they need a logarithmic axis.
@@ -57,11 +60,19 @@ struct Line {
   std::vector<Point> points;
 };
 
-/// Data and the command that plots them: bands below lines with points. To be used after frame().
-std::string lines_script(const std::vector<Line>& lines);
+enum class Marks { points, none };
 
-/// Rows of horizontal bars, the first on top, named by labels on the axis.
-std::string bar_rows(const std::vector<std::string>& labels);
+/// Data and the command that plots them: bands below lines, with points or of many values without.
+/// To be used after frame().
+std::string lines_script(const std::vector<Line>& lines, Marks marks = Marks::points);
+
+/// Sets tics of a linear horizontal axis at such a distance that their numbers do not overlap.
+/// @param pixels width of the plot without what stands beside it
+std::string x_tics(double least, double most, int pixels = kPlotWidth - 100);
+
+/// Rows of horizontal bars, the first on top, named by labels on the axis, which goes from 0 to
+/// `most`.
+std::string bar_rows(const std::vector<std::string>& labels, double most);
 int height_of_bars(const std::vector<std::string>& labels, std::size_t bars_in_a_row = 1);
 
 /// A row of bars: one for each series; NaN: none.

@@ -199,15 +199,19 @@ std::vector<TimelineRecord> read_timeline(const std::string& folder, int ranks,
 
 Drawing timeline_drawing(const Run& run, const std::vector<TimelineRecord>& records,
                          const std::string& name) {
-  double zero = std::numeric_limits<double>::infinity();
-  for (const TimelineRecord& record : records)
-    for (const metrics::TimelineSpan& span : record.spans) zero = std::min(zero, span.begin);
+  double zero = std::numeric_limits<double>::infinity(), end = -zero;
+  for (const TimelineRecord& record : records) {
+    for (const metrics::TimelineSpan& span : record.spans) {
+      zero = std::min(zero, span.begin);
+      end = std::max(end, span.end);
+    }
+  }
   std::vector<std::string> labels;
   for (int rank = 0; rank < run.ranks; ++rank) labels.push_back(fmt::format("rank {}", rank));
   const StepId first = records.front().step, last = records.back().step;
   const std::string steps =
       first == last ? fmt::format("step {}", first) : fmt::format("steps {} to {}", first, last);
-  const std::string title = fmt::format("{}: {}", shortened(run.name, 24), steps);
+  const std::string title = fmt::format("{}: {}", tail_of(run.title(), 24), steps);
   std::string data, plots;
   std::size_t shown = 0;
   for (const metrics::ActivityRow& row : metrics::activities()) {
@@ -226,7 +230,8 @@ Drawing timeline_drawing(const Run& run, const std::vector<TimelineRecord>& reco
           fmt::format("What each rank did in {}: on top its own work and its waiting, below the "
                       "messages beside it. {}.",
                       steps, describe_ranks(records)),
-          frame(title, "seconds", "") + bar_rows(labels) + data + "plot " + plots + "\n",
+          frame(title, "seconds", "", Key::above_right) + bar_rows(labels, end - zero) + data +
+              "plot " + plots + "\n",
           height_of_bars(labels, 2) + kKeyHeight};
 }
 
@@ -273,7 +278,7 @@ Table waiting_table(const std::vector<Run>& runs) {
               {},
               {}};
   for (const Run& run : runs)
-    add_ranks(run, runs.size() == 1 ? std::string() : fmt::format("{}: ", shortened(run.name, 24)),
+    add_ranks(run, runs.size() == 1 ? std::string() : fmt::format("{}: ", tail_of(run.title(), 24)),
               table);
   return table;
 }

@@ -64,8 +64,11 @@ void warn_of_run(const Run& run, std::vector<std::string>& warnings) {
 }  // namespace
 
 Table conditions_table(const std::vector<Run>& runs) {
-  Table table{
-      "conditions", "How the runs were made", {{"what", "what"}, {"value", "value"}}, {}, {}};
+  Table table{"conditions",
+              runs.size() == 1 ? "How the run was made" : "How the runs were made",
+              {{"what", "what"}, {"value", "value"}},
+              {},
+              {}};
   std::vector<const Run*> all;
   for (const Run& run : runs) all.push_back(&run);
   const auto add = [&](const char* what, const TextOf& of) {
@@ -118,8 +121,8 @@ std::vector<std::string> warnings_of(const std::vector<Group>& groups) {
   if (count_of(groups, [](const Run& run) { return run.simulated ? "yes" : "no"; }) > 1 ||
       groups.front().first().simulated)
     warnings.push_back(
-        "Simulated runs: one process computed for all ranks, so seconds are its own and no byte "
-        "was sent.");
+        "Simulated runs: one process computed for all ranks, so there are no seconds of them here, "
+        "and bytes are what ranks would have sent.");
   const auto differ = [&](const char* what, const TextOf& of, const char* so) {
     const std::size_t count = count_of(groups, of);
     if (count > 1)

@@ -54,6 +54,20 @@ program evaluate "$RUN" --best --out "$WORK/best"
 expect_equal "$(value "$RUN/summary.json" best_test_accuracy)" \
   "$(value "$WORK/best/evaluation.json" metrics.accuracy)" "the best weights"
 
+# Evaluations of several sets stay apart, and a report has them all.
+program evaluate "$RUN" --split train
+expect_code 0 "evaluate on the training set, in the run"
+program evaluate "$RUN" --set data.limit_test=50
+program evaluate "$RUN" --set data.limit_test=50
+expect_code 0 "evaluate on a part of the test set"
+expect_equal '100 128 50' "$(for set in "$RUN/evaluation" "$RUN"/evaluation/*-train "$RUN"/evaluation/*-test; do
+  value "$set/evaluation.json" samples
+done | xargs)" "evaluations side by side"
+program report "$RUN" --out "$WORK/evaluations"
+expect_code 0 "report of several evaluations"
+expect_equal 3 "$(tail -n +2 "$WORK/evaluations/evaluations.csv" | wc -l)" "evaluations in the report"
+! command -v gnuplot >/dev/null || [[ -s $WORK/evaluations/confusion-3.svg ]] || wrong "the report draws three matrices"
+
 # Exports, with the metadata that describe the input.
 for format in torchscript safetensors state-dict; do
   program export "$RUN" --to "$format" --out "$WORK/net.$format"
@@ -167,6 +181,8 @@ expect_code 0 "training again"
 # What cannot be evaluated or exported.
 program evaluate "$WORK/absent"
 expect_failure 2 'expected --config' "weights without a config"
+program export "${RUN%n}"
+expect_failure 3 "nearest is $RUN" "a run's name with a letter left out"
 program export "$RUN" --out "$WORK/no/such/folder/net.pt"
 expect_code 74 "a folder that is not there"
 cp -r "$RUN" "$WORK/damaged"

@@ -45,6 +45,58 @@ TEST_CASE("curves have means, bands of one deviation and gaps", "[report]") {
   CHECK(has(named(drawings, "accuracy-epochs").description, "float32: 60.5 at 3; qsgd: 62.5 at 3"));
 }
 
+TEST_CASE("losses of steps are drawn as means of neighbours over seeds", "[report]") {
+  std::vector<Run> runs = test::made_runs("qsgd");
+  const auto drawn = [&] {
+    const Drawings drawings = drawings_of(groups_of(runs));
+    return std::ranges::count(drawings.all, "loss-steps", &Drawing::name);
+  };
+  CHECK(drawn() == 0);
+  // float32: two seeds, steps 1 to 10 and 11 to 20; 20 / 10 and 40 / 10 are 2 and 4, mean 3.
+  runs[0].step_losses = {{1, 10, 20, 10}, {11, 20, 10, 10}};
+  runs[1].step_losses = {{1, 10, 40, 10}, {11, 20, 0, 0}};
+  CHECK(drawn() == 1);
+  const Drawings drawings = drawings_of(groups_of(runs));
+  const std::string& script = named(drawings, "loss-steps").script;
+  CHECK(has(script, "\n10 3 1.58578644 4.41421356\n"));  // deviation sqrt(2)
+  CHECK(has(script, "\n20 1 1 1\n"));                    // the other seed's were not finite
+  CHECK(has(script, "with lines "));
+  runs[0].step_losses.pop_back();
+  runs[1].step_losses.pop_back();
+  CHECK(drawn() == 0);  // a point is no line
+}
+
+TEST_CASE("numbers on the horizontal axis do not overlap", "[report]") {
+  // Steps of 1, 2 or 5 times a power of ten, as many as have room for their digits.
+  CHECK(x_tics(0, 10, 380) == "set xtics 1\n");
+  CHECK(x_tics(12000, 34000, 380) == "set xtics 5000\n");
+  CHECK(x_tics(0.0061, 0.0253, 380) == "set xtics 0.005\n");
+  CHECK(x_tics(0, 25000, 200) == "set xtics 10000\n");
+  CHECK(x_tics(3, 3, 380).starts_with("set xtics 0.0"));
+  CHECK(x_tics(0, INFINITY, 380).empty());
+  // Whatever the range: tics times the width of the widest number are at most the plot's.
+  for (const double most : {1e-6, 0.3, 7.7, 99.0, 12345.0, 8e6, 3e12}) {
+    INFO(most);
+    const std::string line = x_tics(0, most, 300);
+    const double step = std::stod(line.substr(line.rfind(' ')));
+    CHECK(step > 0);
+    CHECK(std::ceil(most / step) + 1 <= 300 / 19);
+  }
+}
+
+TEST_CASE("a key has room for as many rows as gnuplot gives it", "[report]") {
+  // gnuplot 5.4 puts entries of 7 letters into four columns, of 8 into three, of 21 into two, of 22
+  // into one (SVG, 480 pixels).
+  const auto rows = [](std::size_t letters) {
+    const std::vector<std::string> labels(12, std::string(letters, 'x'));
+    return height_of_key(labels) / height_of_key({"x"});
+  };
+  CHECK(rows(7) == 3);
+  CHECK(rows(8) == 4);
+  CHECK(rows(21) == 6);
+  CHECK(rows(22) == 12);
+}
+
 TEST_CASE("errors of messages and of the mean are drawn where they were recorded", "[report]") {
   std::vector<Run> runs = test::made_runs("qsgd");
   const auto drawn = [&](const char* name) {

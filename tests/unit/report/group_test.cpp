@@ -69,6 +69,34 @@ TEST_CASE("labels name a key only if it distinguishes groups", "[report]") {
         Labels{"elastiquant, bits 4", "elastiquant, bits 8", "float32"});
 }
 
+TEST_CASE("labels have the ends of paths that tell groups apart, and no folders above",
+          "[report]") {
+  const auto labels = [](const std::string& a, const std::string& b) {
+    return labels_of(
+        groups_of({run_with("1", {{"model.path", a}}), run_with("1", {{"model.path", b}})}));
+  };
+  CHECK(labels("/home/me/long/a.pt", "/home/me/long/b.pt") == Labels{"path a.pt", "path b.pt"});
+  CHECK(labels("/home/me/a/net.pt", "/home/me/b/net.pt") ==
+        Labels{"path a/net.pt", "path b/net.pt"});
+  CHECK(labels("net.pt", "/net.pt") == Labels{"path /net.pt", "path net.pt"});
+  // A compressor's name is a name, whatever is in it.
+  CHECK(labels_of(groups_of({run_with("1", {{"compressor.name", "a/b"}}),
+                             run_with("1", {{"compressor.name", "c/b"}})})) ==
+        Labels{"a/b", "c/b"});
+}
+
+TEST_CASE("one run is called one run", "[report]") {
+  const std::vector<Run> runs = {run_with("1", {{"compressor.name", "qsgd"}}),
+                                 run_with("2", {{"compressor.name", "qsgd"}})};
+  CHECK(comparison_table(groups_of(runs)).caption.starts_with("Runs compared"));
+  const std::vector<Run> one = {runs[0]};
+  const Table table = comparison_table(groups_of(one));
+  CHECK(table.caption == "The run");
+  CHECK(table.columns[0].head == "run");
+  CHECK(details_table(groups_of(one)).caption == "More of the same run");
+  CHECK(conditions_table(one).caption == "How the run was made");
+}
+
 TEST_CASE("ranks and link rates distinguish groups", "[report]") {
   const std::vector<Run> runs = {run_with("1", {{"ranks", "2"}, {"link.rate", "1gbit"}}),
                                  run_with("1", {{"ranks", "4"}, {"link.rate", "1gbit"}}),

@@ -88,6 +88,24 @@ TEST_CASE("a page has balanced tags, needs no other file and runs no script", "[
   CHECK(html.find("&lt;img alt=x&gt;") != std::string::npos);
 }
 
+TEST_CASE("a page begins with links to all that it has", "[report]") {
+  const std::string html = as_html(small_page());
+  const std::string contents =
+      html.substr(html.find("<nav"), html.find("</nav>") - html.find("<nav"));
+  CHECK(contents.find("<a href=\"#results-1\">t&lt;1</a>") != std::string::npos);
+  CHECK(contents.find("<a href=\"#plot-2\">another</a>") != std::string::npos);
+  CHECK(contents.find("Beside published values") == std::string::npos);  // there are none
+  // Every link leads to an element of the page.
+  std::size_t links = 0;
+  for (std::size_t at = 0; (at = contents.find("href=\"#", at)) != std::string::npos; ++links) {
+    at += 7;
+    const std::string id = contents.substr(at, contents.find('"', at) - at);
+    INFO(id);
+    CHECK(html.find(" id=\"" + id.substr(0) + "\"") != std::string::npos);
+  }
+  CHECK(links == 6);  // three sections, a table, two plots
+}
+
 TEST_CASE("a page is readable on a telephone, in dark mode and by a screen reader", "[report]") {
   const std::string html = as_html(small_page());
   CHECK(html.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"));

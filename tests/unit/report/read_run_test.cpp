@@ -103,6 +103,42 @@ TEST_CASE("steps of a run without an epoch that come again count once", "[report
   CHECK(run.outcome.step_seconds.total == Approx(1));
 }
 
+TEST_CASE("losses of steps are read, as many together as a plot has no points for", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made;
+  made.run = {{"total_steps", 1000}};  // of 400 points at most: three steps together
+  test::make_run(folder.path(), made);
+  const auto add = [&](int step, const std::string& loss) {
+    append(folder.path() + "/metrics.jsonl",
+           fmt::format(R"({{"type":"step","step":{},"epoch":1,"loss":{},"sent_bytes":10}})"
+                       "\n",
+                       step, loss));
+  };
+  for (const int step : {1, 2, 3, 4}) add(step, std::to_string(step));
+  add(5, "null");
+  add(6, "8");
+  add(7, "100");
+  add(7, "7");  // comes again: the run went back
+  const Run run = read_run(folder.path());
+  REQUIRE(run.step_losses.size() == 3);
+  CHECK(run.step_losses[0].mean() == 2.0);  // of 1, 2, 3
+  CHECK(run.step_losses[1].mean() == 6.0);  // of 4 and 8
+  CHECK(run.step_losses[1].last == 6);
+  CHECK(run.step_losses[2].mean() == 7.0);
+}
+
+TEST_CASE("classes are called as the network's description says", "[report]") {
+  const test::TemporaryFolder folder;
+  test::make_run(folder.path(), {});
+  CHECK(read_run(folder.path()).class_names.empty());
+  std::ofstream(folder.path() + "/preprocessing.json")
+      << R"({"class_names": ["cat", 3, "d\u0007og"]})";
+  CHECK(read_run(folder.path()).class_names ==
+        std::vector<std::string>{"cat", "?", "d\xEF\xBF\xBDog"});
+  std::ofstream(folder.path() + "/preprocessing.json") << "{";
+  CHECK(read_run(folder.path()).class_names.empty());
+}
+
 TEST_CASE("a run that went on with other ranks says so, and is none of its seeds", "[report]") {
   const test::TemporaryFolder folder;
   MadeRun made{.ranks = 2, .finished = false};
