@@ -71,7 +71,8 @@ TEST_CASE("numbers on the horizontal axis do not overlap", "[report]") {
   CHECK(x_tics(0, 10, 380) == "set xtics 1\n");
   CHECK(x_tics(12000, 34000, 380) == "set xtics 5000\n");
   CHECK(x_tics(0.0061, 0.0253, 380) == "set xtics 0.005\n");
-  CHECK(x_tics(0, 25000, 200) == "set xtics 10000\n");
+  CHECK(x_tics(0, 25000, 230) == "set xtics 10000\n");  // four tics of 55 pixels each
+  CHECK(x_tics(0, 25000, 210) == "set xtics 20000\n");
   CHECK(x_tics(3, 3, 380).starts_with("set xtics 0.0"));
   CHECK(x_tics(0, INFINITY, 380).empty());
   // Whatever the range: tics times the width of the widest number are at most the plot's.
