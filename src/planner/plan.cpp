@@ -97,8 +97,13 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
       plans.best = s;
     if (!plans.float32 && schemes[s].config.compressor.name->name == "none") plans.float32 = s;
   }
-  for (const Scheme& scheme : schemes)
-    plans.compresses.push_back(scheme.config.compressor.name->name != "none");
+  // Where other settings differ as well, it is not compression that pays.
+  for (const Scheme& scheme : schemes) {
+    config::RunConfig plain = scheme.config;
+    if (plans.float32) plain.compressor = schemes[*plans.float32].config.compressor;
+    plans.compresses.push_back(scheme.config.compressor.name->name != "none" && plans.float32 &&
+                               plain == schemes[*plans.float32].config);
+  }
   for (std::size_t s = 0; s < schemes.size(); ++s)
     plans.break_even.push_back(
         plans.float32 && *plans.float32 != s && file.cluster.ranks() > 1

@@ -19,7 +19,7 @@ struct Plans {
   std::vector<int> ranks;
   std::vector<std::vector<PlannedRun>> by_ranks;  // [scheme][number]
   std::vector<double> break_even{};               // by scheme, below which it beats float32
-  std::vector<bool> compresses{};                 // by scheme
+  std::vector<bool> compresses{};                 // by scheme; as float32 in all other settings
   std::optional<std::size_t> float32{};           // the scheme that compresses nothing
   std::size_t best = 0;
   std::optional<PlannedRun> one_board{};  // plan_one_board(); none: the cluster has only one
