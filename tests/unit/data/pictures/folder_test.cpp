@@ -123,6 +123,17 @@ TEST_CASE("an empty folder test/ is refused, unless it is not needed", "[folder]
   REQUIRE(list_folder(source).train.size() == 2);
 }
 
+TEST_CASE("a network is tested without the pictures that it learnt from", "[folder]") {
+  const Folder folder({"test/a/1.jpg", "test/b/1.jpg"});
+  PictureSource source = folder.source();
+  says(refusal(Kind::data, [&] { list_folder(source); }), "expected a folder train/");
+  source.needs_train = false;
+  const PictureLists lists = list_folder(source);
+  REQUIRE(lists.train.size() == 0);
+  REQUIRE(lists.test.size() == 2);
+  REQUIRE(lists.class_names == std::vector<std::string>{"a", "b"});
+}
+
 TEST_CASE("names of pictures are printable", "[folder]") {
   const Folder folder({"train/a/\x1b[31mred\n.jpg", "train/b/\xff.jpg", "test/a/1.jpg"});
   const PictureLists lists = list_folder(folder.source());

@@ -204,6 +204,10 @@ TEST_CASE("folders without archives are refused", "[shards]") {
   write_file(folder.path() + "/test-0.tar", archive_of({0}).bytes());
   REQUIRE(list_shards({.path = folder.path()}).class_names.size() == 4);
   REQUIRE(list_shards({.path = folder.path(), .needs_test = false}).test.size() == 0);
+  const PictureLists tests =
+      list_shards({.path = folder.path(), .is_part = true, .needs_train = false});
+  REQUIRE(tests.train.size() == 0);
+  REQUIRE(tests.test.size() == 1);
   const auto name_classes = [&](const char* lines) {
     std::ofstream(folder.path() + "/classes.txt") << lines;
   };
