@@ -164,8 +164,8 @@ void require_clear_numbers(const TextClasses& classes, const std::vector<std::st
        file.path.string(), last);
 }
 
-/// The files of a set; `test` if this rank has one. Where nothing is trained and there is no training
-/// set, the test set tells the classes, and `train` is that.
+/// The files of a set; `test` if this rank has one. Where nothing is trained and there is no
+/// training set, the test set tells the classes, and `train` is that.
 struct LabelledFiles {
   fs::path folder;
   RowFile train = {};
