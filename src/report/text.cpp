@@ -117,6 +117,13 @@ std::string_view latex_escape(char c) {
   }
 }
 
+/// Of the first character. @pre `text` is not empty
+std::size_t first_bytes(std::string_view text) {
+  std::size_t bytes = 1;
+  while (bytes < text.size() && !begins_character(text[bytes])) ++bytes;
+  return bytes;
+}
+
 /// Whether a spreadsheet would compute the field.
 bool is_formula(std::string_view text) {
   if (text.size() < 2 || std::string_view("=+-@\t\r").find(text[0]) == std::string_view::npos)
@@ -140,8 +147,7 @@ std::string shortened(std::string_view text, std::size_t most) {
   if (width_of(text) <= most) return std::string(text);
   std::string result;
   for (std::size_t width = 1; width < most; ++width) {
-    std::size_t bytes = 1;
-    while (bytes < text.size() && !begins_character(text[bytes])) ++bytes;
+    const std::size_t bytes = first_bytes(text);
     result += text.substr(0, bytes);
     text.remove_prefix(bytes);
   }
@@ -151,7 +157,7 @@ std::string shortened(std::string_view text, std::size_t most) {
 std::string tail_of(std::string_view text, std::size_t most) {
   std::size_t width = width_of(text);
   if (width <= most) return std::string(text);
-  for (; width >= most; --width) text.remove_prefix(first_of(text).bytes);
+  for (; width >= most; --width) text.remove_prefix(first_bytes(text));
   return std::string(kEllipsis).append(text);
 }
 
