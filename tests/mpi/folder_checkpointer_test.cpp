@@ -43,7 +43,8 @@ struct Fixture {
                                           .start = start,
                                           .config = "{}",
                                           .collective = "x",
-                                          .data = {}},
+                                          .data = {},
+                                          .files = {}},
                                          {});
     made->attach([this](StateVisitor& visitor) { visitor.values("value", value, Across::own); });
     return made;
