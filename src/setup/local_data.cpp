@@ -42,9 +42,9 @@ struct ToldSet {
 };
 
 /// Classes are agreed on, so their number may differ.
-std::string form_of(const data::ArraySpec& spec, bool classes) {
-  return data::text_of(spec) +
-         (classes || spec.bound == 0 ? "" : fmt::format(" below {}", spec.bound));
+std::string form_of(data::ArraySpec spec, bool classes) {
+  if (classes) spec.bound = 0;
+  return data::text_of(spec);
 }
 
 std::string form_of(const data::Dataset& set) {

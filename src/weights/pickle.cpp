@@ -312,6 +312,10 @@ class Machine {
     if (is_script_ && (module == "__torch__" || module.starts_with("__torch__.")))
       return push_class(module, name);
     const std::optional<KnownGlobal> known = find_global(module, name, file_.holds);
+    if (!known && module == "torch._utils" && name.starts_with("_rebuild_"))
+      refuse(file_,
+             "it has a tensor that is not a plain one, such as a quantized or sparse one ({}.{})",
+             module, printable(name));
     if (!known)
       refuse(file_, "it names {}.{}, which a {} does not need", printable(module), printable(name),
              is_script_ ? "module" : "dict of tensors");

@@ -442,7 +442,7 @@ TEST_CASE("what cannot be trained is refused", "[script]") {
   torch::jit::Module table = mlp();
   table.register_buffer("table",
                         torch::quantize_per_tensor(torch::zeros({4}), 1, 0, torch::kQInt8));
-  test::says(refusal(options_of(table)), "table");
+  test::says(refusal(options_of(table)), "quantized");
 
   test::says(refusal(options_of(mlp("def forward(self, x):\n    return [self.out_bias]\n"))),
              "to return a tensor");
