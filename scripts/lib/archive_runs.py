@@ -14,14 +14,14 @@ from arguments import refuse_unknown
 
 EPILOG = """\
   scripts/archive_runs.sh runs/plateau --out plateau.tar.xz
-  tar xf plateau.tar.xz && equant-train report plateau     # the same report
+  tar xf plateau.tar.xz && equant-train report plateau     # the same report, but for losses by step
 
-The archive has config.json, metrics.jsonl and summary.json of every run, and what scripts/sweep.sh wrote beside
-it: recipe, planned seconds, how a run ended that did not finish, tables. Records of steps are left out where a report does not read them: of runs
-that have an epoch and do not choose their grades. Checkpoints, weights and logs are left out. The same runs
-give the same bytes.
+The archive has config.json, metrics.jsonl, summary.json and preprocessing.json, which names the classes, of every
+run, and what scripts/sweep.sh wrote beside it: recipe, planned seconds, how a run ended that did not finish, tables.
+Records of steps are left out, with them the losses by step, but for runs that have no epoch or choose their grades.
+Checkpoints, weights and logs are left out. The same runs give the same bytes.
 """
-RUN_FILES = ("config.json", "metrics.jsonl", "summary.json")
+RUN_FILES = ("config.json", "metrics.jsonl", "summary.json", "preprocessing.json")
 BESIDE = (".recipe.json", ".plan.json", ".state.json")  # after the name of a run's folder
 TABLES = ("table.txt", "table.csv", "means.txt")
 DEEPEST = 3  # folders between the one that is given and a run, as for report
@@ -74,7 +74,7 @@ def files_of(folder, depth=0):
 
 
 def without_steps(records):
-    """The records of a run that a report reads."""
+    """The records of a run that tables are made of."""
     lines = records.splitlines(keepends=True)
     if not any(line.startswith(EPOCH) for line in lines) or (lines and b'"grades":{' in lines[0]):
         return records
