@@ -100,7 +100,7 @@ mkdir -p moved
 cp -r data/0 data/1 data/2 data/3 moved/
 /usr/bin/python3 -c 'import sys, numpy; [numpy.save(f, numpy.load(f)[:-1]) for f in sys.argv[1:]]' moved/3/?_train.npy
 train 4 resumed --set train.epochs=8 --set "data.path=$WORK/moved/{rank}" --resume
-expect_failure 3 'rank 3: training samples' "resumed on other data"
+expect_failure 3 'rank 3: data.path/x_train.npy' "resumed on other data"
 
 # The length of an epoch, and rank 0's test set for all.
 rm data/[123]/?_test.npy
