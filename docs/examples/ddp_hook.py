@@ -10,7 +10,7 @@ the mean is the same everywhere, bit for bit. What a biased compressor leaves ou
 Gradients are in main memory, of type float32, float16 or bfloat16; the codecs and the mean compute in float32.
 EQUANT_CODEC_LIBRARY names the library if it is not installed. As a program, this trains a small network:
 
-    torchrun --nproc-per-node 2 ddp_hook.py [COMPRESSOR [OPTIONS [STEPS]]]
+    torchrun --nproc_per_node 2 ddp_hook.py [COMPRESSOR [OPTIONS [STEPS]]]
 """
 
 import concurrent.futures

@@ -115,12 +115,12 @@ class ScriptNetwork final : public Network {
                         title(), name, c10::toString(tensor.scalar_type())));
     return notes;
   }
-  /// Tables and masks that a state dict of Python's may lack keep the module's values.
+  /// A state dict of Python's lacks buffers that are not persistent, which TorchScript forgets.
+  /// They keep the module's values.
   weights::FileNames file_names() const override {
     return {.optional = [this](std::string_view name) {
-      return std::ranges::any_of(state_.buffers(), [&](const auto& item) {
-        return item.first == name && item.second.scalar_type() != at::kFloat;
-      });
+      return std::ranges::any_of(state_.buffers(),
+                                 [&](const auto& item) { return item.first == name; });
     }};
   }
   void train(bool on) override { module_.train(on); }
