@@ -111,31 +111,41 @@ bool read_row(Decoder& decoder, std::uint8_t* row) {
 
 }  // namespace jump
 
-/// Whether the file says that it has several frames (APNG): a chunk acTL, whose first number counts
-/// them, lies before the pixels.
-bool is_animation(PictureBytes file) {
+/// What the chunks before the pixels say.
+struct Chunks {
+  bool whole = false;     // the file has all of their bytes, and pixels behind them
+  bool animated = false;  // several frames (APNG): a chunk acTL, whose first number counts them
+};
+
+Chunks look_at_chunks(PictureBytes file) {
   constexpr std::size_t kSignature = 8, kHead = 8, kCheck = 4;  // [bytes]
   const auto number = [](PictureBytes bytes) {
     return std::uint32_t{bytes[0]} << 24u | std::uint32_t{bytes[1]} << 16u |
            std::uint32_t{bytes[2]} << 8u | std::uint32_t{bytes[3]};
   };
+  Chunks chunks;
   for (file = file.subspan(std::min(kSignature, file.size())); file.size() >= kHead;) {
     const std::size_t bytes = number(file);
     const std::string_view type(reinterpret_cast<const char*>(file.data()) + 4, 4);
     file = file.subspan(kHead);
-    if (type == "IDAT" || file.size() < bytes + kCheck) return false;
-    if (type == "acTL" && bytes >= 4) return number(file) > 1;
+    chunks.whole = type == "IDAT";
+    if (chunks.whole || file.size() < bytes + kCheck) break;
+    if (type == "acTL" && bytes >= 4) chunks.animated = number(file) > 1;
     file = file.subspan(bytes + kCheck);
   }
-  return false;
+  return chunks;
 }
 
 class PngPicture final : public Picture {
  public:
   PngPicture(PictureBytes file, const PictureLimits& limits) {
+    // libpng takes as much memory as a chunk of metadata says that it has, before it reads it.
+    const Chunks chunks = look_at_chunks(file);
     decoder_.left = file;
+    if (!chunks.whole)
+      fail(Kind::data, "its PNG data are broken: a chunk before the pixels goes beyond the file");
     if (!jump::read_header(decoder_, header_)) broken();
-    if (is_animation(file)) fail(Kind::data, "expected a picture, found an animation");
+    if (chunks.animated) fail(Kind::data, "expected a picture, found an animation");
     describe(header_.width, header_.height, header_.orientation, limits);
   }
 

@@ -107,6 +107,13 @@ TEST_CASE("a PNG of several frames is refused, one of a single frame is a pictur
   REQUIRE(decode_all(with_frames(1)).pixels == picture.pixels);
 }
 
+TEST_CASE("no memory is taken for a chunk that goes beyond the file", "[picture]") {
+  Bytes file = png_of(make_scene(5, 4));
+  const Bytes chunk = {0x40, 0, 0, 0, 'e', 'X', 'I', 'f', 'M', 'M', 0, 42};  // a GiB, it says
+  file.insert(file.begin() + 33, chunk.begin(), chunk.end());
+  says(reason_of(file), "beyond the file");
+}
+
 TEST_CASE("PNG of few bits and palettes", "[picture]") {
   for (const int depth : {1, 2, 4}) {
     const int most = (1 << depth) - 1;
