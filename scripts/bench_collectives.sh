@@ -50,7 +50,7 @@ launch() {
   if [[ $rate == shared ]]; then
     echo '{"burst_bytes": 0}' >"$work/counters"
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-      mpirun -np "$n" --oversubscribe --quiet --bind-to none "$@"
+      mpirun -np "$n" --oversubscribe --bind-to none "$@"
   else
     "$EQT_ROOT/scripts/netlab.sh" --ranks "$n" --rate "$rate" --counters "$work/counters" -- "$@"
   fi

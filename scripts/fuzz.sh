@@ -40,7 +40,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, decltype(sizeof 0)) { return 0; }' >"$work/probe.cpp"
 if ! clang++ -fsanitize=fuzzer,address,undefined "$work/probe.cpp" -o "$work/probe" 2>"$work/log"; then
-  echo "[eqt-skip] no clang++ that links libFuzzer: install Debian's clang and libclang-rt-14-dev"
+  echo "[eqt-skip] no clang++ that links libFuzzer: install Debian's clang and libclang-rt-dev"
   exit 0
 fi
 

@@ -40,6 +40,8 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/mpi.sh
+source "$EQT_ROOT/scripts/lib/mpi.sh"
 trap 'exit 75' USR1  # until something runs that could be asked
 
 ranks=2
@@ -173,9 +175,10 @@ for tool in ip tc unshare nsenter setpriv mount hostname; do
   command -v "$tool" >/dev/null ||
     fail 1 "$tool was not found: install Debian's iproute2, util-linux, mount and hostname."
 done
-[[ $no_mpi -eq 1 || $only_check -eq 1 ]] || command -v mpirun >/dev/null ||
-  fail 6 "mpirun was not found: install Debian's openmpi-bin."
-[[ $no_mpi -eq 1 || $only_check -eq 1 ]] || require_files "$ranks"
+if [[ $no_mpi -eq 0 && $only_check -eq 0 ]]; then
+  require_mpirun
+  require_files "$ranks"
+fi
 if [[ -n $counters ]]; then
   { exec 3>"$counters"; } 2>/dev/null || fail 74 "--counters: $counters cannot be written."
 fi

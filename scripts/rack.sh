@@ -14,7 +14,7 @@
 #   --leave-out       go on without hosts that do not answer
 #   --least N         but only if so many answer; fewer are an error with exit code 6 [1]
 #   --answer SECONDS  how long a host may take to answer [5]
-#   --shell COMMAND   reaches a host: COMMAND HOST WORDS... [mpirun's agent, or ssh]
+#   --shell COMMAND   reaches a host, also for mpirun: COMMAND HOST WORDS... [ssh]
 #   --program FILE    the executable, at the same place on every host [/usr/bin/equant-train]
 #   --help            this text
 #
@@ -33,6 +33,8 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/mpi.sh
+source "$EQT_ROOT/scripts/lib/mpi.sh"
 # shellcheck source=scripts/lib/hosts.sh
 source "$EQT_ROOT/scripts/lib/hosts.sh"
 # shellcheck source=scripts/lib/rack_hosts.sh
@@ -47,7 +49,7 @@ interface=""
 leave_out=0
 least=1
 answer=5
-shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
+shell=$(mpi_remote_shell)
 program=/usr/bin/equant-train
 declare -A options=(
   [--only]="text only" [--deb]="list debs" [--data]="text data" [--interface]="text interface"
@@ -89,7 +91,8 @@ for deb in ${debs[@]+"${debs[@]}"}; do
 done
 
 # mpirun reaches hosts as this script does, and every host from here: they need no keys of each other.
-export OMPI_MCA_plm_rsh_agent=$shell OMPI_MCA_plm_rsh_no_tree_spawn=1
+set_mpi remote_shell "$shell"
+set_mpi each_from_here 1
 require_room_for_mpi rack "${#hosts[@]}"
 
 probe_hosts

@@ -12,7 +12,7 @@
 #   --start-timeout SECONDS
 #                         how long mpirun may take to start the first rank [60]
 #   --patience SECONDS    how long mpirun may take to end after a rank has failed [15]
-#   --shell COMMAND       reaches a host: COMMAND HOST WORDS... [mpirun's agent, or ssh]
+#   --shell COMMAND       reaches a host, also for mpirun: COMMAND HOST WORDS... [ssh]
 #   --mca KEY VALUE       passed on to mpirun; may be repeated
 #   --program FILE        the executable, at the same place on every host [$EQT_PROGRAM, or
 #                         build/release/equant-train]
@@ -28,6 +28,8 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/mpi.sh
+source "$EQT_ROOT/scripts/lib/mpi.sh"
 # shellcheck source=scripts/lib/hosts.sh
 source "$EQT_ROOT/scripts/lib/hosts.sh"
 
@@ -37,7 +39,7 @@ least=1
 answer=5
 start_timeout=60
 patience=15
-shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
+shell=$(mpi_remote_shell)
 program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
 mca=()
 declare -A options=(
@@ -52,12 +54,12 @@ given=$1
 shift
 IFS=, read -r -a hosts <<<"$list"
 check_host_names "--hosts needs names such as pi0 or pi0:2 with commas between them" "${hosts[@]}"
-command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
-[[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+require_mpirun
 
 require_room_for_mpi run_elastic "${#hosts[@]}"
 config=$(readable_again "$given" "$state")
-open_mpi_keepalive
+prepare_mpi
+set_mpi remote_shell "$shell"
 
 # answering: prints the hosts that answer, in the order of --hosts; asks all at the same time.
 answering() {
@@ -115,12 +117,12 @@ for ((try = 1; try <= tries; try++)); do
   for host in "${present[@]}"; do ranks=$((ranks + $(slots_of "$host"))); done
   with=$(IFS=,; printf '%s' "${present[*]}")
   [[ $with != "$stuck_on" ]] ||
-    fail 6 "mpirun started no rank on $with within $start_timeout seconds: orted, Open MPI's daemon, must start on each and write to its folder for temporary files, /tmp; see --start-timeout."
+    fail 6 "mpirun started no rank on $with within $start_timeout seconds: Open MPI's daemon must start on each and write to its folder for temporary files, /tmp; see --start-timeout."
   say "Start $try of at most $tries: $ranks ranks on $with"
-  mpirun=(mpirun -np "$ranks" --host "$with" --quiet --bind-to none ${mca[@]+"${mca[@]}"})
+  mpirun=(mpirun -np "$ranks" --host "$with" --bind-to none ${mca[@]+"${mca[@]}"})
   rm -f "$state/stuck"
   code=0 after_start=limit
-  start_on_hosts "$program" --config "$config" ${arguments[@]+"${arguments[@]}"} || code=$?
+  start_ranks "$program" --config "$config" ${arguments[@]+"${arguments[@]}"} || code=$?
   ! is_own_code "$code" || code=6
   case $code in
     0) exit 0 ;;

@@ -14,7 +14,7 @@
 #   --bind WHAT       none: the system places threads [default]
 #                     core: T cores of its own for each rank; needs --threads
 #   --answer SECONDS  how long a host may take to answer before the start [5]
-#   --shell COMMAND   reaches a host: COMMAND HOST WORDS... [mpirun's agent, or ssh]
+#   --shell COMMAND   reaches a host, also for mpirun: COMMAND HOST WORDS... [ssh]
 #   --mca KEY VALUE   passed on to mpirun; may be repeated
 #   --program FILE    the executable, at the same place on every host [$EQT_PROGRAM, or
 #                     build/release/equant-train]
@@ -27,6 +27,8 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/mpi.sh
+source "$EQT_ROOT/scripts/lib/mpi.sh"
 # shellcheck source=scripts/lib/hosts.sh
 source "$EQT_ROOT/scripts/lib/hosts.sh"
 end_on_signals
@@ -38,10 +40,9 @@ threads=""
 interface=""
 bind=none
 answer=5
-shell=${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}
+shell=$(mpi_remote_shell)
 program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
-# mpirun's connection to a host that was cut off ends after 5 seconds without an answer.
-mca=(--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3)
+mca=()
 declare -A options=(
   [--hosts]="text list" [--hostfile]="text hostfile" [--ranks]="natural ranks" [--threads]="natural threads"
   [--interface]="text interface" [--bind]="text bind" [--answer]="natural answer" [--shell]="text shell"
@@ -54,7 +55,7 @@ set -- "${rest[@]}"
 [[ -z $list || -z $hostfile ]] || fail 2 "expected --hosts or --hostfile, found both."
 [[ $bind == none || $bind == core ]] || fail 2 "--bind needs none or core, found \"$bind\"."
 [[ $bind == none || -n $threads ]] || fail 2 "--bind core needs --threads: how many cores a rank gets."
-command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
+require_mpirun
 
 [[ -z $hostfile ]] || list=$(hosts_of_file --hostfile "$hostfile")
 IFS=, read -r -a hosts <<<"$list"
@@ -84,8 +85,10 @@ for host in "${hosts[@]%%:*}"; do
   fi
 done
 
-[[ -z $interface ]] || mca+=(--mca btl_tcp_if_include "$interface" --mca oob_tcp_if_include "$interface")
-mpirun=(mpirun -np "$ranks" --host "$list" --quiet "${mca[@]}")
+prepare_mpi
+set_mpi remote_shell "$shell"
+[[ -z $interface ]] || set_mpi interface "$interface"
+mpirun=(mpirun -np "$ranks" --host "$list" ${mca[@]+"${mca[@]}"})
 if [[ $bind == core ]]; then
   mpirun+=(--map-by "slot:PE=$threads" --bind-to core)
 else
@@ -95,14 +98,12 @@ if [[ -n $threads ]]; then
   mpirun+=(-x "OMP_NUM_THREADS=$threads")
   [[ $1 != -* || " $* " != *" --config"* ]] || set -- --set "threads_per_rank=$threads" "$@"
 fi
-[[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 require_room_for_mpi run_hosts "$ranks"
 code=0
-start_on_hosts "$program" "$@" || code=$?
+start_ranks "$program" "$@" || code=$?
 # mpirun's own codes: a rank did not start, a host was lost, a host could not be reached.
 case $code in
   205) fail "$code" "mpirun lost a host: it was cut off or is down; scripts/run_elastic.sh continues without it." ;;
 esac
-! is_own_code "$code" ||
-  fail 6 "mpirun ended with exit code $code: it could not start a rank, or was ended; without --quiet it says more: ${mpirun[*]/--quiet/} $program ..."
+! is_own_code "$code" || fail_as_mpirun "$code"
 exit "$code"

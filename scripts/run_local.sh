@@ -23,6 +23,8 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=scripts/lib/mpi.sh
+source "$EQT_ROOT/scripts/lib/mpi.sh"
 end_on_signals
 
 ranks=2
@@ -40,7 +42,7 @@ set -- "${rest[@]}"
 [[ $bind == none || $bind == core ]] || fail 2 "--bind needs none or core, found \"$bind\"."
 [[ -x $program ]] || fail 2 "$program is not an executable: $EQT_PROGRAM_REMEDY, or name it with" \
   "--program."
-command -v mpirun >/dev/null || fail 6 "mpirun was not found: install Debian's openmpi-bin."
+require_mpirun
 
 share=$(($(cores) / ranks))
 computing=${threads:-$((share > 1 ? share : 1))}
@@ -71,27 +73,18 @@ fi
 export OMP_NUM_THREADS=$computing
 
 mpirun=(mpirun -np "$ranks")
-if mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE"; then
-  # Open MPI counts physical cores and refuses more ranks than those, or to run as root. --quiet: a
-  # rank that fails prints its error; mpirun's own messages would hide it.
-  mpirun+=(--oversubscribe --quiet)
-  open_mpi_keepalive
+prepare_mpi
+if [[ -n $(mpi_version) ]]; then
+  # Open MPI counts physical cores and refuses more ranks than those.
+  mpirun+=(--oversubscribe)
   if [[ $bind == core ]]; then
     mpirun+=(--map-by "slot:PE=$computing" --bind-to core)
   else
     mpirun+=(--bind-to none)
   fi
-  if [[ $(id -u) -eq 0 ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  fi
   # A rank that spins while it waits uses the core that the other rank needs.
-  if [[ $ranks -gt $(cores) ]]; then
-    export OMPI_MCA_mpi_yield_when_idle=1
-  fi
-  # Containers forbid reading another process's memory, and Open MPI warns once per message.
-  if [[ -e /.dockerenv || -e /run/.containerenv ]]; then
-    export OMPI_MCA_btl_vader_single_copy_mechanism=none
-  fi
+  [[ $ranks -le $(cores) ]] || set_mpi yield 1
+  [[ ! -e /.dockerenv && ! -e /run/.containerenv ]] || copy_through_memory
 elif [[ $bind == core ]]; then
   mpirun+=(-bind-to "core:$computing")
 fi
@@ -114,10 +107,9 @@ end_after_limit() {
 # whole group.
 [[ -z $seconds ]] || after_start=end_after_limit
 code=0
-run_gracefully "${mpirun[@]}" "$program" "$@" || code=$?
+start_ranks "$program" "$@" || code=$?
 if [[ -e $state/late && ($code -eq 75 || $code -eq 137 || $code -eq 143) ]]; then
   fail 124 "the run was ended after $seconds s (--timeout)."
 fi
-! is_own_code "$code" ||
-  fail 6 "mpirun ended with exit code $code: it could not start a rank, or was ended; without --quiet it says more: ${mpirun[*]/--quiet/} $program ..."
+! is_own_code "$code" || fail_as_mpirun "$code"
 exit "$code"

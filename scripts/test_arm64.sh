@@ -130,7 +130,8 @@ for program in aarch64-linux-gnu-g++ qemu-aarch64-static; do
   command -v "$program" >/dev/null ||
     fail 1 "$program was not found: install Debian's ${EQT_ARM64_PACKAGES[*]}."
 done
-unpack "${EQT_ARM64_LIBRARIES[@]}"
+mapfile -t libraries < <(names_here "${EQT_ARM64_LIBRARIES[@]}")
+unpack "${libraries[@]}"
 
 build arm64 all
 build release codec_bytes

@@ -123,30 +123,6 @@ require_few() {
     fail 2 "--ranks: expected at most $most on this machine with $all cores, found $1; start fewer, or play them in one process with equant-train --simulate N."
 }
 
-# require_files RANKS: exits with an error if mpirun may open too few files for them; it would crash or hang.
-require_files() {
-  local files=$((48 + 6 * $1)) limit
-  limit=$(ulimit -Sn)
-  [[ $limit == unlimited || $limit -ge $files ]] || ulimit -Sn "$files" 2>/dev/null ||
-    fail 6 "expected a limit of at least $files open files, which mpirun needs for $1 ranks, found $(ulimit -Hn); raise it (ulimit -n), or start fewer."
-}
-
-# require_room_for_mpi NAME RANKS: makes `state`, a folder for temporary files that goes when the script ends. Exits with
-# an error where mpirun could not start RANKS: it ends without a sentence, crashes or hangs.
-require_room_for_mpi() {
-  local parent=${TMPDIR:-/tmp}
-  state=$(mktemp -d "$parent/$1.XXXXXX" 2>/dev/null) ||
-    fail 6 "expected a folder for temporary files, which MPI needs, that this user can write at $parent, found none; set TMPDIR to another."
-  trap 'rm -rf "$state"' EXIT
-  { head -c 12582912 /dev/zero >"$state/room"; } 2>/dev/null ||
-    fail 6 "expected 12 MiB for MPI's temporary files at $parent, found less; make room there, or set TMPDIR to another folder."
-  rm "$state/room"
-  require_files "$2"
-}
-
-# is_own_code CODE: whether that is a code of mpirun's own, for ranks that it could not start or that were ended.
-is_own_code() { [[ $1 -eq 1 || $1 -eq 213 || $1 -eq 255 ]]; }
-
 # build PRESET TARGET: configures if needed, and builds what has changed. Two cores can need 4 GiB
 # for the files that include LibTorch, so small machines use fewer jobs.
 build() {
@@ -166,14 +142,6 @@ build() {
   say "Building $target in build/$preset with $jobs jobs"
   cmake --build "$EQT_ROOT/build/$preset" --target "$target" --parallel "$jobs" ||
     fail 1 "The build of $target in build/$preset failed; the first error stands above."
-}
-
-# open_mpi_keepalive: sets keepalive for later commands. Without it, mpirun waits forever if a host
-# is cut off; with it, mpirun ends the job after 5 seconds without an answer, with exit code 205.
-open_mpi_keepalive() {
-  export OMPI_MCA_oob_tcp_keepalive_time=${OMPI_MCA_oob_tcp_keepalive_time:-2}
-  export OMPI_MCA_oob_tcp_keepalive_intvl=${OMPI_MCA_oob_tcp_keepalive_intvl:-1}
-  export OMPI_MCA_oob_tcp_keepalive_probes=${OMPI_MCA_oob_tcp_keepalive_probes:-3}
 }
 
 # readable_again CONFIG FOLDER: prints a path under which ranks, and later starts, can read CONFIG: its

@@ -143,22 +143,6 @@ print_counters() {
   done
 }
 
-# without_launch_warnings: copies mpirun's output without its first warnings, on a busy machine,
-# that a launch was faster than expected.
-without_launch_warnings() {
-  local first line
-  while IFS= read -r -N 1 first; do
-    if [[ $first == "[" ]]; then
-      IFS= read -r line || true
-      [[ $line != *"plm:rsh: Warning: setpgid("* ]] || continue
-      printf '[%s\n' "$line"
-    else
-      printf '%s' "$first"
-    fi
-    exec cat
-  done
-}
-
 # end_with CODE: gives running processes 3 seconds to finish; the kernel ends the rest.
 end_with() {
   local process tick=0
@@ -192,46 +176,33 @@ cut_link() {
 }
 
 start_under_mpi() {
-  local list="" host slots btl=tcp,self
+  local list="" host slots
   for ((host = 0; host < hosts; host++)); do
     slots=$((ranks - host * per_host < per_host ? ranks - host * per_host : per_host))
     list+=${list:+,}board$host:$slots
   done
-  [[ $per_host -eq 1 ]] || btl+=,vader
-  # tmpdir: names of MPI's files contain host names and process numbers, which are the same in two
-  # laboratories.
-  local -A settings=([plm_rsh_agent]=$state/agent [plm_rsh_no_tree_spawn]=1 [btl]=$btl
-    [btl_tcp_if_include]=eth0 [oob_tcp_if_include]=eth0 [orte_tmpdir_base]=$state)
-  local word key
-  for ((word = 0; word < ${#mca[@]}; word += 3)); do settings[${mca[word + 1]}]=${mca[word + 2]}; done
-  open_mpi_keepalive
+  prepare_mpi
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  set_mpi remote_shell "$state/agent"
+  set_mpi each_from_here 1
+  set_mpi interface eth0
+  # Names of MPI's files contain host names and process numbers, which are the same in two laboratories.
+  set_mpi folder "$state"
+  set_mpi transports "$([[ $per_host -eq 1 ]] && echo tcp,self || echo tcp,self,vader)"
+  # A rank that spins while it waits uses the core that the other rank needs.
+  [[ $ranks -le $(cores) ]] || set_mpi yield 1
   if [[ $once -eq 1 ]]; then
-    start_once "$list" "$@"
+    export NETLAB_HOSTS=$list
+    exec_on 0 "$@" <&0 &
+    started+=($!)
     return
   fi
-  local mpirun=(mpirun -np "$ranks" --host "$list" --oversubscribe --quiet --bind-to none)
-  for key in "${!settings[@]}"; do mpirun+=(--mca "$key" "${settings[$key]}"); done
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  # A rank that spins while it waits uses the core that the other rank needs.
-  [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
-  exec {words}> >(without_launch_warnings >&2)
+  exec {words}> >(watch_words)
   filter=$!
-  # shellcheck disable=SC2016  # for the shell of each rank
-  exec_on 0 "${mpirun[@]}" sh -c '[ "${OMPI_COMM_WORLD_RANK:-0}" != 0 ] || : >"$0"; exec "$@"' "$state/ranks" "$@" \
-    <&0 2>&"$words" {words}>&- &
+  exec_on 0 mpirun -np "$ranks" --host "$list" --oversubscribe --bind-to none ${mca[@]+"${mca[@]}"} \
+    sh -c "$SAY_STARTED" "$STARTED" "$@" <&0 2>&"$words" {words}>&- &
   started+=($!)
   exec {words}>&-
-}
-
-# start_once LIST CMD...: with start_under_mpi's settings in the environment.
-start_once() {
-  local list=$1 key
-  shift
-  for key in "${!settings[@]}"; do export "OMPI_MCA_$key=${settings[$key]}"; done
-  export NETLAB_HOSTS=$list OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  [[ $ranks -le $(cores) ]] || export OMPI_MCA_mpi_yield_when_idle=1
-  exec_on 0 "$@" <&0 &
-  started+=($!)
 }
 
 start_without_mpi() {
@@ -244,7 +215,7 @@ start_without_mpi() {
 }
 
 # ended_without_ranks CODE: whether mpirun ended with 0 because it was asked before it had started a rank.
-ended_without_ranks() { [[ $1 -eq 0 && $no_mpi -eq 0 && $once -eq 0 && ! -e $state/ranks ]]; }
+ended_without_ranks() { [[ $1 -eq 0 && $no_mpi -eq 0 && $once -eq 0 && ! -e $state/started ]]; }
 
 # run_laboratory CMD...: never returns. The first rank that fails ends the others.
 run_laboratory() {
@@ -273,5 +244,6 @@ run_laboratory() {
     done
   done
   if [[ $asked_to_stop -eq 1 ]] && { ended_by_request "$code" || ended_without_ranks "$code"; }; then code=75; fi
+  ! ended_by_loss "$code" || code=205
   end_with "$code"
 }

@@ -115,7 +115,7 @@ require_interface() {
 # require_same_mpi: hosts that have Open MPI have the version of this machine.
 require_same_mpi() {
   local host here mpi
-  command -v mpirun >/dev/null || fail 6 "mpirun was not found here: install Debian's openmpi-bin."
+  require_mpirun
   here=$(mpirun --version | sed -n '1s/.* //p')
   for host in "${names[@]}"; do
     mpi=$(found "$host" mpi)

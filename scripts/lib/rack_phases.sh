@@ -114,7 +114,7 @@ hosts_with() {
 }
 
 phase_run() {
-  local has mca=() code=0
+  local has code=0
   require_ready
   require_interface
   has=$(hosts_with "$out/summary.json" | sed -n 1p)
@@ -127,10 +127,9 @@ phase_run() {
     has=$({ hosts_with "$out/checkpoints"; hosts_with "$out/metrics.jsonl"; } | awk '!seen[$0]++' | paste -sd' ')
     [[ -z $has ]] || { line run "$has" "a run in $out was stopped, it continues"; arguments+=(--resume); }
   fi
-  [[ -z $interface ]] ||
-    mca=(--mca btl_tcp_if_include "$interface" --mca oob_tcp_if_include "$interface")
+  [[ -z $interface ]] || set_mpi interface "$interface"
   run_gracefully "$EQT_ROOT/scripts/run_elastic.sh" --hosts "$list" --least "$least" --shell "$shell" \
-    --answer "$answer" --program "$program" ${mca[@]+"${mca[@]}"} "$config" --out "$out" \
+    --answer "$answer" --program "$program" "$config" --out "$out" \
     ${arguments[@]+"${arguments[@]}"} || code=$?
   [[ $code -eq 0 ]] || exit "$code"
   end_on_signals

@@ -45,7 +45,7 @@ for compressor in "${compressors[@]}"; do
       continue
     fi
     pairs=$((pairs + 1))
-    if OMP_NUM_THREADS=1 timeout 300 mpirun -np "$ranks" --oversubscribe --quiet --bind-to none "$program" \
+    if OMP_NUM_THREADS=1 timeout 300 mpirun -np "$ranks" --oversubscribe --bind-to none "$program" \
       --config "$work/config.json" "${sets[@]}" --set threads_per_rank=1 --quiet --out "$work/run" --overwrite \
       >"$work/log" 2>&1 && python3 - "$work/run" <<'PYTHON'; then
 import json, statistics, sys

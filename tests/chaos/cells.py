@@ -29,7 +29,7 @@ def config_with(**sections):
 
 
 def mpirun():
-    return ["mpirun", "--quiet", "--oversubscribe", "--bind-to", "none"]
+    return ["mpirun", "--oversubscribe", "--bind-to", "none"]
 
 
 def environment(place, **more):
@@ -38,6 +38,9 @@ def environment(place, **more):
             "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
             # In a shared folder, a job that ends removes files that another has just made.
             "OMPI_MCA_orte_tmpdir_base": os.path.join(place, "mpi"),
+            "PRTE_MCA_prte_tmpdir_base": os.path.join(place, "mpi"),
+            # Ranks print their errors; mpirun's report comes after them.
+            "OMPI_MCA_orte_execute_quiet": "1",
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
 
 

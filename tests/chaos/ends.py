@@ -131,7 +131,8 @@ def full_folder(*start):
         os.makedirs(full)
         line = 'mount -t tmpfs -o size=1m none "$0" && exec "$@"'
         job.start(["unshare", "--mount", "bash", "-c", line, full, *[word or job.program for word in start],
-                   *job.arguments()], TMPDIR=full, OMPI_MCA_orte_tmpdir_base=full)
+                   *job.arguments()], TMPDIR=full,
+                  OMPI_MCA_orte_tmpdir_base=full, PRTE_MCA_prte_tmpdir_base=full)
     return play
 
 

@@ -57,7 +57,7 @@ endfunction()
 # folder for MPI's files, because a job that ends removes files of others from a shared one. Other
 # MPIs ignore them.
 set(EQT_MPI_ENVIRONMENT
-  "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMP_NUM_THREADS=1")
+  "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMPI_MCA_smsc=^cma,xpmem,knem;OMP_NUM_THREADS=1")
 
 function(eqt_test_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
@@ -91,6 +91,6 @@ function(eqt_mpi_test name)
       COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}.${ranks}ranks PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT}
       PROCESSORS ${processors} ENVIRONMENT
-      "${EQT_MPI_ENVIRONMENT};OMPI_MCA_orte_tmpdir_base=${CMAKE_CURRENT_BINARY_DIR}/mpi/${name}.${ranks};${EQT_MPI_SANITIZER_ENVIRONMENT}")
+      "${EQT_MPI_ENVIRONMENT};OMPI_MCA_orte_tmpdir_base=${CMAKE_CURRENT_BINARY_DIR}/mpi/${name}.${ranks};PRTE_MCA_prte_tmpdir_base=${CMAKE_CURRENT_BINARY_DIR}/mpi/${name}.${ranks};${EQT_MPI_SANITIZER_ENVIRONMENT}")
   endforeach()
 endfunction()

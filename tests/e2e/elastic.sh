@@ -21,11 +21,11 @@ expect_equal 1 "$(grep -c '^== Start' "$OUT")" "starts with a mistake in the con
 # A host that answers, and on which mpirun's daemon never starts.
 cat >"$WORK/agent" <<'AGENT'
 #!/bin/sh
-case "$*" in *orted*) echo $$ >>"$0.pids" && exec sleep 600 ;; esac
+case "$*" in *rted*) echo $$ >>"$0.pids" && exec sleep 600 ;; esac
 AGENT
 chmod +x "$WORK/agent"
 started=$SECONDS
-run "$EQT_ROOT/scripts/run_elastic.sh" --hosts elsewhere --shell "$WORK/agent" --mca plm_rsh_agent "$WORK/agent" \
+run "$EQT_ROOT/scripts/run_elastic.sh" --hosts elsewhere --shell "$WORK/agent" \
   --start-timeout 2 tiny.json --out "$WORK/elsewhere"
 expect_code 6 "a host without mpirun's daemon"
 expect_text 'mpirun started no rank on elsewhere within 2 seconds' "a host without mpirun's daemon"

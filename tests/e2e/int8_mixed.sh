@@ -19,7 +19,7 @@ two() {
   shift
   while [[ $1 != : ]]; do first+=("$1"); shift; done
   second=("${@:2}")
-  run mpirun --oversubscribe --quiet --bind-to none \
+  run mpirun --oversubscribe --bind-to none \
     -np 1 env ${first[@]+"${first[@]}"} "$EQT_PROGRAM" "${settings[@]}" --out "$RUN" : \
     -np 1 env ${second[@]+"${second[@]}"} "$EQT_PROGRAM" "${settings[@]}" --out "$RUN"
 }

@@ -8,6 +8,9 @@ set -euo pipefail
 EQT_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 : "${EQT_PROGRAM:?must name the equant-train executable}"
 export EQT_PROGRAM OMP_NUM_THREADS=1
+# shellcheck source=scripts/lib/mpi.sh
+source "$EQT_ROOT/scripts/lib/mpi.sh"
+prepare_mpi
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/equant-e2e.XXXXXX")
 trap 'rm -rf "$WORK"' EXIT
 cd "$WORK"
@@ -57,12 +60,17 @@ finish() {
 
 # run COMMAND...: sets CODE, SECONDS_TAKEN and writes the files OUT and ERR; never ends the test.
 # Open MPI's own files are in $WORK, because in a shared folder a job that ends removes files of
-# others.
+# others. Its reports of ranks that have failed are left out of ERR.
 run() {
   local start
   OUT=$WORK/stdout ERR=$WORK/stderr CODE=0
   start=$(date +%s.%N)
-  OMPI_MCA_orte_tmpdir_base=$WORK/mpi timeout --kill-after=5 "${RUN_LIMIT:-120}" "$@" >"$OUT" 2>"$ERR" </dev/null || CODE=$?
+  set_mpi folder "$WORK/mpi"
+  timeout --kill-after=5 "${RUN_LIMIT:-120}" "$@" >"$OUT" 2>"$ERR" </dev/null || CODE=$?
+  if grep -qxF -e "$EQT_RULE" "$ERR"; then
+    state=$WORK watch_words <"$ERR" 2>"$ERR.words"
+    mv "$ERR.words" "$ERR"
+  fi
   SECONDS_TAKEN=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')
 }
 

@@ -8,12 +8,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE" || skip "no Open MPI"
 /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
 # As root, and with more ranks than cores.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 RUN_LIMIT=400
+export RUN_LIMIT=400
+set_mpi yield 1
 
 # two FOLDER FIRST SECOND [ARGUMENTS]: rank 0 runs FIRST, rank 1 SECOND.
 two() {
   RUN=$WORK/$1
-  run mpirun --oversubscribe --quiet --bind-to none --mca btl tcp,self --mca btl_tcp_if_include lo \
+  run mpirun --oversubscribe --bind-to none --mca btl tcp,self --mca btl_tcp_if_include lo \
     -np 1 "$2" --config "$WORK/tiny.json" --out "$RUN" "${@:4}" : \
     -np 1 "$3" --config "$WORK/tiny.json" --out "$RUN" "${@:4}"
 }

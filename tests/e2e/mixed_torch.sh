@@ -14,7 +14,7 @@ expect_different "$mine" "$theirs" "LibTorch of the two builds"
 # two FOLDER FIRST SECOND [ARGUMENTS]: rank 0 runs FIRST, rank 1 SECOND.
 two() {
   RUN=$WORK/$1
-  run mpirun --oversubscribe --quiet --bind-to none \
+  run mpirun --oversubscribe --bind-to none \
     -np 1 "$2" --config "$WORK/tiny.json" --out "$RUN" "${@:4}" : \
     -np 1 "$3" --config "$WORK/tiny.json" --out "$RUN" "${@:4}"
 }

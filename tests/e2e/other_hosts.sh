@@ -108,7 +108,7 @@ expect_failure 2 'found none in /dev/zero' "a device that does not end"
 # shellcheck disable=SC2016  # for the ranks
 printf '#!/bin/sh\necho "rank $OMPI_COMM_WORLD_RANK, $OMPI_COMM_WORLD_LOCAL_SIZE here"\n' >"$WORK/ranks"
 chmod +x "$WORK/ranks"
-run "$hosts" --hosts node.rack1.lan,node.rack2.lan --shell "$WORK/here" --mca plm_rsh_agent "$WORK/here" \
+run "$hosts" --hosts node.rack1.lan,node.rack2.lan --shell "$WORK/here" \
   --program "$WORK/ranks" -- x
 expect_code 0 "two hosts with one name before the dot"
 expect_equal "rank 0, 1 here rank 1, 1 here" "$(sort "$OUT" | paste -sd' ')" "ranks of two hosts"

@@ -50,7 +50,7 @@ train 2 resumed --plugin "$WORK/changed.so" "${compressed[@]:2}" --set train.ste
 expect_failure 3 'found --plugin mean-sign a file with the hash .* instead of' "--resume with another plugin"
 
 RUN=$WORK/differ
-run mpirun --oversubscribe --quiet -np 1 "$EQT_PROGRAM" --out "$RUN" --config tiny.json "${mine[@]}" : \
+run mpirun --oversubscribe -np 1 "$EQT_PROGRAM" --out "$RUN" --config tiny.json "${mine[@]}" : \
   -np 1 "$EQT_PROGRAM" --out "$RUN" --config tiny.json --plugin "$plugins/floats.so"
 expect_failure 2 'rank 1: expected the command line of rank 0, found --plugin floats' "another plugin on rank 1"
 

@@ -99,7 +99,7 @@ set -euo pipefail
 source "$1/tests/e2e/lib.sh"
 rm -rf "$WORK"
 trap - EXIT
-top=$2 WORK=$2/inside rack=$1/scripts/rack.sh agent=$OMPI_MCA_plm_rsh_agent
+top=$2 WORK=$2/inside rack=$1/scripts/rack.sh agent=$(mpi_remote_shell)
 mkdir -p "$WORK/mpi"
 chmod 1777 "$WORK/mpi"
 cd "$top"
@@ -107,7 +107,7 @@ for board in 1 2 3 4; do
   "$agent" board$board unshare --mount bash "$top/start_host.sh" "$top" >start.$board 2>&1 ||
     skip "no host can be started: $(cat start.$board)"
 done
-unset OMPI_MCA_plm_rsh_agent
+unset OMPI_MCA_plm_rsh_agent PRTE_MCA_plm_ssh_agent
 export TMPDIR=/dev/shm
 shell=(--shell "ssh -F $top/ssh_config" --interface eth0)
 lines_of() { grep -c "^$1 *board[1-4]: $2" "$OUT" || true; }
@@ -151,7 +151,8 @@ expect_equal 1 "$(lines_of collect 'nothing to do')" "results that are here"
 # SIGTERM ends a run with its state saved on every host; --resume ends like the run that nobody stopped.
 stopped=("${shell[@]}" --data rack/data hosts rack/tiny.json --out rack/stopped "${steps[@]}")
 whole=$(summary parameter_hash) OUT=$WORK/stopped.out ERR=$WORK/stopped.err CODE=0
-OMPI_MCA_orte_tmpdir_base=$WORK/mpi "$rack" --only run "${stopped[@]}" >"$OUT" 2>"$ERR" </dev/null &
+set_mpi folder "$WORK/mpi"
+"$rack" --only run "${stopped[@]}" >"$OUT" 2>"$ERR" </dev/null &
 job=$!
 for ((tick = 0; tick < 200; tick++)); do
   ! ssh -F "$top/ssh_config" board1 "grep -qs type.:.step $top/rack/stopped/metrics.jsonl" || break

@@ -16,7 +16,7 @@ two() {
   more=("$@")
   RUN=$WORK/two
   rm -rf "$RUN"
-  run mpirun --oversubscribe --quiet -np 1 "$EQT_PROGRAM" --out "$RUN" --config "${first[@]}" "${steps[@]}" : \
+  run mpirun --oversubscribe -np 1 "$EQT_PROGRAM" --out "$RUN" --config "${first[@]}" "${steps[@]}" : \
     -np 1 "$EQT_PROGRAM" --config "${more[@]}" "${steps[@]}"
 }
 
@@ -55,7 +55,7 @@ files=("$WORK/tiny.json" --set data.name=cifar10 --set data.path=. --set data.li
 hosts() {
   RUN=$WORK/hosts
   rm -rf "$RUN"
-  run mpirun --oversubscribe --quiet -np 1 --wdir "$WORK/here" "$EQT_PROGRAM" --out "$RUN" --config "${files[@]}" : \
+  run mpirun --oversubscribe -np 1 --wdir "$WORK/here" "$EQT_PROGRAM" --out "$RUN" --config "${files[@]}" : \
     -np 1 --wdir "$WORK/$1" "$EQT_PROGRAM" --config "${files[@]}"
 }
 hosts there

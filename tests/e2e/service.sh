@@ -110,7 +110,7 @@ expect_code 75 "SIGTERM while hosts are asked"
 cat >launching <<'AGENT'
 #!/bin/sh
 shift
-case $* in *orted*) touch "${0%/*}/launches"; exec sleep 60 ;; esac
+case $* in *rted*) touch "${0%/*}/launches"; exec sleep 60 ;; esac
 exec sh -c "$*"
 AGENT
 chmod +x launching

@@ -53,8 +53,7 @@ stopped() {
 }
 
 run_local=("$EQT_ROOT/scripts/run_local.sh" --ranks 2 --)
-mpirun=(mpirun -np 2 --oversubscribe --quiet --bind-to none "$EQT_PROGRAM")
-[[ $(id -u) -ne 0 ]] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+mpirun=(mpirun -np 2 --oversubscribe --bind-to none "$EQT_PROGRAM")
 
 job whole "${run_local[@]}"
 ended
