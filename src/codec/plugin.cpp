@@ -307,7 +307,8 @@ void load_plugin(const std::string& path) {
   LoadedPlugin facts{
       .path = absolute, .name = {}, .hash = checksum(read_whole_bytes(absolute, kObject))};
   watch_for_crashes();
-  const Api& api = open_plugin(absolute, CrashMessage("the compressor plugin " + absolute));
+  const CrashMessage message("the compressor plugin " + absolute);
+  const Api& api = open_plugin(absolute, message);
   require_whole(api, absolute);
   facts.name = api.name;
   Plugin& plugin = plugins().emplace_back(facts, api);

@@ -8,10 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <random>
-#include <string>
-#include <system_error>
 
 namespace eqt::comm {
 namespace {
@@ -25,12 +22,6 @@ std::span<std::byte> map(int file, std::size_t from, std::size_t bytes) {
                             static_cast<off_t>(from));
   if (memory == MAP_FAILED) return {};
   return {static_cast<std::byte*>(memory), bytes};
-}
-
-/// Whether it is a link to a file of FlatBuffer::share().
-bool names_array(const std::string& link) {
-  std::error_code none;
-  return std::filesystem::read_symlink(link, none).string().starts_with("/memfd:equant-train");
 }
 
 }  // namespace

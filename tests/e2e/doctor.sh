@@ -59,7 +59,7 @@ run env PMI_RANK=0 PMI_SIZE=4 "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- doct
 expect_code 0 "Open MPI's mpirun in a process of another launcher"
 
 # What MPI needs to start.
-run env -u OMPI_MCA_orte_tmpdir_base TMPDIR="$WORK/tiny.json" "$EQT_PROGRAM" doctor
+run env OMPI_MCA_orte_tmpdir_base="$WORK/tiny.json" PRTE_MCA_prte_tmpdir_base="$WORK/tiny.json" "$EQT_PROGRAM" doctor
 expect_failure 6 "12 MiB for MPI's temporary files at .*tiny.json, found: Not a directory" "a folder for temporary files that is none"
 # shellcheck disable=SC2016  # for the shell with the limit
 run bash -c 'ulimit -n 24; exec "$EQT_PROGRAM" doctor'
