@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Functions for scripts that build the program for arm64 on another machine, as Debian cross-builds: in a
-# Debian 12 with a cross compiler and, beside its own libraries, those of arm64. Source it after
+# Debian of `release` with a cross compiler and, beside its own libraries, those of arm64. Source it after
 # packaging/lib.sh and scripts/lib/packages.sh; `root` names that Debian's folder.
 # shellcheck shell=bash
 # shellcheck disable=SC2154,SC2034  # root is set by the script; also_mounted is read by inside
@@ -42,7 +42,7 @@ forget_arm64_programs() { [[ -z $registered || ! -e $BINFMT/qemu-aarch64 ]] || e
 make_debian_for_arm64() {
   # file, dpkg-dev: what cpack calls.
   local package wanted=(cmake ninja-build g++-aarch64-linux-gnu pkg-config dpkg-dev file qemu-user-static
-    libstdc++-12-dev:arm64 "$@")
+    "libstdc++-$([[ $release == bookworm ]] && echo 12 || echo 14)-dev:arm64" "$@")
   for package in "${EQT_BUILD_PACKAGES[@]}"; do
     case $package in
       g++ | cmake | ninja-build | pkg-config | catch2) ;;
@@ -52,11 +52,8 @@ make_debian_for_arm64() {
     esac
   done
   if [[ ! -e $root ]]; then
-    say "Making a Debian 12 in $root"
     rm -rf --one-file-system "$root.part"
-    mkdir -p "$(dirname "$root")"
-    mmdebstrap --quiet --mode=root --variant=apt --architectures=amd64,arm64 bookworm "$root.part" ||
-      fail 1 "mmdebstrap could not make a Debian 12: check the network and that deb.debian.org can be reached."
+    root=$root.part make_system --architectures=amd64,arm64
     mv "$root.part" "$root"
     inside 'apt-get -qq update'
   fi

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the Debian packages for arm64 on another machine, as Debian cross-builds: in a new Debian 12 with
+# Builds the Debian packages for arm64 on another machine, as Debian cross-builds: in a new Debian with
 # a cross compiler and, beside its own libraries, those of arm64. An example that uses the library is run
 # by qemu.
 #
 #   packaging/build_for_arm64.sh [options]
 #
-#   --check      installs the packages in a new Debian 12 for arm64 and trains there with 2 ranks, by qemu
+#   --check      installs the packages in a new Debian for arm64 and trains there with 2 ranks, by qemu
 #   --codecs     only libequant-codec1 and libequant-codec-dev, without MPI and LibTorch
 #   --out DIR    where the packages go [build/arm64-packages]
-#   --root DIR   where the new Debian is made, and kept for the next call [build/arm64-debian]
+#   --root DIR   where the new Debian is made, and kept for the next call [build/arm64-RELEASE]
+#   --release NAME  bookworm or trixie [bookworm]
 #   --jobs N     compilers at the same time [the number of cores]
 #   --help       this text
 #
@@ -28,11 +29,14 @@ source "$EQT_ROOT/packaging/arm64.sh"
 codecs=""
 check=""
 out=$EQT_ROOT/build/arm64-packages
-root=$EQT_ROOT/build/arm64-debian
+root=""
+release=bookworm
 jobs=$(cores)
-declare -A options=([--check]="flag check" [--codecs]="flag codecs" [--out]="text out" [--root]="text root"
+declare -A options=([--check]="flag check" [--codecs]="flag codecs" [--out]="text out" [--root]="text root" [--release]="text release"
   [--jobs]="natural jobs")
 read_all_options "$@"
+need_release
+root=${root:-$EQT_ROOT/build/arm64-$release}
 [[ -z $check || -z $codecs ]] || fail 2 "--check trains with the program, which --codecs leaves out: give one of them."
 if [[ -n $codecs ]]; then
   need_root_with mmdebstrap
@@ -69,9 +73,7 @@ work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"; forget_arm64_programs' EXIT
 root=$work/root
 also_mounted=""
-say "Making a Debian 12 for arm64"
-mmdebstrap --quiet --mode=root --variant=apt --dpkgopt=force-unsafe-io --architectures=arm64 bookworm "$root" ||
-  fail 1 "mmdebstrap could not make a Debian 12 for arm64: its words stand above."
+make_system --architectures=arm64
 mkdir "$root/packages"
 cp "$out"/*_arm64.deb "$root/packages"
 inside 'apt-get -qq update' || fail 1 "apt-get update failed in the new Debian: check the network."
@@ -90,7 +92,7 @@ try() {
 try "The version" 'equant-train --version; test "$(dpkg --print-architecture)" = arm64'
 try "The networks" 'equant-train list models | grep "^resnet20 "'
 # An emulated process cannot read the memory of another, as Open MPI would on one host.
-try "Training: 20 steps on 2 ranks" 'OMPI_MCA_btl_vader_single_copy_mechanism=none mpirun -np 2 --oversubscribe \
+try "Training: 20 steps on 2 ranks" 'OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma,xpmem,knem mpirun -np 2 --oversubscribe \
   equant-train --config /usr/share/equant-train/configs/quickstart.json --out runs/arm64 --set train.steps=20 \
   --set data.name=synthetic --set data.limit_train=80 --set data.limit_test=4 --set train.batch_size=2'
 try "Its results" 'grep "\"replicas_identical\": true" runs/arm64/summary.json; grep "\"parameter_hash\"" runs/arm64/summary.json

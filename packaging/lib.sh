@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Functions for scripts that make a Debian in a folder and work there. Source it after
-# scripts/lib/common.sh; `root` names the folder.
+# scripts/lib/common.sh and scripts/lib/packages.sh; `root` names the folder, `release` the release.
 # shellcheck shell=bash
-# shellcheck disable=SC2154  # root is set by the script
+# shellcheck disable=SC2154  # root and release are set by the script
 
 # need_root_with TOOL...: exits with an error unless this is root and has these programs.
 need_root_with() {
@@ -11,6 +11,23 @@ need_root_with() {
   for tool in "$@"; do
     command -v "$tool" >/dev/null || fail 1 "$tool was not found: install Debian's $tool."
   done
+}
+
+# need_release: exits with an error unless `release` is one that roots can be made of.
+need_release() {
+  [[ " $EQT_RELEASES " == *" $release "* ]] ||
+    fail 2 "expected one of the releases ${EQT_RELEASES// /, }, found \"$release\"."
+}
+
+# make_system [mmdebstrap's OPTION...]: makes a bare system of `release` in `root`.
+make_system() {
+  local from=()
+  # Ubuntu's keys are in ubuntu-keyring, which Debian has since release 13.
+  [[ $release != resolute ]] || from=(--components=main,universe --keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg)
+  say "Making a bare $release in $root"
+  mkdir -p "$(dirname "$root")"
+  mmdebstrap --quiet --mode=root --variant=apt --dpkgopt=force-unsafe-io ${from[@]+"${from[@]}"} "$@" "$release" "$root" ||
+    fail 1 "mmdebstrap could not make a bare $release: its words stand above; check the network and this system's keyrings."
 }
 
 # inside SCRIPT ARGUMENT...: runs bash in the new root, with mounts that end with it. `also_mounted`,

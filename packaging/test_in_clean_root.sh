@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the Debian packages, installs them with apt in a new Debian 12 that has nothing else, and uses
+# Builds the Debian packages, installs them with apt in a new Debian that has nothing else, and uses
 # them there as a user without rights: list, check, doctor, the quick start's training on 2 ranks, its
 # report, PyTorch's DistributedDataParallel with the shared library, and with the package for development
 # a plugin and projects of its own in C++ and C.
@@ -9,6 +9,7 @@
 #
 #   --epochs N    of the training [2, as the quick start]
 #   --packages DIR  with .deb files that are tested in place of new ones
+#   --release NAME  bookworm, trixie; one that is not this system's needs --packages [this system's]
 #   --keep DIR    where the new Debian is made, and left for a look [a folder that is removed]
 #   --quick       only the program, without the library and the package for development
 #   --help        this text
@@ -19,14 +20,21 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib/common.sh"
 # shellcheck source=packaging/lib.sh
 source "$EQT_ROOT/packaging/lib.sh"
+# shellcheck source=scripts/lib/packages.sh
+source "$EQT_ROOT/scripts/lib/packages.sh"
 
 epochs=2
 packages=""
 root=""
+release=$(release_here)
 quick=""
-declare -A options=([--epochs]="natural epochs" [--packages]="text packages" [--keep]="text root" [--quick]="flag quick")
+declare -A options=([--epochs]="natural epochs" [--packages]="text packages" [--keep]="text root" [--release]="text release"
+  [--quick]="flag quick")
 read_all_options "$@"
 need_root_with mmdebstrap lintian
+need_release
+[[ $release == "$(release_here)" || -n $packages ]] ||
+  fail 2 "--release $release: expected --packages with packages that were built there, found none; scripts/test_release.sh $release --packages DIR builds them."
 
 work=$(mktemp -d)
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -52,8 +60,7 @@ for deb in "${debs[@]}"; do
   say "$(basename "$deb"): $(stat -c %s "$deb") bytes; depends on $(dpkg-deb --field "$deb" Depends)"
 done
 
-say "Making a Debian 12 in $root"
-mmdebstrap --quiet --mode=root --variant=apt bookworm "$root"
+make_system
 mkdir "$root/packages"
 cp "${debs[@]}" "$root/packages"
 

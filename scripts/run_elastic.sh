@@ -66,8 +66,8 @@ answering() {
   local host
   rm -f "$state"/answers.*
   for host in "${hosts[@]}"; do
-    { on_host "$answer" "$shell" "${host%%:*}" true >/dev/null 2>&1 &&
-      touch "$state/answers.$host"; } 2>/dev/null &
+    { on_host "$answer" "$shell" "${host%%:*}" sh -c 'mpirun --version; :' >"$state/said.$host" 2>/dev/null &&
+      mv "$state/said.$host" "$state/answers.$host"; } 2>/dev/null &
   done
   wait
   for host in "${hosts[@]}"; do
@@ -114,7 +114,10 @@ for ((try = 1; try <= tries; try++)); do
   [[ ${#present[@]} -ge $least && ${#present[@]} -gt 0 ]] ||
     fail 6 "${#present[@]} of ${#hosts[@]} hosts answer, at least $least are needed."
   ranks=0
-  for host in "${present[@]}"; do ranks=$((ranks + $(slots_of "$host"))); done
+  for host in "${present[@]}"; do
+    require_same_mpi "${host%%:*}" "$(version_of_mpirun <"$state/answers.$host")"
+    ranks=$((ranks + $(slots_of "$host")))
+  done
   with=$(IFS=,; printf '%s' "${present[*]}")
   [[ $with != "$stuck_on" ]] ||
     fail 6 "mpirun started no rank on $with within $start_timeout seconds: Open MPI's daemon must start on each and write to its folder for temporary files, /tmp; see --start-timeout."

@@ -74,6 +74,7 @@ for host in "${hosts[@]%%:*}"; do
     fail 6 "host $host does not answer to \"$shell $host true\" within $answer s; check its name, that it is up, and that it lets you in without a password."
   on "$host" test -x "$program" >/dev/null 2>&1 ||
     fail 2 "host $host has no executable $program; build, install or copy it there, or name it with --program."
+  require_same_mpi "$host" "$(on "$host" mpirun --version 2>/dev/null | version_of_mpirun)"
   if [[ $bind == core ]]; then
     has=$(on "$host" nproc 2>/dev/null || echo 0)
     require_number "$host" "its cores, of nproc" "$has"

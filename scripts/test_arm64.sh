@@ -9,6 +9,7 @@
 #   --whole  the whole program with LibTorch and MPI instead, cross-built in a Debian of its own: tests of one
 #            process and of 2 ranks, a training on 2 emulated ranks, and trainings of which one rank runs here
 #            and the other is emulated. Needs root, mmdebstrap and 6 GB of disk; says so where they are missing
+#   --release NAME  of that Debian: bookworm or trixie [this system's]
 #   --help   this text
 #
 #   scripts/test_arm64.sh -- -R codec_levels
@@ -21,9 +22,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$EQT_ROOT/scripts/lib/packages.sh"
 
 whole=""
+release=$(release_here)
 while [[ $# -gt 0 ]]; do
   case $1 in
     --whole) whole=1; shift ;;
+    --release) value_of "$1" $#; release=$2; shift 2 ;;
     --help | -h) usage; exit 0 ;;
     --) shift; break ;;
     *) fail 2 "unknown argument \"$1\"; see --help." ;;
@@ -35,7 +38,7 @@ train_emulated() {
   say "Training on 2 emulated ranks"
   # An emulated process cannot read the memory of another, as Open MPI would on one host.
   inside 'export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
+    export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma,xpmem,knem OMPI_MCA_mpi_yield_when_idle=1
     rm -rf /tmp/run
     timeout 900 mpirun -np 2 --oversubscribe /build/equant-train --config /source/configs/quickstart.json \
       --out /tmp/run --set data.name=synthetic --set data.limit_train=80 --set data.limit_test=4 \
@@ -52,9 +55,10 @@ test_whole() {
   # shellcheck source=packaging/arm64.sh
   source "$EQT_ROOT/packaging/arm64.sh"
   local missing status=0 start other=$EQT_ROOT/build/equant-train-arm64
+  need_release
   missing=$(missing_for_arm64)
   [[ -z $missing ]] || { echo "[eqt-skip] the whole program for arm64: $missing."; exit 0; }
-  root=$EQT_ROOT/build/arm64-debian
+  root=$EQT_ROOT/build/arm64-$release
   build release equant-train
   make_debian_for_arm64 git catch2:arm64
   run_arm64_programs
@@ -68,6 +72,11 @@ test_whole() {
   say "$((SECONDS - start)) s of tests"
   train_emulated
 
+  if [[ $release != "$(release_here)" ]]; then
+    say "No training with one rank here: this system's release has another Open MPI than $release"
+    [[ $status -eq 0 ]] || fail 1 "tests failed on arm64; ctest's list stands above."
+    return
+  fi
   say "Training with one rank here and one emulated"
   # Links such as libblas.so.3 lead over /etc/alternatives to this machine's, so their folder is named.
   printf '#!/bin/sh\nexec qemu-aarch64-static -L "%s" -E LD_LIBRARY_PATH="%s" "%s" "$@"\n' "$root" \

@@ -18,7 +18,7 @@ phase_check() {
     say "warning: the clock of $host differs by $clock s: times in records and of files will be wrong; start timesyncd or chrony there"
   done
   require_interface
-  require_same_mpi
+  require_one_mpi
 }
 
 # install_deb HOST FILE: with what it depends on.

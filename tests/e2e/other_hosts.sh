@@ -25,13 +25,16 @@ case "$*" in
     printf '%s\n' 'free=hosts[$(touch pwned)]' 'mpi='"$(mpirun --version | sed -n '1s/.* //p')" rsync=1 root=yes \
       "architecture=$(dpkg --print-architecture)"
     printf 'debian=12\033]0;title\007\302\233\nend=1\n' ;;
+  *mpirun*--version*) exec mpirun --version ;;
   *now=*) echo 'now=hosts[$(touch pwned)]' ;;
   *) echo 'hosts[$(touch pwned)]' ;;
 esac
 SH
 # Never ends its answer.
 printf '#!/bin/sh\nexec cat /dev/zero\n' >"$WORK/endless"
-chmod +x "$WORK/here" "$WORK/hostile" "$WORK/endless"
+# Has another version of MPI.
+printf '#!/bin/sh\ncase "$*" in *mpirun*--version*) echo "mpirun (Open MPI) 3.0.1" ;; esac\n' >"$WORK/older"
+chmod +x "$WORK/here" "$WORK/hostile" "$WORK/endless" "$WORK/older"
 export RACK_OUT=$WORK/run
 echo pi0 >"$WORK/rack"
 
@@ -83,6 +86,12 @@ if command -v rsync >/dev/null; then
     "$(cd "$RACK_OUT" && find . -mindepth 1 -printf '%P\n' | sort | paste -sd' ')" "what was collected"
   [[ ! -u $RACK_OUT/checkpoints/state ]] || wrong "a collected file runs as its owner"
 fi
+
+# Daemons of different versions would not understand each other.
+run "$hosts" --hosts pi0 --shell "$WORK/older" --program /bin/true -- x
+expect_failure 6 'expected MPI [45][^ ]* on every host, as here, found 3\.0\.1 on pi0' "run_hosts.sh, another MPI"
+run "$EQT_ROOT/scripts/run_elastic.sh" --hosts pi0 --shell "$WORK/older" tiny.json
+expect_failure 6 'found 3\.0\.1 on pi0' "run_elastic.sh, another MPI"
 
 # Names that Open MPI does not take, and a file of them that does not end.
 printf '%s\n' pi_0 pi_1 >"$WORK/underscore"
