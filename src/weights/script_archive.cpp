@@ -84,8 +84,8 @@ class Walk {
     std::size_t left = kMaxCode;
     for (const ZipArchive::Record& record : archive_.records()) {
       if (!record.name.starts_with(folder) || !record.name.ends_with(kEnd)) continue;
-      std::string module = record.name.substr(folder.size());
-      module.resize(module.size() - std::min(module.size(), kEnd.size()));
+      const std::string_view below = std::string_view(record.name).substr(folder.size());
+      std::string module(below.substr(0, below.size() - std::min(below.size(), kEnd.size())));
       if (module.find('.') != module.npos) continue;  // LibTorch never looks for it
       std::ranges::replace(module, '/', '.');
       if (record.bytes > left) refuse(file_, "its code has more than {} MiB", kMaxCode >> 20);

@@ -39,7 +39,13 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
 
 void ZipWriter::add(const std::string& name, const ZipArchive& archive,
                     const ZipArchive::Record& record) {
-  add(name, zip_source_zip(archive_, archive.handle(), record.index, 0, 0, -1), record.bytes);
+#if LIBZIP_VERSION_MAJOR > 1 || LIBZIP_VERSION_MINOR >= 10
+  zip_source_t* const source =
+      zip_source_zip_file(archive_, archive.handle(), record.index, 0, 0, -1, nullptr);
+#else
+  zip_source_t* const source = zip_source_zip(archive_, archive.handle(), record.index, 0, 0, -1);
+#endif
+  add(name, source, record.bytes);
 }
 
 std::string ZipWriter::finish() && {

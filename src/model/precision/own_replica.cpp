@@ -86,7 +86,10 @@ class OwnReplica final : public Replica, public WeightRounding {
         .saved_bytes = saved_bytes<Operand>(plan(), batch_size),
         .clipped_values = executor_.clipped()};
   }
-  WeightRounding* weight_rounding() override { return kIsRounded<Operand> ? this : nullptr; }
+  WeightRounding* weight_rounding() override {
+    if constexpr (kIsRounded<Operand>) return this;
+    return nullptr;
+  }
   std::optional<RoundedRows> round(std::size_t slice, std::span<const float> values) override {
     return executor_.round(slice, values, batches_);
   }
