@@ -113,6 +113,10 @@ ended_by_loss() { [[ -e $state/lost && -e $state/started && ($1 -eq 0 || $1 -ge 
 # The lines before and after what the runtime has to say.
 readonly EQT_RULE=--------------------------------------------------------------------------
 
+# Lines that mean nothing: ORTE's on a busy machine, after a launch that was faster than expected; and, of Open MPI 5.0
+# where a network has IPv4 and IPv6, that an address of one does not reach one of the other.
+readonly EQT_NOISE='plm:rsh: Warning: setpgid\(|Unable to find reachable pairing between local and remote interfaces'
+
 # watch_words: copies the job's stderr to its own, without mpirun's report of a rank that has failed.
 watch_words() {
   local line block="" inside=0
@@ -125,7 +129,7 @@ watch_words() {
       block+=$line$'\n'
     elif [[ $line == "$STARTED" ]]; then
       touch "$state/started"
-    elif [[ $line != *"plm:rsh: Warning: setpgid("* ]]; then  # on a busy machine: a launch was faster than expected
+    elif [[ ! $line =~ $EQT_NOISE ]]; then
       printf '%s\n' "$line" >&2
       [[ ! $line =~ ^equant-train:\ (timeout|mpi|wire): ]] || touch "$state/failed"
     fi

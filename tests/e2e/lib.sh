@@ -67,7 +67,7 @@ run() {
   start=$(date +%s.%N)
   set_mpi folder "$WORK/mpi"
   timeout --kill-after=5 "${RUN_LIMIT:-120}" "$@" >"$OUT" 2>"$ERR" </dev/null || CODE=$?
-  if grep -qxF -e "$EQT_RULE" "$ERR"; then
+  if grep -qE -e "^$EQT_RULE\$|$EQT_NOISE" "$ERR"; then
     state=$WORK watch_words <"$ERR" 2>"$ERR.words"
     mv "$ERR.words" "$ERR"
   fi

@@ -193,8 +193,7 @@ class ValueWalk {
     }
   }
   bool fits_list(const c10::IValue& value, const c10::Type& element) {
-    const c10::List<c10::IValue> list = value.toList();
-    for (const c10::IValue& item : list)
+    for (const c10::IValue& item : value.toListRef())
       if (!fits(item, element)) return false;
     return true;
   }

@@ -5,6 +5,7 @@
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/DeviceGuard.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <cstring>
@@ -76,16 +77,24 @@ NamedTensors of_type(const NamedTensors& tensors, at::ScalarType type) {
 /// once.
 class Autocast {
  public:
-  Autocast() {
-    at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
-    at::autocast::set_cpu_enabled(true);
-  }
+  Autocast() { enable(true); }
   ~Autocast() {
-    at::autocast::set_cpu_enabled(false);
+    enable(false);
     at::autocast::clear_cache();
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  static void enable(bool enabled) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::set_autocast_enabled(at::kCPU, enabled);
+#else
+    at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
+    at::autocast::set_cpu_enabled(enabled);
+#endif
+  }
 };
 
 /// While it lives, this thread computes on the device.
