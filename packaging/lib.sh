@@ -36,6 +36,7 @@ inside() {
   # shellcheck disable=SC2016  # the shell inside expands it
   also_mounted=${also_mounted:-} unshare --mount --pid --ipc --fork --kill-child bash -c '
     set -e
+    mount --bind "$0" "$0"  # a root that is a mount point can make namespaces of its own
     mount -t proc proc "$0/proc"
     mount -t sysfs -o ro sysfs "$0/sys"
     mount -t tmpfs tmpfs "$0/dev"

@@ -113,9 +113,9 @@ ended_by_loss() { [[ -e $state/lost && -e $state/started && ($1 -eq 0 || $1 -ge 
 # The lines before and after what the runtime has to say.
 readonly EQT_RULE=--------------------------------------------------------------------------
 
-# Lines that mean nothing: ORTE's on a busy machine, after a launch that was faster than expected; and, of Open MPI 5.0
+# Lines that mean nothing: on a busy machine, after a launch that was faster than expected; and, of Open MPI 5.0
 # where a network has IPv4 and IPv6, that an address of one does not reach one of the other.
-readonly EQT_NOISE='plm:rsh: Warning: setpgid\(|Unable to find reachable pairing between local and remote interfaces'
+readonly EQT_NOISE='plm:(rsh|ssh): Warning: setpgid\(|Unable to find reachable pairing between local and remote interfaces'
 
 # watch_words: copies the job's stderr to its own, without mpirun's report of a rank that has failed.
 watch_words() {

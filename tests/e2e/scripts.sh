@@ -66,9 +66,11 @@ refused_hosts 2 'needs --threads' --hosts localhost --bind core
 refused_hosts 2 'found both' --hosts localhost --hostfile "$WORK/hosts"
 refused_hosts 2 'readable file' --hostfile "$WORK/nosuch"
 refused_hosts 2 'hosts such as' --hosts 'a;b'
+# Open MPI 5.0 takes no loopback.
+link=$(ip -o -4 route show default 2>/dev/null | sed -nE '1s/.* dev ([^ ]+).*/\1/p')
 printf '%s\n' '# the rack' 'localhost slots=2  # this one' >"$WORK/hosts"
 run env -u OMPI_ALLOW_RUN_AS_ROOT -u OMPI_ALLOW_RUN_AS_ROOT_CONFIRM "$hosts" --program "$WORK/stand-in" \
-  --hostfile "$WORK/hosts" --interface lo --threads 5 -- --show
+  --hostfile "$WORK/hosts" --interface "${link:-lo}" --threads 5 -- --show
 expect_equal 2 "$(grep -c '^threads 5$' "$OUT")" "ranks of a host file"
 run "$hosts" --program "$WORK/stand-in" --hosts localhost:2 -- --code 4
 expect_code 4 "run_hosts.sh passes 4 on"
