@@ -21,12 +21,15 @@ need_release() {
 
 # make_system [mmdebstrap's OPTION...]: makes a bare system of `release` in `root`.
 make_system() {
-  local from=()
-  # Ubuntu's keys are in ubuntu-keyring, which Debian has since release 13.
-  [[ $release != resolute ]] || from=(--components=main,universe --keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg)
+  local mirror="" keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+  if [[ $release == resolute ]]; then
+    [[ -e $keys ]] || fail 1 "$keys was not found, with which Ubuntu signs its packages: install its package ubuntu-keyring."
+    mirror=http://archive.ubuntu.com/ubuntu
+    set -- --components=main,universe --keyring="$keys" "$@"
+  fi
   say "Making a bare $release in $root"
   mkdir -p "$(dirname "$root")"
-  mmdebstrap --quiet --mode=root --variant=apt --dpkgopt=force-unsafe-io ${from[@]+"${from[@]}"} "$@" "$release" "$root" ||
+  mmdebstrap --quiet --mode=root --variant=apt --dpkgopt=force-unsafe-io "$@" "$release" "$root" ${mirror:+"$mirror"} ||
     fail 1 "mmdebstrap could not make a bare $release: its words stand above; check the network and this system's keyrings."
 }
 
