@@ -8,9 +8,13 @@
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
+using Listener = Catch::EventListenerBase;
+using Noted = void;  // what its functions return
 #else
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
+using Listener = Catch::TestEventListenerBase;
+using Noted = bool;
 #endif
 
 #include "support/mpi_world.hpp"
@@ -20,10 +24,10 @@ namespace {
 const eqt::comm::Session* g_session = nullptr;
 
 /// Prints the assertion with its rank and stops all ranks.
-struct AbortOnFailure : Catch::TestEventListenerBase {
-  using TestEventListenerBase::TestEventListenerBase;
+struct AbortOnFailure : Listener {
+  using Listener::Listener;
 
-  bool assertionEnded(const Catch::AssertionStats& stats) override {
+  Noted assertionEnded(const Catch::AssertionStats& stats) override {
     const auto& result = stats.assertionResult;
     if (!result.isOk()) {
       int rank = 0;
@@ -36,7 +40,7 @@ struct AbortOnFailure : Catch::TestEventListenerBase {
                    (context + std::string(result.getMessage())).c_str());
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    return true;
+    return Noted(true);
   }
 };
 CATCH_REGISTER_LISTENER(AbortOnFailure)
