@@ -39,6 +39,7 @@ ended() {
   start=$(date +%s.%N)
   wait "$JOB" || CODE=$?
   SECONDS_TAKEN=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')
+  drop_reports
 }
 
 # stopped WHAT: checks every run that was told to stop.
