@@ -38,8 +38,12 @@ mpi_remote_shell() { printf '%s\n' "${PRTE_MCA_plm_ssh_agent:-${OMPI_MCA_plm_rsh
 # mpi_version: prints the version of this machine's Open MPI, or nothing if its mpirun is another MPI's.
 mpi_version() { mpirun --version 2>/dev/null | sed -nE '1s/^mpirun \((Open MPI|OpenRTE|Open RTE)\) //p'; }
 
-# require_mpirun: exits with an error without it.
-require_mpirun() { command -v mpirun >/dev/null || fail 6 "mpirun was not found here: install Debian's openmpi-bin."; }
+# require_mpirun: exits with an error without it. Gives it a home, as a service of systemd has none, and Open MPI 5.0
+# does not start without.
+require_mpirun() {
+  command -v mpirun >/dev/null || fail 6 "mpirun was not found here: install Debian's openmpi-bin."
+  export HOME=${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}
+}
 
 # prepare_mpi: the settings of every job.
 prepare_mpi() {
