@@ -92,23 +92,28 @@ readonly SAY_STARTED='[ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}" != 0 ] || echo
 # Until every host has a daemon of Open MPI it starts no rank, and a signal may end it with code 0: that becomes 75.
 # After a lost host ORTE ends with code 205, PRRTE with any, also 0: that becomes 205.
 start_ranks() {
-  local code=0 words watcher tick
+  local code=0 words watcher
   rm -f "$state"/{started,failed,lost,said}
   exec {words}> >(watch_words)
   watcher=$!
   run_gracefully "${mpirun[@]}" sh -c "$SAY_STARTED" "$STARTED" "$@" 2>&"$words" {words}>&- || code=$?
   exec {words}>&-
-  # A process on the way to a lost host may keep the pipe open.
-  for ((tick = 0; tick < 20; tick++)); do
-    kill -0 "$watcher" 2>/dev/null || break
-    sleep 0.05
-  done
+  await_words "$watcher"
   if [[ $code -eq 0 && $signals_seen -gt 0 && ! -e $state/started ]]; then
     say "Stopped by a signal"
     code=75
   fi
   ! ended_by_loss "$code" || code=205
   return "$code"
+}
+
+# await_words WATCHER: until it has read all that the job said. A process on the way to a lost host may keep the pipe open.
+await_words() {
+  local tick
+  for ((tick = 0; tick < 20; tick++)); do
+    kill -0 "$1" 2>/dev/null || break
+    sleep 0.05
+  done
 }
 
 # ended_by_loss CODE: whether a host was lost after the start, and no rank has said what it was waiting for.

@@ -244,6 +244,7 @@ run_laboratory() {
     done
   done
   if [[ $asked_to_stop -eq 1 ]] && { ended_by_request "$code" || ended_without_ranks "$code"; }; then code=75; fi
+  [[ -z $filter ]] || await_words "$filter"
   ! ended_by_loss "$code" || code=205
   end_with "$code"
 }
