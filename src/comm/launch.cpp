@@ -165,8 +165,6 @@ void require_whole_world(const std::optional<LaunchedJob>& job, int world_size) 
 }
 
 void require_room_for_mpi() {
-  // Open MPI 5 does not start without a home, which a service of systemd has not.
-  setenv("HOME", "/", 0);
   require_descriptors();
   if (launched_rank() == Watchdog::kNobody) require_temporary_room();
 }

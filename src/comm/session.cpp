@@ -65,6 +65,7 @@ void print_warning(const std::string& sentence) { print("warning", sentence); }
 Session::Session(int* argc, char*** argv, double timeout_seconds) {
   set_timeout(timeout_seconds);
   const Watchdog::Guard guard(*watchdog_, "MPI_Init");
+  setenv("HOME", "/", 0);  // Open MPI 5 needs one, which a service of systemd has not
   require_room_for_mpi();
   const std::optional<LaunchedJob> job = launched_job();
   int provided = MPI_THREAD_SINGLE;
