@@ -150,8 +150,8 @@ Case mean_by(const std::string& name, const MakeCompressor& make_compressor,
   return {.name = name,
           .work =
               [=](Communicator& comm) {
-                const auto& compressor = kept(make_compressor());
-                const Plan& plan =
+                auto& compressor = kept(make_compressor());
+                Plan& plan =
                     keep(std::make_shared<Plan>(plan_buckets(test_layout(), compressor, {})));
                 auto& collective = kept(make(comm, compressor, plan));
                 auto& values = keep(std::make_shared<std::vector<float>>(values_of(comm.rank())));
@@ -217,8 +217,8 @@ Case gossip_by(const std::string& scheme, const MakeCompressor& make_compressor,
   return {
       .name = events.threshold > 0 ? scheme + " with events" : scheme,
       .work = [=](Communicator& comm) {
-        const auto& compressor = kept(make_compressor());
-        const auto& ring = kept(test::make(topology::GraphKind::ring, comm.size()));
+        auto& compressor = kept(make_compressor());
+        auto& ring = kept(test::make(topology::GraphKind::ring, comm.size()));
         auto& rank = keep(std::make_shared<test::GossipRank>(
             comm, test::scheme_named(scheme), test::GossipSettings{.gamma = 0.02, .damping = 0.1},
             ring, compressor, test_layout(), test::GossipSetup{.mixer = {.events = events}}));
@@ -228,8 +228,8 @@ Case gossip_by(const std::string& scheme, const MakeCompressor& make_compressor,
 
 void meet_in_pairs(Communicator& comm) {
   if (comm.rank() > 1) return;
-  const auto& compressor = kept(codec::make_compressor("qsgd", {.bucket_size = 512}));
-  const Plan& plan = keep(std::make_shared<Plan>(plan_buckets(test_layout(), compressor, {})));
+  auto& compressor = kept(codec::make_compressor("qsgd", {.bucket_size = 512}));
+  Plan& plan = keep(std::make_shared<Plan>(plan_buckets(test_layout(), compressor, {})));
   auto& model = keep(std::make_shared<gossip::SharedModel>(plan, total_count(test_layout())));
   auto& averaging = keep(std::make_shared<gossip::PairwiseAveraging>(
       gossip::PairwiseParts{comm, compressor, plan, model},

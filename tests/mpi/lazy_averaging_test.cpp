@@ -353,7 +353,8 @@ TEST_CASE("malformed messages are refused", "[lazy]") {
   };
   const auto refuse = [&](const LazyDifference& difference, std::span<const std::byte> frame,
                           const std::string& what, StepId step = 9) {
-    CHECK_THROWS_WITH(difference.decode_add(frame, step, values), Catch::Matchers::Contains(what));
+    CHECK_THROWS_WITH(difference.decode_add(frame, step, values),
+                      Catch::Matchers::ContainsSubstring(what));
   };
   auto frame = sound(codes);
   CHECK(codes.decode_add(frame, kStep, values));
@@ -386,7 +387,7 @@ TEST_CASE("a change that float32 cannot hold ends the run", "[lazy]") {
   const std::vector<double> known = {-3e38, 0};
   std::vector<std::byte> frame(codes.frame_bytes());
   CHECK_THROWS_WITH(codes.encode(gradient, known, 0, frame),
-                    Catch::Matchers::Contains("the change of the gradient"));
+                    Catch::Matchers::ContainsSubstring("the change of the gradient"));
 }
 
 namespace {

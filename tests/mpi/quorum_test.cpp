@@ -344,7 +344,7 @@ TEST_CASE("notes of a quorum are checked", "[quorum]") {
     std::vector<std::byte> damaged = bytes;
     damaged[at] = static_cast<std::byte>(value);
     CHECK_THROWS_WITH(train::read_quorum_note(damaged, 3, read),
-                      Catch::Matchers::Contains(std::string(what)));
+                      Catch::Matchers::ContainsSubstring(std::string(what)));
   };
   refused(0, 1, "magic number");
   refused(4, 2, "version 1, found 2");
@@ -356,11 +356,11 @@ TEST_CASE("notes of a quorum are checked", "[quorum]") {
   refused(23, 1, "a round of at most");
   refused(31, 1, "a count of at most");
   CHECK_THROWS_WITH(train::read_quorum_note(std::span(bytes).first(40), 3, read),
-                    Catch::Matchers::Contains("bytes 48, found 40"));
+                    Catch::Matchers::ContainsSubstring("bytes 48, found 40"));
   train::write_quorum_note({.kind = train::QuorumNoteKind::close, .round = 7, .counts = {0, 0, 0}},
                            bytes);
   CHECK_THROWS_WITH(train::read_quorum_note(bytes, 3, read),
-                    Catch::Matchers::Contains("members of round 7, found none"));
+                    Catch::Matchers::ContainsSubstring("members of round 7, found none"));
 }
 
 TEST_CASE("rounds of another run are refused", "[quorum]") {
@@ -371,7 +371,7 @@ TEST_CASE("rounds of another run are refused", "[quorum]") {
   CHECK(train::QuorumReplay({decision}, 2).applied_after(1, 8) == 0);
   const auto refused = [&](std::size_t ranks, std::string_view what) {
     CHECK_THROWS_WITH(train::QuorumReplay({decision}, ranks),
-                      Catch::Matchers::Contains(std::string(what)));
+                      Catch::Matchers::ContainsSubstring(std::string(what)));
   };
   refused(3, "6 counts of 3 ranks for round 1, found 4 values");
   decision.values[0] = 0.5;

@@ -8,4 +8,12 @@
 using Catch::Approx;
 #else
 #include <catch2/catch.hpp>
+
+namespace Catch::Matchers {
+/// Version 3's name for it.
+inline auto ContainsSubstring(const std::string& text,
+                              CaseSensitive::Choice letters = CaseSensitive::Yes) {
+  return Contains(text, letters);
+}
+}  // namespace Catch::Matchers
 #endif

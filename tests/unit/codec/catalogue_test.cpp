@@ -72,10 +72,10 @@ TEST_CASE("options that a compressor does not read make no difference", "[catalo
 TEST_CASE("some options that a compressor does not use are refused", "[catalogue]") {
   CHECK(why_not(kTopK, {}).empty());
   CHECK_THAT(why_not(kTopK, {.coding = Coding::elias}),
-             Catch::Matchers::Contains("compressor.coding"));
-  CHECK_THAT(why_not(kTopK, {.unbiased = true}), Catch::Matchers::Contains("randomk"));
+             Catch::Matchers::ContainsSubstring("compressor.coding"));
+  CHECK_THAT(why_not(kTopK, {.unbiased = true}), Catch::Matchers::ContainsSubstring("randomk"));
   CHECK_THAT(why_not(kQsgd, {.levels = LevelFamily::mulaw}),
-             Catch::Matchers::Contains("elastiquant or e-elastiquant"));
+             Catch::Matchers::ContainsSubstring("elastiquant or e-elastiquant"));
   CHECK_THROWS_AS(make_compressor(kTopK, {.unbiased = true}), Error);
 }
 

@@ -160,21 +160,21 @@ TEST_CASE("a factor changes the elasticity", "[mixed]") {
 
 TEST_CASE("menus are refused with a sentence", "[mixed]") {
   const auto why = [](std::vector<std::string> menu) { return why_no_menu(options_with(menu)); };
-  using Catch::Matchers::Contains;
+  using Catch::Matchers::ContainsSubstring;
   CHECK(why({"none", "bf16"}).empty());
   CHECK(why({"none", "natural", "qsgd:4", "elastiquant:5@1.5", "fp16"}).empty());
-  CHECK_THAT(why({"none"}), Contains("from 2 to 16 grades"));
-  CHECK_THAT(why(std::vector<std::string>(17, "none")), Contains("found 17"));
-  CHECK_THAT(why({"none", "bf16", "none"}), Contains("each grade once"));
-  CHECK_THAT(why({"e-elastiquant:4", "e-elastiquant:4@1"}), Contains("each grade once"));
-  CHECK_THAT(why({"none", "topk"}), Contains("unbiased") && Contains("\"topk\""));
-  CHECK_THAT(why({"none", "signsgd"}), Contains("\"signsgd\""));
-  CHECK_THAT(why({"none", "terngrad"}), Contains("\"terngrad\""));
-  CHECK_THAT(why({"none", "powersgd"}), Contains("\"powersgd\""));
-  CHECK_THAT(why({"none", "auto"}), Contains("a compressor's name"));
-  CHECK_THAT(why({"none", "e-elastiquan:4"}), Contains("a compressor's name"));
-  CHECK_THAT(why({"none", "qsgd:9"}), Contains("bits from 2 to 8"));
-  CHECK_THAT(why({"none", "bf16:4"}), Contains("bits from 2 to 8"));
-  CHECK_THAT(why({"none", "e-elastiquant:4@0"}), Contains("a factor from 0.1 to 10"));
-  CHECK_THAT(why({"none", "qsgd:4@1"}), Contains("a factor from 0.1 to 10"));
+  CHECK_THAT(why({"none"}), ContainsSubstring("from 2 to 16 grades"));
+  CHECK_THAT(why(std::vector<std::string>(17, "none")), ContainsSubstring("found 17"));
+  CHECK_THAT(why({"none", "bf16", "none"}), ContainsSubstring("each grade once"));
+  CHECK_THAT(why({"e-elastiquant:4", "e-elastiquant:4@1"}), ContainsSubstring("each grade once"));
+  CHECK_THAT(why({"none", "topk"}), ContainsSubstring("unbiased") && ContainsSubstring("\"topk\""));
+  CHECK_THAT(why({"none", "signsgd"}), ContainsSubstring("\"signsgd\""));
+  CHECK_THAT(why({"none", "terngrad"}), ContainsSubstring("\"terngrad\""));
+  CHECK_THAT(why({"none", "powersgd"}), ContainsSubstring("\"powersgd\""));
+  CHECK_THAT(why({"none", "auto"}), ContainsSubstring("a compressor's name"));
+  CHECK_THAT(why({"none", "e-elastiquan:4"}), ContainsSubstring("a compressor's name"));
+  CHECK_THAT(why({"none", "qsgd:9"}), ContainsSubstring("bits from 2 to 8"));
+  CHECK_THAT(why({"none", "bf16:4"}), ContainsSubstring("bits from 2 to 8"));
+  CHECK_THAT(why({"none", "e-elastiquant:4@0"}), ContainsSubstring("a factor from 0.1 to 10"));
+  CHECK_THAT(why({"none", "qsgd:4@1"}), ContainsSubstring("a factor from 0.1 to 10"));
 }

@@ -11,7 +11,7 @@
 #include "support/refusal.hpp"
 
 using namespace eqt::config;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -58,18 +58,22 @@ TEST_CASE("auto reads its keys and writes them back", "[config]") {
 }
 
 TEST_CASE("auto refuses values that make no sense", "[config]") {
-  CHECK_THAT(why_not({"compressor.noise_share=0"}), Contains("compressor.noise_share"));
-  CHECK_THAT(why_not({"compressor.noise_share=101"}), Contains("compressor.noise_share"));
-  CHECK_THAT(why_not({"compressor.noise_share=0.6"}),
-             Contains("compressor.noise_cap") && Contains("0.6") && Contains("found 0.5"));
-  CHECK_THAT(why_not({"compressor.observe_every=0"}), Contains("compressor.observe_every"));
-  CHECK_THAT(why_not({"compressor.decide_every=0"}), Contains("compressor.decide_every"));
+  CHECK_THAT(why_not({"compressor.noise_share=0"}), ContainsSubstring("compressor.noise_share"));
+  CHECK_THAT(why_not({"compressor.noise_share=101"}), ContainsSubstring("compressor.noise_share"));
+  CHECK_THAT(why_not({"compressor.noise_share=0.6"}), ContainsSubstring("compressor.noise_cap") &&
+                                                          ContainsSubstring("0.6") &&
+                                                          ContainsSubstring("found 0.5"));
+  CHECK_THAT(why_not({"compressor.observe_every=0"}),
+             ContainsSubstring("compressor.observe_every"));
+  CHECK_THAT(why_not({"compressor.decide_every=0"}), ContainsSubstring("compressor.decide_every"));
   for (const std::string link : {"0", "-1", "fast", "true"})
     CHECK_THAT(why_not({"compressor.link=" + link}),
-               Contains("compressor.link") && Contains("\"measured\", \"ignore\" or a number"));
-  CHECK_THAT(why_not({R"(compressor.menu=["none"])"}), Contains("from 2 to 16 grades"));
-  CHECK_THAT(why_not({R"(compressor.menu=["none", "topk"])"}), Contains("\"topk\""));
-  CHECK_THAT(why_not({R"(compressor.menu=["none", "none"])"}), Contains("each grade once"));
+               ContainsSubstring("compressor.link") &&
+                   ContainsSubstring("\"measured\", \"ignore\" or a number"));
+  CHECK_THAT(why_not({R"(compressor.menu=["none"])"}), ContainsSubstring("from 2 to 16 grades"));
+  CHECK_THAT(why_not({R"(compressor.menu=["none", "topk"])"}), ContainsSubstring("\"topk\""));
+  CHECK_THAT(why_not({R"(compressor.menu=["none", "none"])"}),
+             ContainsSubstring("each grade once"));
 }
 
 TEST_CASE("auto refuses what has another noise, a memory, or no such messages", "[config]") {
@@ -78,13 +82,13 @@ TEST_CASE("auto refuses what has another noise, a memory, or no such messages", 
         why_not({"synchronization.algorithm=" + algorithm,
                  "synchronization.local_steps=" + std::string(algorithm == "local-sgd" ? "2" : "1"),
                  "optimizer.momentum=0"}),
-        Contains("\"allreduce\"") && Contains("\"" + algorithm + "\""));
+        ContainsSubstring("\"allreduce\"") && ContainsSubstring("\"" + algorithm + "\""));
   for (const std::string feedback : {"ef14", "ef21"})
     CHECK_THAT(why_not({"synchronization.error_feedback=" + feedback}),
-               Contains("synchronization.error_feedback") && Contains(feedback));
+               ContainsSubstring("synchronization.error_feedback") && ContainsSubstring(feedback));
   for (const std::string collective : {"sparse", "integer", "dense"})
     CHECK_THAT(why_not({"synchronization.collective=" + collective}),
-               Contains("\"" + collective + "\""));
+               ContainsSubstring("\"" + collective + "\""));
   for (const std::string collective : {"allgather", "scatter-reduce", "hierarchical"})
     CHECK_NOTHROW(with({"synchronization.collective=" + collective}));
 }
@@ -106,10 +110,10 @@ TEST_CASE("bits and elasticity can be left open", "[config]") {
     CHECK(config.compressor.make()->mixed_grades() != nullptr);
   }
   // As they are written.
-  CHECK_THAT(resolved_json(bits), Contains("\"bits\": \"auto\""));
-  CHECK_THAT(resolved_json(elasticity), Contains("\"elasticity\": \"measured\""));
+  CHECK_THAT(resolved_json(bits), ContainsSubstring("\"bits\": \"auto\""));
+  CHECK_THAT(resolved_json(elasticity), ContainsSubstring("\"elasticity\": \"measured\""));
   CHECK_THAT(resolved_json(elastic({})),
-             Contains("\"bits\": 4") && Contains("\"elasticity\": \"auto\""));
+             ContainsSubstring("\"bits\": 4") && ContainsSubstring("\"elasticity\": \"auto\""));
 }
 
 TEST_CASE("open bits and elasticity are for the elastic families, and refuse what auto does",
@@ -121,29 +125,31 @@ TEST_CASE("open bits and elasticity are for the elastic families, and refuse wha
             [&] {
               parse_config("{}", "test", {"compressor.name=" + name, "compressor.bits=auto"});
             }),
-        Contains("e-elastiquant") && Contains("\"" + name + "\""));
+        ContainsSubstring("e-elastiquant") && ContainsSubstring("\"" + name + "\""));
   CHECK_THAT(why_not_elastic({"compressor.bits=auto", "compressor.levels=adaptive"}),
-             Contains("compressor.levels") && Contains("\"adaptive\""));
+             ContainsSubstring("compressor.levels") && ContainsSubstring("\"adaptive\""));
   CHECK_THAT(why_not_elastic({"compressor.bits=2", "compressor.elasticity=measured"}),
-             Contains("from 3 to 8") && Contains("found 2"));
+             ContainsSubstring("from 3 to 8") && ContainsSubstring("found 2"));
   CHECK_THAT(why_not_elastic({"compressor.bits=auto", "compressor.levels=exponential",
                               "compressor.elasticity=1e-20"}),
-             Contains("compressor.elasticity") && Contains("found 1e-20"));
+             ContainsSubstring("compressor.elasticity") && ContainsSubstring("found 1e-20"));
   CHECK_THAT(why_not_elastic({"compressor.bits=measured"}),
-             Contains("\"auto\" or an integer in [2, 8]"));
+             ContainsSubstring("\"auto\" or an integer in [2, 8]"));
   for (const std::string open : {"compressor.bits=auto", "compressor.elasticity=measured"}) {
     const std::string cause = open == "compressor.bits=auto" ? "compressor.bits \"auto\""
                                                              : "compressor.elasticity \"measured\"";
-    CHECK_THAT(why_not_elastic({open, "synchronization.algorithm=local-sgd",
-                                "synchronization.local_steps=2", "optimizer.momentum=0"}),
-               Contains("\"allreduce\" with " + cause) && Contains("\"local-sgd\""));
+    CHECK_THAT(
+        why_not_elastic({open, "synchronization.algorithm=local-sgd",
+                         "synchronization.local_steps=2", "optimizer.momentum=0"}),
+        ContainsSubstring("\"allreduce\" with " + cause) && ContainsSubstring("\"local-sgd\""));
     CHECK_THAT(why_not_elastic({open, "synchronization.algorithm=choco-sgd"}),
-               Contains(cause) && Contains("\"choco-sgd\""));
+               ContainsSubstring(cause) && ContainsSubstring("\"choco-sgd\""));
     CHECK_THAT(why_not_elastic({open, "synchronization.error_feedback=ef14"}),
-               Contains("synchronization.error_feedback") && Contains(cause));
+               ContainsSubstring("synchronization.error_feedback") && ContainsSubstring(cause));
     CHECK_THAT(why_not_elastic({open, "synchronization.collective=sparse"}),
-               Contains("\"sparse\""));
-    CHECK_THAT(why_not_elastic({open, "compressor.noise_share=0.6"}), Contains("noise_cap"));
+               ContainsSubstring("\"sparse\""));
+    CHECK_THAT(why_not_elastic({open, "compressor.noise_share=0.6"}),
+               ContainsSubstring("noise_cap"));
     CHECK_NOTHROW(elastic({open, "compressor.replay=a/b", "compressor.link=10"}));
   }
 }
@@ -151,5 +157,6 @@ TEST_CASE("open bits and elasticity are for the elastic families, and refuse wha
 TEST_CASE("compressor.replay needs auto", "[config]") {
   CHECK_THAT(eqt::test::refusal(eqt::Kind::usage,
                                 [] { parse_config("{}", "test", {"compressor.replay=x"}); }),
-             Contains("compressor.name \"auto\"") && Contains("found the compressor \"none\""));
+             ContainsSubstring("compressor.name \"auto\"") &&
+                 ContainsSubstring("found the compressor \"none\""));
 }

@@ -4,7 +4,7 @@
 #include "config_support.hpp"
 
 using namespace eqt::config;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::parse;
 using test::rejection;
 
@@ -41,27 +41,29 @@ TEST_CASE("malformed changes are refused", "[config]") {
         R"([{"step":1,"rank":0,"factor":-2}])", R"([{"step":1,"rank":0,"factor":1001}])",
         R"([{"step":1.5,"rank":0,"factor":1}])", R"([{"step":1,"rank":0,"factor":1,"more":1}])",
         R"([{"step":1,"rank":0,"factors":1}])"})
-    CHECK_THAT(rejection("{}", emulated({"train.emulate_changes=" + wrong})),
-               Contains("train.emulate_changes") && Contains("a list of objects like"));
+    CHECK_THAT(
+        rejection("{}", emulated({"train.emulate_changes=" + wrong})),
+        ContainsSubstring("train.emulate_changes") && ContainsSubstring("a list of objects like"));
 }
 
 TEST_CASE("jitter out of range is refused", "[config]") {
-  CHECK_THAT(rejection("{}", emulated({"train.emulate_jitter.cv=-0.1"})), Contains("[0, 10]"));
+  CHECK_THAT(rejection("{}", emulated({"train.emulate_jitter.cv=-0.1"})),
+             ContainsSubstring("[0, 10]"));
   CHECK_THAT(rejection("{}", emulated({"train.emulate_jitter.cv=[]"})),
-             Contains("train.emulate_jitter.cv"));
+             ContainsSubstring("train.emulate_jitter.cv"));
   CHECK_THAT(rejection("{}", emulated({"train.emulate_jitter.stall_every=0.001",
                                        "train.emulate_jitter.stall_seconds=1"})),
-             Contains("0.01") && Contains("found 0.001"));
+             ContainsSubstring("0.01") && ContainsSubstring("found 0.001"));
 }
 
 TEST_CASE("stalls need a distance and a length, and all of it emulated boards", "[config]") {
   CHECK_THAT(rejection("{}", emulated({"train.emulate_jitter.stall_every=2"})),
-             Contains("stall_seconds"));
+             ContainsSubstring("stall_seconds"));
   CHECK_THAT(rejection("{}", emulated({"train.emulate_jitter.stall_seconds=2"})),
-             Contains("stall_every"));
+             ContainsSubstring("stall_every"));
   for (const std::string set :
        {"train.emulate_jitter.cv=0.1", R"(train.emulate_changes=[{"step":1,"rank":0,"factor":2}])"})
-    CHECK_THAT(rejection("{}", {set}), Contains("train.emulate_compute"));
+    CHECK_THAT(rejection("{}", {set}), ContainsSubstring("train.emulate_compute"));
   CHECK_NOTHROW(parse("{}", emulated({"train.emulate_jitter.stall_every=[0, 2]",
                                       "train.emulate_jitter.stall_seconds=1"})));
 }

@@ -8,7 +8,7 @@
 #include "support/compressors.hpp"
 
 using namespace eqt::config;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::parse;
 using test::rejection;
 
@@ -45,16 +45,18 @@ TEST_CASE("keys of a task need its kind, and some tasks a network of one's own",
             parse("{}", {"task.class_weights=[1, 2.5]"}).task.class_weights) ==
         std::vector<double>{1, 2.5});
   for (const std::string other : {"multi-label", "regression", "language-model"})
-    CHECK_THAT(rejection("{}", {"task.kind=" + other, "task.label_smoothing=0.1"}),
-               Contains("task.label_smoothing 0.1") && Contains("\"" + other + "\""));
-  CHECK_THAT(rejection("{}", {"task.kind=module"}), Contains("model.name \"torchscript\""));
+    CHECK_THAT(
+        rejection("{}", {"task.kind=" + other, "task.label_smoothing=0.1"}),
+        ContainsSubstring("task.label_smoothing 0.1") && ContainsSubstring("\"" + other + "\""));
+  CHECK_THAT(rejection("{}", {"task.kind=module"}),
+             ContainsSubstring("model.name \"torchscript\""));
   CHECK_NOTHROW(parse("{}", {"task.kind=module", "model.name=torchscript", "model.path=net.pt"}));
   CHECK_THAT(rejection("{}", {"task.kind=regression", "train.emulate_compute=1", "train.steps=1"}),
-             Contains("task.kind \"classification\""));
+             ContainsSubstring("task.kind \"classification\""));
   for (const std::string wrong :
        {"task.label_smoothing=1", "task.label_smoothing=-0.1", "task.class_weights=[0, 1]",
         "task.class_weights=[]", "task.class_weights=fair", "task.class_weights=1"})
-    CHECK_THAT(rejection("{}", {wrong}), Contains(wrong.substr(0, wrong.find('='))));
+    CHECK_THAT(rejection("{}", {wrong}), ContainsSubstring(wrong.substr(0, wrong.find('='))));
 }
 
 TEST_CASE("keys of a partition need its kind", "[config]") {
@@ -64,19 +66,22 @@ TEST_CASE("keys of a partition need its kind", "[config]") {
   CHECK(parse("{}", {kind("skew")}).data.partition.skew == 0);
   CHECK(parse("{}", {kind("dirichlet"), alpha}).data.partition.alpha == 0.1);
   for (const std::string other : {"iid", "dirichlet"})
-    CHECK_THAT(rejection("{}", {kind(other), skew}), Contains("data.partition.skew 0.8") &&
-                                                         Contains("data.partition.kind \"skew\"") &&
-                                                         Contains("\"" + other + "\""));
+    CHECK_THAT(rejection("{}", {kind(other), skew}),
+               ContainsSubstring("data.partition.skew 0.8") &&
+                   ContainsSubstring("data.partition.kind \"skew\"") &&
+                   ContainsSubstring("\"" + other + "\""));
   for (const std::string other : {"iid", "skew"})
-    CHECK_THAT(rejection("{}", {kind(other), alpha}),
-               Contains("data.partition.alpha 0.1") && Contains("\"" + other + "\""));
+    CHECK_THAT(
+        rejection("{}", {kind(other), alpha}),
+        ContainsSubstring("data.partition.alpha 0.1") && ContainsSubstring("\"" + other + "\""));
   for (const std::string other : {"skew", "dirichlet"})
-    CHECK_THAT(rejection("{}", {kind(other), "data.partition.reshuffle=true"}),
-               Contains("data.partition.reshuffle") && Contains("\"" + other + "\""));
+    CHECK_THAT(
+        rejection("{}", {kind(other), "data.partition.reshuffle=true"}),
+        ContainsSubstring("data.partition.reshuffle") && ContainsSubstring("\"" + other + "\""));
   CHECK_NOTHROW(parse("{}", {"data.partition.skew=0.0", "data.partition.alpha=1"}));
   for (const std::string wrong : {"data.partition.skew=1.1", "data.partition.skew=-0.1",
                                   "data.partition.alpha=0", "data.partition.alpha=-1"})
-    CHECK_THAT(rejection("{}", {wrong}), Contains(wrong.substr(0, wrong.find('='))));
+    CHECK_THAT(rejection("{}", {wrong}), ContainsSubstring(wrong.substr(0, wrong.find('='))));
 }
 
 TEST_CASE("the dense collective is for the compressor none", "[config]") {
@@ -85,7 +90,8 @@ TEST_CASE("the dense collective is for the compressor none", "[config]") {
     if (name == "none")
       CHECK_NOTHROW(parse("{}", sets));
     else
-      CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
+      CHECK_THAT(rejection("{}", sets),
+                 ContainsSubstring("synchronization.collective") && ContainsSubstring(name));
   }
 }
 
@@ -95,7 +101,7 @@ TEST_CASE("sparse compressors and those of whole tensors do not scatter-reduce",
     const auto properties = properties_of(name);
     if (properties.averages_itself) continue;  // has its own collective, see below
     if (properties.granule == 0 || properties.shared_scale || properties.votes)
-      CHECK_THAT(rejection("{}", sets), Contains("allgather") && Contains(name));
+      CHECK_THAT(rejection("{}", sets), ContainsSubstring("allgather") && ContainsSubstring(name));
     else
       CHECK_NOTHROW(parse("{}", sets));
     CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.collective=allgather"}));
@@ -111,12 +117,13 @@ TEST_CASE("collectives that encode partial sums take what can be encoded again",
       const bool refused = never || (collective == "ring" && p.granule == 0);
       if (refused)
         CHECK_THAT(rejection("{}", {compressor(name), set}),
-                   Contains("synchronization.collective") && Contains(name) && Contains("auto"));
+                   ContainsSubstring("synchronization.collective") && ContainsSubstring(name) &&
+                       ContainsSubstring("auto"));
       else
         CHECK_NOTHROW(parse("{}", {compressor(name), set}));
     }
     CHECK_THAT(rejection("{}", {compressor("randomk"), "compressor.unbiased=true", set}),
-               Contains("randomk") && Contains(collective));
+               ContainsSubstring("randomk") && ContainsSubstring(collective));
   }
 }
 
@@ -126,7 +133,8 @@ TEST_CASE("the sparse collective is for sparse compressors", "[config]") {
     if (properties_of(name).sparse)
       CHECK_NOTHROW(parse("{}", sets));
     else
-      CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
+      CHECK_THAT(rejection("{}", sets),
+                 ContainsSubstring("synchronization.collective") && ContainsSubstring(name));
   }
 }
 
@@ -136,12 +144,12 @@ TEST_CASE("only codes of equal steps are summed as integers", "[config]") {
     if (made(name)->integer_codec() != nullptr) {
       CHECK_NOTHROW(parse("{}", sets));
     } else if (!properties_of(name).averages_itself) {
-      CHECK_THAT(rejection("{}", sets), Contains("qsgd-v") && Contains(name));
+      CHECK_THAT(rejection("{}", sets), ContainsSubstring("qsgd-v") && ContainsSubstring(name));
     }
   }
   CHECK_THAT(rejection("{}", {compressor("qsgd-v"), "synchronization.collective=integer",
                               "compressor.coding=elias"}),
-             Contains("compressor.coding"));
+             ContainsSubstring("compressor.coding"));
 }
 
 TEST_CASE("hierarchical takes what can encode the sum of a host", "[config]") {
@@ -149,7 +157,8 @@ TEST_CASE("hierarchical takes what can encode the sum of a host", "[config]") {
     const Sets sets = {compressor(name), "synchronization.collective=hierarchical"};
     const auto p = properties_of(name);
     if (p.forgets_sent || p.votes || p.averages_itself)
-      CHECK_THAT(rejection("{}", sets), Contains("synchronization.collective") && Contains(name));
+      CHECK_THAT(rejection("{}", sets),
+                 ContainsSubstring("synchronization.collective") && ContainsSubstring(name));
     else
       CHECK_NOTHROW(parse("{}", sets));
   }
@@ -160,25 +169,25 @@ TEST_CASE("low-rank compressors need whole matrices and their own collective", "
   for (const std::string collective : {"dense", "allgather", "scatter-reduce"})
     CHECK_THAT(
         rejection("{}", {compressor("powersgd"), "synchronization.collective=" + collective}),
-        Contains("powersgd") && Contains("auto"));
+        ContainsSubstring("powersgd") && ContainsSubstring("auto"));
   CHECK_THAT(rejection("{}", {compressor("powersgd"), "compressor.granularity=model"}),
-             Contains("compressor.granularity"));
+             ContainsSubstring("compressor.granularity"));
   for (const std::string atoms : {"spectral", "entrywise"}) {
     const Sets sets = {compressor("atomo"), "compressor.atoms=" + atoms};
     CHECK(eqt::name_of(parse("{}", sets).compressor.atoms) == atoms);
     CHECK_NOTHROW(parse("{}", {sets[0], sets[1], "synchronization.collective=allgather"}));
     CHECK_THAT(rejection("{}", {sets[0], sets[1], "synchronization.collective=scatter-reduce"}),
-               Contains("atomo") && Contains("allgather"));
+               ContainsSubstring("atomo") && ContainsSubstring("allgather"));
   }
   for (const std::string rank : {"0", "33", "1.5"})
     CHECK_THAT(rejection("{}", {compressor("atomo"), "compressor.rank=" + rank}),
-               Contains("compressor.rank"));
+               ContainsSubstring("compressor.rank"));
 }
 
 TEST_CASE("without synchronization nothing is compressed", "[config]") {
   CHECK_NOTHROW(parse("{}", {"synchronization.algorithm=none"}));
   CHECK_THAT(rejection("{}", {"synchronization.algorithm=none", compressor("fp16")}),
-             Contains("synchronization.algorithm"));
+             ContainsSubstring("synchronization.algorithm"));
 }
 
 TEST_CASE("final rounds need an algorithm that gossips in step", "[config]") {
@@ -192,7 +201,7 @@ TEST_CASE("final rounds need an algorithm that gossips in step", "[config]") {
   for (const std::string algorithm : {"allreduce", "none", "local-sgd", "ad-psgd"}) {
     CHECK_THAT(rejection("{}", {"synchronization.algorithm=" + algorithm,
                                 "synchronization.final_rounds=1"}),
-               Contains("synchronization.final_rounds") && Contains(algorithm));
+               ContainsSubstring("synchronization.final_rounds") && ContainsSubstring(algorithm));
   }
 }
 
@@ -201,7 +210,7 @@ TEST_CASE("error feedback needs a loss and one memory", "[config]") {
     const Sets sets = {compressor(name), "synchronization.error_feedback=ef14"};
     const Sets refused = {"none", "dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo", "auto"};
     if (std::count(refused.begin(), refused.end(), name) > 0)
-      CHECK_THAT(rejection("{}", sets), Contains("synchronization.error_feedback"));
+      CHECK_THAT(rejection("{}", sets), ContainsSubstring("synchronization.error_feedback"));
     else
       CHECK_NOTHROW(parse("{}", sets));
     CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.error_feedback=none"}));
@@ -215,11 +224,14 @@ TEST_CASE("error feedback needs a relative variance below 1", "[config]") {
     sets.insert(sets.end(), {compressor(name), "synchronization.error_feedback=ef14"});
     return sets;
   };
-  CHECK_THAT(rejection("{}", fed_back("qsgd")), Contains("2.23") && Contains("compressor.bits"));
-  CHECK_THAT(rejection("{}", fed_back("qsgd-v")), Contains("1.19"));
-  CHECK_THAT(rejection("{}", fed_back("elastiquant", {"compressor.bits=3"})), Contains("1.64"));
-  CHECK_THAT(rejection("{}", fed_back("terngrad", {"compressor.clip=0"})), Contains("times"));
-  CHECK_THAT(rejection("{}", fed_back("terngrad")), Contains("without a bound"));
+  CHECK_THAT(rejection("{}", fed_back("qsgd")),
+             ContainsSubstring("2.23") && ContainsSubstring("compressor.bits"));
+  CHECK_THAT(rejection("{}", fed_back("qsgd-v")), ContainsSubstring("1.19"));
+  CHECK_THAT(rejection("{}", fed_back("elastiquant", {"compressor.bits=3"})),
+             ContainsSubstring("1.64"));
+  CHECK_THAT(rejection("{}", fed_back("terngrad", {"compressor.clip=0"})),
+             ContainsSubstring("times"));
+  CHECK_THAT(rejection("{}", fed_back("terngrad")), ContainsSubstring("without a bound"));
   CHECK_NOTHROW(parse("{}", fed_back("qsgd", {"compressor.bits=8"})));
   CHECK_NOTHROW(parse("{}", fed_back("qsgd", {"compressor.bucket_size=64"})));  // 0.33
   CHECK_NOTHROW(
@@ -232,38 +244,41 @@ TEST_CASE("EF21 needs a contraction, gradients, and a weight in (0, 1]", "[confi
     INFO(name);
     const Sets refused = {"none", "dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo", "auto"};
     if (std::count(refused.begin(), refused.end(), name) > 0)
-      CHECK_THAT(rejection("{}", {compressor(name), ef21}),
-                 Contains("synchronization.error_feedback") && Contains("\"ef21\""));
+      CHECK_THAT(
+          rejection("{}", {compressor(name), ef21}),
+          ContainsSubstring("synchronization.error_feedback") && ContainsSubstring("\"ef21\""));
     else
       CHECK_NOTHROW(parse("{}", {compressor(name), ef21}));
   }
-  CHECK_THAT(rejection("{}", {compressor("qsgd"), ef21}), Contains("2.23 times"));
+  CHECK_THAT(rejection("{}", {compressor("qsgd"), ef21}), ContainsSubstring("2.23 times"));
   CHECK_THAT(rejection("{}", {compressor("randomk"), "compressor.unbiased=true", ef21}),
-             Contains("compressor.unbiased"));
+             ContainsSubstring("compressor.unbiased"));
   CHECK_THAT(rejection("{}", {compressor("threshold"), "compressor.threshold=0.5", ef21}),
-             Contains("compressor.threshold 0") && Contains("found 0.5") && Contains("ef14"));
+             ContainsSubstring("compressor.threshold 0") && ContainsSubstring("found 0.5") &&
+                 ContainsSubstring("ef14"));
   CHECK_THAT(rejection("{}", {compressor("topk"), ef21, "synchronization.algorithm=local-sgd",
                               "synchronization.local_steps=4"}),
-             Contains("local-sgd") && Contains("allreduce"));
+             ContainsSubstring("local-sgd") && ContainsSubstring("allreduce"));
 
   const std::string key = "synchronization.ef21_momentum";
   CHECK(parse("{}", {compressor("topk"), ef21}).synchronization.ef21_momentum == 1);
   CHECK(parse("{}", {compressor("topk"), ef21, key + "=0.1"}).synchronization.ef21_momentum == 0.1);
   for (const std::string value : {"0", "-0.5", "1.5"})
-    CHECK_THAT(rejection("{}", {compressor("topk"), ef21, key + "=" + value}), Contains(key));
+    CHECK_THAT(rejection("{}", {compressor("topk"), ef21, key + "=" + value}),
+               ContainsSubstring(key));
   for (const std::string other : {"auto", "none", "ef14"}) {
     const std::string feedback = "synchronization.error_feedback=" + other;
     CHECK_THAT(rejection("{}", {compressor("topk"), feedback, key + "=0.5"}),
-               Contains(key) && Contains("ef21") && Contains(other));
+               ContainsSubstring(key) && ContainsSubstring("ef21") && ContainsSubstring(other));
     CHECK_NOTHROW(parse("{}", {compressor("topk"), feedback, key + "=1"}));
   }
 }
 
 TEST_CASE("votes have no residual, scaled signs do; Signum is not Nesterov's", "[config]") {
   CHECK_THAT(rejection("{}", {compressor("signsgd"), "synchronization.error_feedback=ef14"}),
-             Contains("ef-signsgd"));
+             ContainsSubstring("ef-signsgd"));
   CHECK_THAT(rejection("{}", {compressor("signsgd"), "optimizer.nesterov=true"}),
-             Contains("optimizer.nesterov"));
+             ContainsSubstring("optimizer.nesterov"));
   CHECK_NOTHROW(parse("{}", {compressor("ef-signsgd"), "optimizer.nesterov=true"}));
 }
 
@@ -276,15 +291,16 @@ TEST_CASE("entropy coding needs levels", "[config]") {
       if (std::find(with_levels.begin(), with_levels.end(), name) != with_levels.end())
         CHECK(eqt::name_of(parse("{}", sets).compressor.coding) == coding);
       else
-        CHECK_THAT(rejection("{}", sets), Contains("compressor.coding") && Contains(name));
+        CHECK_THAT(rejection("{}", sets),
+                   ContainsSubstring("compressor.coding") && ContainsSubstring(name));
     }
 }
 
 TEST_CASE("e-elastiquant is not coded in fixed width", "[config]") {
   CHECK_THAT(rejection("{}", {compressor("e-elastiquant"), "compressor.coding=fixed"}),
-             Contains("compressor.coding") && Contains("e-elastiquant"));
+             ContainsSubstring("compressor.coding") && ContainsSubstring("e-elastiquant"));
   CHECK_THAT(rejection(R"({"compressor": {"name": "e-elastiquant", "coding": "fixed"}})"),
-             Contains("compressor.coding"));
+             ContainsSubstring("compressor.coding"));
 }
 
 TEST_CASE("levels and elasticity are for the elastic compressors", "[config]") {
@@ -295,7 +311,7 @@ TEST_CASE("levels and elasticity are for the elastic compressors", "[config]") {
         CHECK_NOTHROW(parse("{}", {compressor(name), set}));
       else
         CHECK_THAT(rejection("{}", {compressor(name), set}),
-                   Contains(set.substr(0, set.find('='))));
+                   ContainsSubstring(set.substr(0, set.find('='))));
     }
   }
 }
@@ -304,19 +320,19 @@ TEST_CASE("the range of elasticity depends on the family", "[config]") {
   const Sets sinh = {compressor("elastiquant"), "compressor.elasticity=20", "compressor.bits=2"};
   CHECK(parse("{}", sinh).compressor.elasticity == 20.0);
   // With this theta more levels would be equal to 0 in float32.
-  CHECK_THAT(rejection("{}", {sinh[0], sinh[1]}), Contains("compressor.elasticity"));
+  CHECK_THAT(rejection("{}", {sinh[0], sinh[1]}), ContainsSubstring("compressor.elasticity"));
   Sets exponential = {compressor("elastiquant"), "compressor.levels=exponential", ""};
   exponential[2] = "compressor.elasticity=0.999";
   CHECK(parse("{}", exponential).compressor.elasticity == 0.999);
   exponential[2] = "compressor.elasticity=1";
-  CHECK_THAT(rejection("{}", exponential), Contains("(0, 1)"));
+  CHECK_THAT(rejection("{}", exponential), ContainsSubstring("(0, 1)"));
 }
 
 TEST_CASE("theta has a limit, mu has none", "[config]") {
   for (const std::string levels : {"sinh", "adaptive"})
     CHECK_THAT(rejection("{}", {compressor("elastiquant"), "compressor.levels=" + levels,
                                 "compressor.elasticity=20.5"}),
-               Contains("(0, 20]") && Contains(levels));
+               ContainsSubstring("(0, 20]") && ContainsSubstring(levels));
   const Sets mulaw = {compressor("elastiquant"), "compressor.levels=mulaw",
                       "compressor.elasticity=255"};
   CHECK(parse("{}", mulaw).compressor.elasticity == 255.0);
@@ -328,28 +344,30 @@ TEST_CASE("a table is for general levels, has their number and increases to 1", 
                 "compressor.table=" + table};
   };
   CHECK(parse("{}", sets("[0.1,0.4,1]")).compressor.table == std::vector<double>{0.1, 0.4, 1});
-  CHECK_THAT(rejection("{}", sets("[0.1,0.4,1]", "sinh")), Contains("compressor.table"));
-  CHECK_THAT(rejection("{}", sets("[]")), Contains("expected 3 levels") && Contains("found 0"));
-  CHECK_THAT(rejection("{}", sets("[0.1,1]")), Contains("expected 3 levels"));
-  CHECK_THAT(rejection("{}", sets("[0.4,0.1,1]")), Contains("at index 1"));
-  CHECK_THAT(rejection("{}", sets("[0.1,0.4,0.9]")), Contains("at index 2"));
-  CHECK_THAT(rejection("{}", sets("[0,0.4,1]")), Contains("compressor.table"));
+  CHECK_THAT(rejection("{}", sets("[0.1,0.4,1]", "sinh")), ContainsSubstring("compressor.table"));
+  CHECK_THAT(rejection("{}", sets("[]")),
+             ContainsSubstring("expected 3 levels") && ContainsSubstring("found 0"));
+  CHECK_THAT(rejection("{}", sets("[0.1,1]")), ContainsSubstring("expected 3 levels"));
+  CHECK_THAT(rejection("{}", sets("[0.4,0.1,1]")), ContainsSubstring("at index 1"));
+  CHECK_THAT(rejection("{}", sets("[0.1,0.4,0.9]")), ContainsSubstring("at index 2"));
+  CHECK_THAT(rejection("{}", sets("[0,0.4,1]")), ContainsSubstring("compressor.table"));
   auto elastic = sets("[0.1,0.4,1]");
   elastic.push_back("compressor.elasticity=0.5");
-  CHECK_THAT(rejection("{}", elastic), Contains("compressor.elasticity"));
+  CHECK_THAT(rejection("{}", elastic), ContainsSubstring("compressor.elasticity"));
 }
 
 TEST_CASE("nuqsgd has no more bits than fp32 has powers of two", "[config]") {
   CHECK_NOTHROW(parse("{}", {compressor("nuqsgd"), "compressor.bits=6"}));
   CHECK_THAT(rejection("{}", {compressor("nuqsgd"), "compressor.bits=7"}),
-             Contains("compressor.bits") && Contains("elastiquant"));
+             ContainsSubstring("compressor.bits") && ContainsSubstring("elastiquant"));
 }
 
 TEST_CASE("qsgd and qsgd-v have fixed norms", "[config]") {
-  CHECK_THAT(rejection("{}", {compressor("qsgd"), "compressor.norm=max"}), Contains("qsgd-v"));
+  CHECK_THAT(rejection("{}", {compressor("qsgd"), "compressor.norm=max"}),
+             ContainsSubstring("qsgd-v"));
   for (const std::string name : {"nuqsgd", "alq", "amq"})
     CHECK_THAT(rejection("{}", {compressor(name), "compressor.norm=max"}),
-               Contains(name) && Contains("elastiquant"));
+               ContainsSubstring(name) && ContainsSubstring("elastiquant"));
   for (const std::string name : {"qsgd-v", "elastiquant", "e-elastiquant"})
     CHECK_NOTHROW(parse("{}", {compressor(name), "compressor.norm=max"}));
 }
@@ -373,23 +391,23 @@ TEST_CASE("keys of other compressors are ignored, so that sweeps can set them", 
 TEST_CASE("milestones are for the step schedule, in order", "[config]") {
   const std::string milestones = "schedule.milestones=[1,2]";
   CHECK_NOTHROW(parse("{}", {"schedule.kind=step", milestones}));
-  CHECK_THAT(rejection("{}", {"schedule.kind=step"}), Contains("schedule.milestones"));
+  CHECK_THAT(rejection("{}", {"schedule.kind=step"}), ContainsSubstring("schedule.milestones"));
   for (const std::string kind : {"constant", "cosine"})
     CHECK_THAT(rejection("{}", {"schedule.kind=" + kind, milestones}),
-               Contains("schedule.milestones"));
+               ContainsSubstring("schedule.milestones"));
   for (const std::string wrong : {"[2,1]", "[1,1]"})
     CHECK_THAT(rejection("{}", {"schedule.kind=step", "schedule.milestones=" + wrong}),
-               Contains("increasing"));
+               ContainsSubstring("increasing"));
 }
 
 TEST_CASE("a run needs a length", "[config]") {
-  CHECK_THAT(rejection("{}", {"train.epochs=0"}), Contains("train.steps"));
+  CHECK_THAT(rejection("{}", {"train.epochs=0"}), ContainsSubstring("train.steps"));
   CHECK(parse("{}", {"train.epochs=0", "train.steps=5"}).train.steps == 5);
 }
 
 TEST_CASE("Nesterov's momentum needs momentum", "[config]") {
   CHECK_THAT(rejection("{}", {"optimizer.nesterov=true", "optimizer.momentum=0"}),
-             Contains("optimizer.momentum"));
+             ContainsSubstring("optimizer.momentum"));
   CHECK_NOTHROW(parse("{}", {"optimizer.nesterov=true"}));
   CHECK_NOTHROW(parse("{}", {"optimizer.momentum=0"}));
 }
@@ -397,7 +415,8 @@ TEST_CASE("Nesterov's momentum needs momentum", "[config]") {
 TEST_CASE("a value that is sent has 16 or 32 bits", "[config]") {
   CHECK(parse("{}", {"compressor.value_bits=16"}).compressor.value_bits == 16);
   CHECK(parse("{}", {"compressor.value_bits=32"}).compressor.value_bits == 32);
-  CHECK_THAT(rejection("{}", {"compressor.value_bits=24"}), Contains("compressor.value_bits"));
+  CHECK_THAT(rejection("{}", {"compressor.value_bits=24"}),
+             ContainsSubstring("compressor.value_bits"));
 }
 
 TEST_CASE("unbiased is for randomk, without error feedback", "[config]") {
@@ -407,11 +426,11 @@ TEST_CASE("unbiased is for randomk, without error feedback", "[config]") {
       CHECK(parse("{}", {compressor(name), unbiased}).compressor.unbiased);
     else
       CHECK_THAT(rejection("{}", {compressor(name), unbiased}),
-                 Contains("compressor.unbiased") && Contains(name));
+                 ContainsSubstring("compressor.unbiased") && ContainsSubstring(name));
   }
   CHECK_THAT(
       rejection("{}", {compressor("randomk"), unbiased, "synchronization.error_feedback=ef14"}),
-      Contains("synchronization.error_feedback"));
+      ContainsSubstring("synchronization.error_feedback"));
 }
 
 TEST_CASE("an emulated run counts steps and has no network", "[config]") {
@@ -421,16 +440,16 @@ TEST_CASE("an emulated run counts steps and has no network", "[config]") {
     return more;
   };
   CHECK_THAT(rejection("{}", emulated),
-             Contains("train.steps") && Contains("train.emulate_compute"));
-  CHECK_THAT(rejection("{}", with({"train.epochs=5"})), Contains("train.steps"));
+             ContainsSubstring("train.steps") && ContainsSubstring("train.emulate_compute"));
+  CHECK_THAT(rejection("{}", with({"train.epochs=5"})), ContainsSubstring("train.steps"));
   CHECK_NOTHROW(parse("{}", with({"train.steps=5"})));
   CHECK_THAT(rejection("{}", with({"train.steps=5", "model.weights=w.pt"})),
-             Contains("model.weights") && Contains("\"w.pt\""));
+             ContainsSubstring("model.weights") && ContainsSubstring("\"w.pt\""));
   CHECK_THAT(
       rejection("{}", with({"train.steps=5", "model.name=torchscript", "model.path=net.pt"})),
-      Contains("train.emulate_compute") && Contains("\"torchscript\""));
+      ContainsSubstring("train.emulate_compute") && ContainsSubstring("\"torchscript\""));
   CHECK_THAT(rejection("{}", with({"train.steps=5", compressor("dgc")})),
-             Contains("compressor.warmup_epochs"));
+             ContainsSubstring("compressor.warmup_epochs"));
   for (const auto& name : kAll)
     CHECK_NOTHROW(
         parse("{}", with({"train.steps=5", compressor(name), "compressor.warmup_epochs=0"})));

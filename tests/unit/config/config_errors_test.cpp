@@ -6,102 +6,121 @@
 #include "config_support.hpp"
 
 using namespace eqt::config;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::parse;
 using test::rejection;
 
 TEST_CASE("an unknown key is named with its full path, with the nearest key", "[config]") {
   CHECK_THAT(rejection(R"({"optimizer": {"learning_rat": 1}})"),
-             Contains("\"optimizer.learning_rat\"") && Contains("\"optimizer.learning_rate\"") &&
-                 Contains("a.json"));
-  CHECK_THAT(rejection(R"({"learning_rate": 1})"), Contains("\"optimizer.learning_rate\""));
-  CHECK_THAT(rejection(R"({"data": {"partition": {"kin": "iid"}}})"),
-             Contains("\"data.partition.kin\"") && Contains("\"data.partition.kind\""));
+             ContainsSubstring("\"optimizer.learning_rat\"") &&
+                 ContainsSubstring("\"optimizer.learning_rate\"") && ContainsSubstring("a.json"));
+  CHECK_THAT(rejection(R"({"learning_rate": 1})"),
+             ContainsSubstring("\"optimizer.learning_rate\""));
+  CHECK_THAT(
+      rejection(R"({"data": {"partition": {"kin": "iid"}}})"),
+      ContainsSubstring("\"data.partition.kin\"") && ContainsSubstring("\"data.partition.kind\""));
   CHECK_THAT(rejection(R"({"compresor": {"name": "qsgd"}})"),
-             Contains("nearest is \"compressor\""));
-  CHECK_THAT(rejection("{}", {"train.epoch=1"}),
-             Contains("--set") && Contains("\"train.epoch\"") && Contains("\"train.epochs\""));
-  CHECK_THAT(rejection(R"({"name": {"x": 1}})"), Contains("name in a.json: expected"));
-  CHECK_THAT(rejection(R"({"": 1})"), Contains("unknown key"));
+             ContainsSubstring("nearest is \"compressor\""));
+  CHECK_THAT(rejection("{}", {"train.epoch=1"}), ContainsSubstring("--set") &&
+                                                     ContainsSubstring("\"train.epoch\"") &&
+                                                     ContainsSubstring("\"train.epochs\""));
+  CHECK_THAT(rejection(R"({"name": {"x": 1}})"), ContainsSubstring("name in a.json: expected"));
+  CHECK_THAT(rejection(R"({"": 1})"), ContainsSubstring("unknown key"));
   CHECK_THAT(rejection(R"({"compressor": {"foo": 1}})"),
-             Contains("the keys of compressor are name, bits, ") && !Contains("nearest"));
-  CHECK_THAT(rejection(R"({"zzz": 1})"), Contains("the keys of a config are name, seed, ") &&
-                                             Contains("optimizer") && !Contains("nearest"));
+             ContainsSubstring("the keys of compressor are name, bits, ") &&
+                 !ContainsSubstring("nearest"));
+  CHECK_THAT(rejection(R"({"zzz": 1})"),
+             ContainsSubstring("the keys of a config are name, seed, ") &&
+                 ContainsSubstring("optimizer") && !ContainsSubstring("nearest"));
 }
 
 TEST_CASE("options of 8-bit training are refused without it", "[config]") {
   CHECK_THAT(rejection(R"({"model": {"int8": {"ranges": "tensor"}}})"),
-             Contains("model.int8 only with model.precision \"int8\", found \"fp32\""));
+             ContainsSubstring("model.int8 only with model.precision \"int8\", found \"fp32\""));
   CHECK_THAT(rejection(R"({"model": {"precision": "int8", "int8": {"ranges": "wide"}}})"),
-             Contains("sample") && Contains("paper"));
+             ContainsSubstring("sample") && ContainsSubstring("paper"));
   CHECK_NOTHROW(parse(R"({"model": {"precision": "int8", "int8": {"ranges": "paper"}}})"));
 }
 
 TEST_CASE("for a dotted key in the document, the error shows the nested form", "[config]") {
-  CHECK_THAT(rejection(R"({"optimizer.learning_rate": 1})"), Contains("nested"));
-  CHECK_THAT(rejection(R"({"data.partition": {"kind": "iid"}})"), Contains("nested"));
+  CHECK_THAT(rejection(R"({"optimizer.learning_rate": 1})"), ContainsSubstring("nested"));
+  CHECK_THAT(rejection(R"({"data.partition": {"kind": "iid"}})"), ContainsSubstring("nested"));
 }
 
 TEST_CASE("a wrong type shows what was expected and found", "[config]") {
-  CHECK_THAT(
-      rejection(R"({"train": {"batch_size": "64"}})"),
-      Contains("train.batch_size in a.json: expected an integer in [1, 65536], found \"64\""));
-  CHECK_THAT(rejection(R"({"train": {"epochs": 3.0}})"), Contains("expected an integer"));
-  CHECK_THAT(rejection(R"({"train": {"epochs": 1e2}})"), Contains("expected an integer"));
-  CHECK_THAT(rejection(R"({"train": {"epochs": true}})"), Contains("expected an integer"));
-  CHECK_THAT(rejection(R"({"seed": 18446744073709551616})"), Contains("expected an integer"));
-  CHECK_THAT(rejection(R"({"data": {"augment": 1}})"), Contains("expected true or false, found 1"));
-  CHECK_THAT(rejection(R"({"optimizer": {"learning_rate": true}})"), Contains("expected a number"));
+  CHECK_THAT(rejection(R"({"train": {"batch_size": "64"}})"),
+             ContainsSubstring(
+                 "train.batch_size in a.json: expected an integer in [1, 65536], found \"64\""));
+  CHECK_THAT(rejection(R"({"train": {"epochs": 3.0}})"), ContainsSubstring("expected an integer"));
+  CHECK_THAT(rejection(R"({"train": {"epochs": 1e2}})"), ContainsSubstring("expected an integer"));
+  CHECK_THAT(rejection(R"({"train": {"epochs": true}})"), ContainsSubstring("expected an integer"));
+  CHECK_THAT(rejection(R"({"seed": 18446744073709551616})"),
+             ContainsSubstring("expected an integer"));
+  CHECK_THAT(rejection(R"({"data": {"augment": 1}})"),
+             ContainsSubstring("expected true or false, found 1"));
+  CHECK_THAT(rejection(R"({"optimizer": {"learning_rate": true}})"),
+             ContainsSubstring("expected a number"));
   CHECK_THAT(rejection(R"({"schedule": {"milestones": 3}})"),
-             Contains("expected a list of numbers"));
-  CHECK_THAT(rejection(R"({"schedule": {"milestones": [1, "2"]}})"), Contains("found [1,\"2\"]"));
+             ContainsSubstring("expected a list of numbers"));
+  CHECK_THAT(rejection(R"({"schedule": {"milestones": [1, "2"]}})"),
+             ContainsSubstring("found [1,\"2\"]"));
   CHECK_THAT(rejection(R"({"compressor": {"elasticity": "automatic"}})"),
-             Contains("expected \"auto\", \"measured\" or a number in (0, 1000000000]"));
-  CHECK_THAT(rejection(R"({"compressor": {"elasticity": null}})"), Contains("\"auto\""));
+             ContainsSubstring("expected \"auto\", \"measured\" or a number in (0, 1000000000]"));
+  CHECK_THAT(rejection(R"({"compressor": {"elasticity": null}})"), ContainsSubstring("\"auto\""));
   CHECK_THAT(rejection(R"({"model": {"name": 20}})"),
-             Contains("expected one of resnet18, resnet20"));
+             ContainsSubstring("expected one of resnet18, resnet20"));
   CHECK_THAT(rejection(R"({"model": "resnet20"})"),
-             Contains("model in a.json: expected an object"));
-  CHECK_THAT(rejection(R"({"model": null})"), Contains("expected an object"));
-  CHECK_THAT(rejection("{}", {"train.epochs=many"}), Contains("found \"many\""));
-  CHECK_THAT(rejection("{}", {"optimizer.learning_rate=1e999"}), Contains("expected a number"));
+             ContainsSubstring("model in a.json: expected an object"));
+  CHECK_THAT(rejection(R"({"model": null})"), ContainsSubstring("expected an object"));
+  CHECK_THAT(rejection("{}", {"train.epochs=many"}), ContainsSubstring("found \"many\""));
+  CHECK_THAT(rejection("{}", {"optimizer.learning_rate=1e999"}),
+             ContainsSubstring("expected a number"));
 }
 
 TEST_CASE("only optional values may be null", "[config]") {
   CHECK(parse(R"({"model": {"weights": null}, "data": {"path": null}})") == RunConfig{});
   for (const std::string key : {"seed", "name", "device"})
-    CHECK_THAT(rejection("{\"" + key + "\": null}"), Contains(key + " in a.json"));
-  CHECK_THAT(rejection(R"({"train": {"steps": null}})"), Contains("found null"));
+    CHECK_THAT(rejection("{\"" + key + "\": null}"), ContainsSubstring(key + " in a.json"));
+  CHECK_THAT(rejection(R"({"train": {"steps": null}})"), ContainsSubstring("found null"));
 }
 
 TEST_CASE("a value out of range shows the range", "[config]") {
-  CHECK_THAT(rejection(R"({"train": {"batch_size": 0}})"), Contains("[1, 65536], found 0"));
-  CHECK_THAT(rejection(R"({"train": {"batch_size": -1}})"), Contains("[1, 65536], found -1"));
-  CHECK_THAT(rejection(R"({"seed": -1})"), Contains("at least 0, found -1"));
-  CHECK_THAT(rejection(R"({"threads_per_rank": 4294967297})"), Contains("[0, 1024]"));
-  CHECK_THAT(rejection(R"({"optimizer": {"momentum": 1}})"), Contains("[0, 1), found 1"));
-  CHECK_THAT(rejection(R"({"compressor": {"density": 0}})"), Contains("(0, 1], found 0"));
-  CHECK_THAT(rejection(R"({"compressor": {"clip": -0.5}})"), Contains("[0, 1000], found -0.5"));
-  CHECK_THAT(rejection(R"({"schedule": {"kind": "step", "milestones": [0]}})"), Contains("(0, "));
+  CHECK_THAT(rejection(R"({"train": {"batch_size": 0}})"),
+             ContainsSubstring("[1, 65536], found 0"));
+  CHECK_THAT(rejection(R"({"train": {"batch_size": -1}})"),
+             ContainsSubstring("[1, 65536], found -1"));
+  CHECK_THAT(rejection(R"({"seed": -1})"), ContainsSubstring("at least 0, found -1"));
+  CHECK_THAT(rejection(R"({"threads_per_rank": 4294967297})"), ContainsSubstring("[0, 1024]"));
+  CHECK_THAT(rejection(R"({"optimizer": {"momentum": 1}})"), ContainsSubstring("[0, 1), found 1"));
+  CHECK_THAT(rejection(R"({"compressor": {"density": 0}})"), ContainsSubstring("(0, 1], found 0"));
+  CHECK_THAT(rejection(R"({"compressor": {"clip": -0.5}})"),
+             ContainsSubstring("[0, 1000], found -0.5"));
+  CHECK_THAT(rejection(R"({"schedule": {"kind": "step", "milestones": [0]}})"),
+             ContainsSubstring("(0, "));
 }
 
 TEST_CASE("emulated compute that is not a time is refused", "[config]") {
   for (const std::string wrong :
        {"[]", "-0.1", "[0.1, -0.1]", "3601", "\"fast\"", "[0.1, null]", "true", "{}", "[[1]]"})
     CHECK_THAT(rejection(R"({"train": {"steps": 5, "emulate_compute": )" + wrong + "}}"),
-               Contains("train.emulate_compute in a.json: expected null, a number or a list of one "
-                        "number per rank, each in [0, 3600], found "));
+               ContainsSubstring(
+                   "train.emulate_compute in a.json: expected null, a number or a list of one "
+                   "number per rank, each in [0, 3600], found "));
 }
 
 TEST_CASE("an unknown name shows the nearest and the list", "[config]") {
   CHECK_THAT(rejection(R"({"compressor": {"name": "elastiqant"}})"),
-             Contains("compressor.name") && Contains("nearest is \"elastiquant\"") &&
-                 Contains("none, fp16, bf16, int8, int8-channels, qsgd, qsgd-v"));
-  CHECK_THAT(rejection(R"({"model": {"name": "ResNet-20"}})"), Contains("nearest is \"resnet20\""));
+             ContainsSubstring("compressor.name") &&
+                 ContainsSubstring("nearest is \"elastiquant\"") &&
+                 ContainsSubstring("none, fp16, bf16, int8, int8-channels, qsgd, qsgd-v"));
+  CHECK_THAT(rejection(R"({"model": {"name": "ResNet-20"}})"),
+             ContainsSubstring("nearest is \"resnet20\""));
   CHECK_THAT(rejection(R"({"device": "gpu"})"),
-             Contains("nearest is \"cpu\"") && Contains("cpu, cuda, auto"));
-  CHECK_THAT(rejection(R"({"compressor": {"name": "quick-silver"}})"), Contains("unknown name"));
-  CHECK_THAT(rejection("{}", {"compressor.name=qsdg"}), Contains("\"qsgd\"") && Contains("--set"));
+             ContainsSubstring("nearest is \"cpu\"") && ContainsSubstring("cpu, cuda, auto"));
+  CHECK_THAT(rejection(R"({"compressor": {"name": "quick-silver"}})"),
+             ContainsSubstring("unknown name"));
+  CHECK_THAT(rejection("{}", {"compressor.name=qsdg"}),
+             ContainsSubstring("\"qsgd\"") && ContainsSubstring("--set"));
 }
 
 TEST_CASE("what only the processor computes is refused on a device", "[config]") {
@@ -114,7 +133,7 @@ TEST_CASE("what only the processor computes is refused on a device", "[config]")
         R"("model": {"normalization": "range-evonorm"})",
         R"("train": {"steps": 5, "emulate_compute": 0.1})"}) {
     CHECK_THAT(rejection(on("cuda", rest)),
-               Contains("expected device \"cpu\"") && Contains("found \"cuda\""));
+               ContainsSubstring("expected device \"cpu\"") && ContainsSubstring("found \"cuda\""));
     CHECK(parse(on("auto", rest)).device == Device::automatic);
     CHECK(parse(on("cpu", rest)).device == Device::cpu);
   }
@@ -125,63 +144,70 @@ TEST_CASE("what only the processor computes is refused on a device", "[config]")
 
 TEST_CASE("a run's name is the name of a folder", "[config]") {
   for (const std::string name : {"", ".", "..", ".hidden", "a/b", "../a", "a\\nb", "\\u0000"})
-    CHECK_THAT(rejection("{\"name\": \"" + name + "\"}"), Contains("folder's name"));
-  CHECK_THAT(rejection("{\"name\": \"" + std::string(129, 'a') + "\"}"), Contains("128 bytes"));
+    CHECK_THAT(rejection("{\"name\": \"" + name + "\"}"), ContainsSubstring("folder's name"));
+  CHECK_THAT(rejection("{\"name\": \"" + std::string(129, 'a') + "\"}"),
+             ContainsSubstring("128 bytes"));
   CHECK(parse("{\"name\": \"" + std::string(128, 'a') + "\"}").name.size() == 128);
-  CHECK_THAT(rejection("{}", {"name=\xFF"}), Contains("name in --set"));
-  CHECK_THAT(rejection("{}", {"data.path="}), Contains("expected a path or null, found \"\""));
+  CHECK_THAT(rejection("{}", {"name=\xFF"}), ContainsSubstring("name in --set"));
+  CHECK_THAT(rejection("{}", {"data.path="}),
+             ContainsSubstring("expected a path or null, found \"\""));
 }
 
 TEST_CASE("a key that occurs twice is named with its full path", "[config]") {
-  CHECK_THAT(rejection(R"({"seed": 1, "seed": 1})"), Contains("\"seed\" twice"));
+  CHECK_THAT(rejection(R"({"seed": 1, "seed": 1})"), ContainsSubstring("\"seed\" twice"));
   CHECK_THAT(rejection(R"({"model": {"name": "resnet20"}, "train": {"steps": 1, "steps": 2}})"),
-             Contains("\"train.steps\" twice"));
-  CHECK_THAT(rejection(R"({"model": {}, "model": {}})"), Contains("\"model\" twice"));
+             ContainsSubstring("\"train.steps\" twice"));
+  CHECK_THAT(rejection(R"({"model": {}, "model": {}})"), ContainsSubstring("\"model\" twice"));
   CHECK(parse(R"({"model": {"name": "resnet20"}, "data": {"name": "cifar10"}})").data.name ==
         eqt::data::sets::cifar10);
 }
 
 TEST_CASE("malformed JSON is reported with line and column", "[config]") {
   CHECK_THAT(rejection("{\n  \"seed\": 1,\n}"),
-             Contains("a.json") && Contains("line 3, column 1:"));
-  CHECK_THAT(rejection("{\"seed\": 01}"), Contains("line 1, column 11:"));
-  CHECK_THAT(rejection("{\"seed\": 1} x"), Contains("line 1, column 13:"));
-  CHECK_THAT(rejection(""), Contains("line 1, column 1:"));
-  CHECK_THAT(rejection("{\"seed\": NaN}"), Contains("valid JSON"));
-  CHECK_THAT(rejection("{\"optimizer\": {\"learning_rate\": 1e999}}"), Contains("1e999"));
-  CHECK_THAT(rejection("[1]"), Contains("expected a JSON object"));
-  CHECK_THAT(rejection("{\"name\": \"\xFF\"}"), Contains("valid JSON"));
+             ContainsSubstring("a.json") && ContainsSubstring("line 3, column 1:"));
+  CHECK_THAT(rejection("{\"seed\": 01}"), ContainsSubstring("line 1, column 11:"));
+  CHECK_THAT(rejection("{\"seed\": 1} x"), ContainsSubstring("line 1, column 13:"));
+  CHECK_THAT(rejection(""), ContainsSubstring("line 1, column 1:"));
+  CHECK_THAT(rejection("{\"seed\": NaN}"), ContainsSubstring("valid JSON"));
+  CHECK_THAT(rejection("{\"optimizer\": {\"learning_rate\": 1e999}}"), ContainsSubstring("1e999"));
+  CHECK_THAT(rejection("[1]"), ContainsSubstring("expected a JSON object"));
+  CHECK_THAT(rejection("{\"name\": \"\xFF\"}"), ContainsSubstring("valid JSON"));
 }
 
 TEST_CASE("a document of excessive size or depth is refused", "[config]") {
-  CHECK_THAT(rejection(std::string(100000, '[')), Contains("16 levels"));
+  CHECK_THAT(rejection(std::string(100000, '[')), ContainsSubstring("16 levels"));
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += "{\"model\":";
-  CHECK_THAT(rejection(deep), Contains("16 levels"));
-  CHECK_THAT(rejection("{}" + std::string(1 << 20, ' ')), Contains("1048576 bytes"));
+  CHECK_THAT(rejection(deep), ContainsSubstring("16 levels"));
+  CHECK_THAT(rejection("{}" + std::string(1 << 20, ' ')), ContainsSubstring("1048576 bytes"));
   CHECK(parse("{}" + std::string((1 << 20) - 2, ' ')) == RunConfig{});
   const std::string long_key = rejection("{\"" + std::string(1 << 19, 'k') + "\": 1}");
   CHECK(long_key.size() < 400);
 }
 
 TEST_CASE("--set must name one key", "[config]") {
-  CHECK_THAT(rejection("{}", {"seed"}), Contains("KEY=VALUE"));
-  CHECK_THAT(rejection("{}", {"=3"}), Contains("KEY=VALUE"));
-  CHECK_THAT(rejection("{}", {"model={}"}), Contains("section") && Contains("model.KEY=VALUE"));
+  CHECK_THAT(rejection("{}", {"seed"}), ContainsSubstring("KEY=VALUE"));
+  CHECK_THAT(rejection("{}", {"=3"}), ContainsSubstring("KEY=VALUE"));
+  CHECK_THAT(rejection("{}", {"model={}"}),
+             ContainsSubstring("section") && ContainsSubstring("model.KEY=VALUE"));
 }
 
 TEST_CASE("values of --set that are no value of their key", "[config]") {
   const std::string nested = std::string(5000, '[') + std::string(5000, ']');
-  CHECK_THAT(rejection("{}", {"schedule.milestones=" + nested}), Contains("levels of nesting"));
-  CHECK_THAT(rejection("{}", {R"(schedule.milestones={"a": 1, "a": 2})"}), Contains("twice"));
-  CHECK_THAT(rejection("{}", {"data.path=a\nb"}), Contains("data.path"));
-  CHECK_THAT(rejection("{}", {"data.path=a\xFF"}), Contains("data.path"));
-  CHECK_THAT(rejection("{}", {"train.steps=184467440737095516160"}), Contains("train.steps"));
-  CHECK_THAT(rejection("{}", {"seed=-1"}), Contains("seed"));
-  CHECK_THAT(rejection("{}", {"name=../escaped"}), Contains("name"));
-  CHECK_THAT(rejection("{}", {"optimizer.learning_rat=0.1"}), Contains("optimizer.learning_rate"));
-  CHECK_THAT(rejection("{}", {"compressor.bits=77"}), Contains("compressor.bits"));
-  CHECK_THAT(rejection("{}", {"train.epochs=many"}), Contains("train.epochs"));
+  CHECK_THAT(rejection("{}", {"schedule.milestones=" + nested}),
+             ContainsSubstring("levels of nesting"));
+  CHECK_THAT(rejection("{}", {R"(schedule.milestones={"a": 1, "a": 2})"}),
+             ContainsSubstring("twice"));
+  CHECK_THAT(rejection("{}", {"data.path=a\nb"}), ContainsSubstring("data.path"));
+  CHECK_THAT(rejection("{}", {"data.path=a\xFF"}), ContainsSubstring("data.path"));
+  CHECK_THAT(rejection("{}", {"train.steps=184467440737095516160"}),
+             ContainsSubstring("train.steps"));
+  CHECK_THAT(rejection("{}", {"seed=-1"}), ContainsSubstring("seed"));
+  CHECK_THAT(rejection("{}", {"name=../escaped"}), ContainsSubstring("name"));
+  CHECK_THAT(rejection("{}", {"optimizer.learning_rat=0.1"}),
+             ContainsSubstring("optimizer.learning_rate"));
+  CHECK_THAT(rejection("{}", {"compressor.bits=77"}), ContainsSubstring("compressor.bits"));
+  CHECK_THAT(rejection("{}", {"train.epochs=many"}), ContainsSubstring("train.epochs"));
 }
 
 TEST_CASE("a damaged document is a valid config or gives a one-sentence error", "[config]") {

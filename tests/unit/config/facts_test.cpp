@@ -6,7 +6,7 @@
 #include "config_support.hpp"
 
 using namespace eqt::config;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::parse;
 
 TEST_CASE("equal facts have no differences", "[facts]") {

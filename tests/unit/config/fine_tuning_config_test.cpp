@@ -4,7 +4,7 @@
 #include "config_support.hpp"
 
 using namespace eqt::config;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::parse;
 using test::rejection;
 
@@ -40,10 +40,10 @@ TEST_CASE("groups that mean nothing are refused", "[config]") {
         R"([{"names":["a"],"frozen":1}])", R"([{"names":["a"],"rate":2}])",
         R"([{"names":[""],"rate_factor":2}])"}) {
     INFO(wrong);
-    CHECK_THAT(rejection("{}", {groups(wrong)}), Contains("optimizer.groups"));
+    CHECK_THAT(rejection("{}", {groups(wrong)}), ContainsSubstring("optimizer.groups"));
   }
-  CHECK_THAT(rejection("{}", {"model.freeze=layer1"}), Contains("list of strings"));
-  CHECK_THAT(rejection("{}", {"model.freeze=[1]"}), Contains("model.freeze"));
+  CHECK_THAT(rejection("{}", {"model.freeze=layer1"}), ContainsSubstring("list of strings"));
+  CHECK_THAT(rejection("{}", {"model.freeze=[1]"}), ContainsSubstring("model.freeze"));
 }
 
 TEST_CASE("updates that know no groups refuse them", "[config]") {
@@ -57,9 +57,9 @@ TEST_CASE("updates that know no groups refuse them", "[config]") {
   for (std::vector<std::string> sets : without) {
     INFO(sets.front());
     sets.push_back(group);
-    CHECK_THAT(rejection("{}", sets), Contains("optimizer.groups"));
+    CHECK_THAT(rejection("{}", sets), ContainsSubstring("optimizer.groups"));
     sets.back() = norms;
-    CHECK_THAT(rejection("{}", sets), Contains("optimizer.decay_norms"));
+    CHECK_THAT(rejection("{}", sets), ContainsSubstring("optimizer.decay_norms"));
     sets.back() = frozen;
     CHECK_NOTHROW(parse("{}", sets));
   }
@@ -70,14 +70,15 @@ TEST_CASE("updates that know no groups refuse them", "[config]") {
 TEST_CASE("what evaluations decide needs evaluations", "[config]") {
   const std::string stop = "train.early_stopping=2", best = "checkpoint.best=true";
   CHECK(parse("{}", {stop, best}).train.early_stopping == 2);
-  CHECK_THAT(rejection("{}", {stop, "train.evaluate_every=0"}), Contains("train.evaluate_every"));
+  CHECK_THAT(rejection("{}", {stop, "train.evaluate_every=0"}),
+             ContainsSubstring("train.evaluate_every"));
   CHECK_NOTHROW(parse("{}", {best, "train.evaluate_every=0"}));
   CHECK_THAT(
       rejection("{}", {stop, "synchronization.algorithm=d-psgd", "synchronization.final_rounds=3"}),
-      Contains("synchronization.final_rounds"));
+      ContainsSubstring("synchronization.final_rounds"));
   for (const std::string& key : {stop, best, std::string("train.ema=0.9")})
     CHECK_THAT(rejection("{}", {key, "train.emulate_compute=0.1", "train.steps=5"}),
-               Contains("train.emulate_compute"));
+               ContainsSubstring("train.emulate_compute"));
 }
 
 TEST_CASE("a moving average needs models of one weight", "[config]") {
@@ -86,11 +87,12 @@ TEST_CASE("a moving average needs models of one weight", "[config]") {
     CHECK(parse("{}", {ema, "synchronization.algorithm=" + good}).train.ema == 0.999);
   for (const std::string bad : {"sgp", "quant-sgp", "ad-psgd"})
     CHECK_THAT(rejection("{}", {ema, "synchronization.algorithm=" + bad}),
-               Contains("train.ema") && Contains(bad));
-  CHECK_THAT(rejection("{}", {"train.ema=1"}), Contains("train.ema"));
+               ContainsSubstring("train.ema") && ContainsSubstring(bad));
+  CHECK_THAT(rejection("{}", {"train.ema=1"}), ContainsSubstring("train.ema"));
 }
 
 TEST_CASE("mixup is for classification", "[config]") {
   CHECK(parse("{}", {"train.mixup=0.2"}).train.mixup == 0.2);
-  CHECK_THAT(rejection("{}", {"train.mixup=0.2", "task.kind=regression"}), Contains("train.mixup"));
+  CHECK_THAT(rejection("{}", {"train.mixup=0.2", "task.kind=regression"}),
+             ContainsSubstring("train.mixup"));
 }

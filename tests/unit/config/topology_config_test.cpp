@@ -7,7 +7,7 @@
 #include "config_support.hpp"
 
 using namespace eqt::config;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using test::parse;
 using test::rejection;
 
@@ -49,25 +49,27 @@ TEST_CASE("every key changes the topology that is built", "[config]") {
 TEST_CASE("an error in a graph names its file", "[config]") {
   const Sets graph = {"kind=graph", "file=g.json"};
   CHECK_THAT(refused(graph, 4, R"({"ranks": 4, "edges": [[0, 1], [2, 3]]})"),
-             Contains("g.json") && Contains("no edges lead"));
+             ContainsSubstring("g.json") && ContainsSubstring("no edges lead"));
   CHECK_THAT(refused(graph, 3, R"({"ranks": 2, "edges": [[0, 1]]})"),
-             Contains("g.json") && Contains("start 2 ranks"));
-  CHECK_THAT(refused(graph, 2, ""), Contains("g.json") && Contains("valid JSON"));
-  CHECK_THAT(refused({"kind=torus"}, 7), Contains("6 or 8"));
+             ContainsSubstring("g.json") && ContainsSubstring("start 2 ranks"));
+  CHECK_THAT(refused(graph, 2, ""), ContainsSubstring("g.json") && ContainsSubstring("valid JSON"));
+  CHECK_THAT(refused({"kind=torus"}, 7), ContainsSubstring("6 or 8"));
 }
 
 TEST_CASE("keys that would have no effect are refused", "[config]") {
   for (const char* const kind : {"torus", "complete", "star", "mesh", "graph"})
     CHECK_THAT(rejection("{}", keys({std::string("kind=") + kind, "directed=true", "file=g"})),
-               Contains("synchronization.topology.directed") && Contains(kind));
+               ContainsSubstring("synchronization.topology.directed") && ContainsSubstring(kind));
   for (const char* const kind : {"exponential", "one-peer-exponential"})
     CHECK_NOTHROW(parse("{}", keys({std::string("kind=") + kind, "directed=true"})));
-  CHECK_THAT(rejection("{}", keys({"file=g.json"})), Contains("g.json") && Contains("\"graph\""));
-  CHECK_THAT(rejection("{}", keys({"kind=graph"})), Contains("synchronization.topology.file"));
-  CHECK_THAT(rejection("{}", keys({"weights=given"})), Contains("\"given\""));
+  CHECK_THAT(rejection("{}", keys({"file=g.json"})),
+             ContainsSubstring("g.json") && ContainsSubstring("\"graph\""));
+  CHECK_THAT(rejection("{}", keys({"kind=graph"})),
+             ContainsSubstring("synchronization.topology.file"));
+  CHECK_THAT(rejection("{}", keys({"weights=given"})), ContainsSubstring("\"given\""));
   CHECK_THAT(rejection("{}", keys({"directed=true", "weights=metropolis"})),
-             Contains("metropolis"));
+             ContainsSubstring("metropolis"));
   CHECK_THAT(rejection("{}", keys({"kind=exponential", "weights=metropolis"})),
-             Contains("metropolis") && Contains("a.json"));
+             ContainsSubstring("metropolis") && ContainsSubstring("a.json"));
   CHECK_NOTHROW(parse("{}", keys({"kind=graph", "file=g", "weights=given"})));
 }

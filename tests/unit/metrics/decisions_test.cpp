@@ -15,7 +15,7 @@
 using namespace eqt;
 using namespace eqt::metrics;
 using namespace eqt::metrics::test;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -108,10 +108,10 @@ TEST_CASE("a line that is no decision is refused by its number") {
         R"({"step":1.5,"kind":"a","values":[]})"}) {
     std::ofstream(path) << good << "\n" << bad << "\n";
     CHECK_THAT(eqt::test::refusal(Kind::data, [&] { read_decisions(path, "batches"); }),
-               Contains("line 2"));
+               ContainsSubstring("line 2"));
   }
   for (const std::string& other :
        {path + ".missing", folder.path().string(), std::string("/dev/zero")})
     CHECK_THAT(eqt::test::refusal(Kind::data, [&] { read_decisions(other, "batches"); }),
-               Contains("expected the decisions of a run at " + other + ", but"));
+               ContainsSubstring("expected the decisions of a run at " + other + ", but"));
 }

@@ -482,10 +482,10 @@ TEST_CASE("a run folder that cannot be made is an output error", "[metrics]") {
   const std::string file = folder.path() / "file";
   std::ofstream(file) << "x";
   CHECK_THAT(output_error([&] { make_folder_sink(file + "/run", true); }),
-             Catch::Matchers::Contains(file));
+             Catch::Matchers::ContainsSubstring(file));
   fs::create_directory(folder.path() / "metrics.jsonl");
   CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true); }),
-             Catch::Matchers::Contains("metrics.jsonl"));
+             Catch::Matchers::ContainsSubstring("metrics.jsonl"));
 }
 
 TEST_CASE("records are not written to a pipe, which may have no reader", "[metrics]") {
@@ -494,18 +494,19 @@ TEST_CASE("records are not written to a pipe, which may have no reader", "[metri
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);
   const char* const expected = "metrics.jsonl: expected a regular file or nothing, found a pipe";
   CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true); }),
-             Catch::Matchers::Contains(expected));
+             Catch::Matchers::ContainsSubstring(expected));
   CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true, 3); }),
-             Catch::Matchers::Contains(expected));
+             Catch::Matchers::ContainsSubstring(expected));
   const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
   REQUIRE(reader >= 0);
   CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true); }),
-             Catch::Matchers::Contains(expected));
+             Catch::Matchers::ContainsSubstring(expected));
   ::close(reader);
   fs::remove(path);
   fs::create_symlink("/dev/zero", path);  // which would be read for ever
-  CHECK_THAT(output_error([&] { make_folder_sink(folder.path(), true, 3); }),
-             Catch::Matchers::Contains("metrics.jsonl: expected a regular file or nothing"));
+  CHECK_THAT(
+      output_error([&] { make_folder_sink(folder.path(), true, 3); }),
+      Catch::Matchers::ContainsSubstring("metrics.jsonl: expected a regular file or nothing"));
 }
 
 TEST_CASE("a full disk is an output error", "[metrics]") {
@@ -515,7 +516,7 @@ TEST_CASE("a full disk is an output error", "[metrics]") {
   }
   OutputFile file("/dev/full");
   CHECK_THAT(output_error([&] { file.write("a record"); }),
-             Catch::Matchers::Contains("cannot write to /dev/full"));
+             Catch::Matchers::ContainsSubstring("cannot write to /dev/full"));
 }
 
 TEST_CASE("a failed summary leaves no incomplete file", "[metrics]") {
@@ -524,7 +525,7 @@ TEST_CASE("a failed summary leaves no incomplete file", "[metrics]") {
   const fs::path path = folder.path() / "summary.json";
   fs::create_directory(path);
   CHECK_THAT(output_error([&] { sink->write(summary()); }),
-             Catch::Matchers::Contains("summary.json"));
+             Catch::Matchers::ContainsSubstring("summary.json"));
   CHECK(fs::is_directory(path));
   CHECK(entries_of(folder.path()).size() == 2);  // and the records
 }
@@ -575,9 +576,9 @@ TEST_CASE("an atomic write replaces only regular files", "[metrics]") {
   const std::string path = folder.path() / "a", target = folder.path() / "target";
   std::ofstream(target) << "theirs";
   const auto refused = [](const std::string& name, const std::string& what) {
-    CHECK_THAT(
-        output_error([&] { write_atomically(name, "ours"); }),
-        Catch::Matchers::Contains(name + ": expected a regular file or nothing, found " + what));
+    CHECK_THAT(output_error([&] { write_atomically(name, "ours"); }),
+               Catch::Matchers::ContainsSubstring(
+                   name + ": expected a regular file or nothing, found " + what));
   };
   fs::create_symlink(target, path);
   refused(path, "a symbolic link");
@@ -604,7 +605,7 @@ TEST_CASE("nothing is written through a symbolic link", "[metrics]") {
   for (const auto begin : {OutputFile::Begin::empty, OutputFile::Begin::at_end})
     CHECK_FALSE(output_error([&] { OutputFile(link("a"), begin); }).empty());
   CHECK_THAT(output_error([&] { OutputFile{link("a")}; }),
-             Catch::Matchers::Contains("found a symbolic link"));
+             Catch::Matchers::ContainsSubstring("found a symbolic link"));
   CHECK(text_of(target) == "theirs");
 }
 
@@ -622,9 +623,9 @@ TEST_CASE("records in a file that was moved away are an error", "[metrics]") {
       std::ofstream(path) << "another";
     }
     if (what == "folder") fs::remove_all(run);
-    CHECK_THAT(
-        output_error([&] { sink->write(epoch_record()); }),
-        Catch::Matchers::Contains("metrics.jsonl: expected the file that the run writes to"));
+    CHECK_THAT(output_error([&] { sink->write(epoch_record()); }),
+               Catch::Matchers::ContainsSubstring(
+                   "metrics.jsonl: expected the file that the run writes to"));
     output_error([&] { sink->write(summary()); });
     CHECK_FALSE(fs::exists(run / "summary.json"));
   }

@@ -17,7 +17,7 @@
 namespace eqt::model {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 constexpr data::ImageShape kCifar{3, 32, 32};
 
 class Folder {
@@ -77,18 +77,19 @@ TEST_CASE("a file that does not match is refused with a tensor's name, and nothi
   };
 
   resnet20(2, Shortcut::padding)->save_weights(path);
-  CHECK_THAT(refusal(), Contains("layer2.0.downsample.0.weight"));
+  CHECK_THAT(refusal(), ContainsSubstring("layer2.0.downsample.0.weight"));
   resnet20(2, Shortcut::projection, normalizations::evonorm_s0)->save_weights(path);
-  CHECK_THAT(refusal(), Contains("bn1.") && Contains("in the weights file"));
+  CHECK_THAT(refusal(), ContainsSubstring("bn1.") && ContainsSubstring("in the weights file"));
   make_replica({.model = models::resnet56, .inputs = test::pictures(kCifar)})->save_weights(path);
-  CHECK_THAT(refusal(), Contains("layer1.3.") && Contains("model.name"));
+  CHECK_THAT(refusal(), ContainsSubstring("layer1.3.") && ContainsSubstring("model.name"));
   make_replica({.model = models::resnet20, .inputs = test::pictures(kCifar), .outputs = 100})
       ->save_weights(path);
-  CHECK_THAT(refusal(), Contains("fc.weight") && Contains("[10, 64]") && Contains("[100, 64]"));
+  CHECK_THAT(refusal(), ContainsSubstring("fc.weight") && ContainsSubstring("[10, 64]") &&
+                            ContainsSubstring("[100, 64]"));
   const auto broken = resnet20(3);
   broken->parameters()[0] = std::numeric_limits<float>::infinity();
   broken->save_weights(path);
-  CHECK_THAT(refusal(), Contains("conv1.weight") && Contains("finite"));
+  CHECK_THAT(refusal(), ContainsSubstring("conv1.weight") && ContainsSubstring("finite"));
   CHECK(copy(replica->parameters()) == before);
 }
 
@@ -99,7 +100,7 @@ TEST_CASE("a file that is missing, cut or malformed is refused in one sentence")
   const auto refusal = [&] {
     return test::refusal(Kind::data, [&] { replica->load_weights(path); });
   };
-  CHECK_THAT(refusal(), Contains("No such file"));
+  CHECK_THAT(refusal(), ContainsSubstring("No such file"));
 
   replica->save_weights(path);
   std::ifstream file(path, std::ios::binary);
@@ -111,10 +112,10 @@ TEST_CASE("a file that is missing, cut or malformed is refused in one sentence")
        {std::size_t{0}, std::size_t{3}, bytes.size() / 2, bytes.size() - 1}) {
     CAPTURE(size);
     write(bytes.substr(0, size));
-    CHECK_THAT(refusal(), Contains("torch.save(model.state_dict(), path)"));
+    CHECK_THAT(refusal(), ContainsSubstring("torch.save(model.state_dict(), path)"));
   }
   write(std::string(5000, 'x'));
-  CHECK_THAT(refusal(), Contains("torch.save(model.state_dict(), path)"));
+  CHECK_THAT(refusal(), ContainsSubstring("torch.save(model.state_dict(), path)"));
 }
 
 TEST_CASE("a file that cannot be written is an output error") {
@@ -122,7 +123,7 @@ TEST_CASE("a file that cannot be written is an output error") {
   const auto replica = resnet20(1);
   const auto message = test::refusal(
       Kind::output, [&] { replica->save_weights(folder.file("no such folder/model.pt")); });
-  CHECK_THAT(message, Contains("no such folder/model.pt"));
+  CHECK_THAT(message, ContainsSubstring("no such folder/model.pt"));
 }
 
 }  // namespace

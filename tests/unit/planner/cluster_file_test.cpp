@@ -16,7 +16,7 @@
 namespace eqt::planner {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 
 const char* const kCluster = R"({
@@ -82,36 +82,39 @@ TEST_CASE("a cluster file with a mistake is refused with its place", "[planner]"
     document[json::json_pointer(at)].erase(key);
     return refused(document);
   };
-  CHECK_THAT(with("/boards/0/cout", 2), Contains("boards[0]") && Contains("\"count\""));
-  CHECK_THAT(with("/boards/0/count", 0), Contains("boards[0].count") && Contains("at least 1"));
-  CHECK_THAT(with("/boards/0/count", 1.5), Contains("integer"));
-  CHECK_THAT(with("/boards/0/step_seconds", 0), Contains("above 0"));
-  CHECK_THAT(with("/boards/0/step_seconds", "fast"), Contains("a number"));
-  CHECK_THAT(with("/boards/0/flops", 1e9), Contains("found both"));
-  CHECK_THAT(without("/boards/0", "link"), Contains("\"link\""));
-  CHECK_THAT(with("/boards/0/link", "lam"), Contains("lan, wifi"));
-  CHECK_THAT(with("/boards/0/switch", "s9"), Contains("s0, core"));
-  CHECK_THAT(with("/links/lan/megabits", -1), Contains("links.lan.megabits"));
-  CHECK_THAT(with("/links/lan/kind", "token-ring"), Contains("duplex or shared"));
-  CHECK_THAT(with("/links/lan/contention", 0.1), Contains("only a shared link"));
-  CHECK_THAT(with("/switches/1/to", "s0"), Contains("loop"));
-  CHECK_THAT(with("/boards/0/jitter/kind", "normal"), Contains("lognormal"));
-  CHECK_THAT(with("/boards/1/count", 60000), Contains("100000 ranks"));
-  CHECK_THAT(with("/boards", json::array()), Contains("1 to 100000 ranks"));
-  CHECK_THAT(with("/boards", 7), Contains("a list"));
-  CHECK_THAT(with("/links", json::array()), Contains("an object"));
+  CHECK_THAT(with("/boards/0/cout", 2),
+             ContainsSubstring("boards[0]") && ContainsSubstring("\"count\""));
+  CHECK_THAT(with("/boards/0/count", 0),
+             ContainsSubstring("boards[0].count") && ContainsSubstring("at least 1"));
+  CHECK_THAT(with("/boards/0/count", 1.5), ContainsSubstring("integer"));
+  CHECK_THAT(with("/boards/0/step_seconds", 0), ContainsSubstring("above 0"));
+  CHECK_THAT(with("/boards/0/step_seconds", "fast"), ContainsSubstring("a number"));
+  CHECK_THAT(with("/boards/0/flops", 1e9), ContainsSubstring("found both"));
+  CHECK_THAT(without("/boards/0", "link"), ContainsSubstring("\"link\""));
+  CHECK_THAT(with("/boards/0/link", "lam"), ContainsSubstring("lan, wifi"));
+  CHECK_THAT(with("/boards/0/switch", "s9"), ContainsSubstring("s0, core"));
+  CHECK_THAT(with("/links/lan/megabits", -1), ContainsSubstring("links.lan.megabits"));
+  CHECK_THAT(with("/links/lan/kind", "token-ring"), ContainsSubstring("duplex or shared"));
+  CHECK_THAT(with("/links/lan/contention", 0.1), ContainsSubstring("only a shared link"));
+  CHECK_THAT(with("/switches/1/to", "s0"), ContainsSubstring("loop"));
+  CHECK_THAT(with("/boards/0/jitter/kind", "normal"), ContainsSubstring("lognormal"));
+  CHECK_THAT(with("/boards/1/count", 60000), ContainsSubstring("100000 ranks"));
+  CHECK_THAT(with("/boards", json::array()), ContainsSubstring("1 to 100000 ranks"));
+  CHECK_THAT(with("/boards", 7), ContainsSubstring("a list"));
+  CHECK_THAT(with("/links", json::array()), ContainsSubstring("an object"));
   // What the quotients of a plan cannot hold.
   for (const char* const key : {"/links/lan/megabits", "/boards/0/step_seconds", "/boards/0/cores",
                                 "/switches/0/uplink_megabits"})
     for (const double number : {5e-324, 1e-310, 1e308})
-      CHECK_THAT(with(key, number), Contains("at least 1e-09 and at most 1e+15"));
+      CHECK_THAT(with(key, number), ContainsSubstring("at least 1e-09 and at most 1e+15"));
   CHECK_THAT(with("/boards/0/name", "\x1b[2J"),
-             Contains("boards[0].name: expected a text without"));
+             ContainsSubstring("boards[0].name: expected a text without"));
   CHECK_THAT(with("/currency",
                   "\xC2\x9B"
                   "2J"),
-             Contains("currency: expected a text without"));
-  CHECK_THAT(with("/links/a\nb", json::object()), Contains("expected names without control"));
+             ContainsSubstring("currency: expected a text without"));
+  CHECK_THAT(with("/links/a\nb", json::object()),
+             ContainsSubstring("expected names without control"));
   CHECK(with("/boards/0/price", 1) == "nothing");
 }
 

@@ -11,7 +11,7 @@
 namespace eqt::planner {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 const char* const kTopK =
     R"({"model": {"name": "resnet20"}, "compressor": {"name": "topk", "density": 0.02}})";
@@ -64,12 +64,12 @@ TEST_CASE("keys of one compressor do not hold for another", "[planner]") {
 }
 
 TEST_CASE("what cannot be varied is refused", "[planner]") {
-  CHECK_THROWS_WITH(schemes({"compressor.name"}), Contains("KEY=VALUE"));
-  CHECK_THROWS_WITH(schemes({"compressor.nme=none"}), Contains("compressor.name"));
+  CHECK_THROWS_WITH(schemes({"compressor.name"}), ContainsSubstring("KEY=VALUE"));
+  CHECK_THROWS_WITH(schemes({"compressor.nme=none"}), ContainsSubstring("compressor.name"));
   CHECK_THROWS_AS(schemes({"train.batch_size=0,1"}), Error);
   CHECK_THROWS_WITH(schemes({"seed=1,2,3,4,5,6,7,8,9,10", "train.batch_size=1,2,3,4,5,6,7,8,9,10",
                              "train.epochs=1,2,3"}),
-                    Contains("256"));
+                    ContainsSubstring("256"));
 }
 
 }  // namespace eqt::planner

@@ -11,7 +11,7 @@
 
 using namespace eqt;
 using namespace eqt::report;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -36,12 +36,13 @@ TEST_CASE("batches are steps over time, with one line for ranks that have the sa
   REQUIRE(drawings.all.size() == 1);
   const Drawing& drawing = drawings.all.front();
   CHECK(drawing.name == "batches");
-  CHECK_THAT(drawing.description, Contains("changed 2 times") &&
-                                      Contains("ranks 0, 1 64 at first, 85 in the end") &&
-                                      Contains("rank 2 64 at first, 22 in the end"));
+  CHECK_THAT(drawing.description, ContainsSubstring("changed 2 times") &&
+                                      ContainsSubstring("ranks 0, 1 64 at first, 85 in the end") &&
+                                      ContainsSubstring("rank 2 64 at first, 22 in the end"));
   // From the first step to the last, 20, with an edge at each decision.
-  CHECK_THAT(drawing.script, Contains("0 64") && Contains("5 64") && Contains("5 32") &&
-                                 Contains("15 32") && Contains("15 22") && Contains("20 22"));
+  CHECK_THAT(drawing.script, ContainsSubstring("0 64") && ContainsSubstring("5 64") &&
+                                 ContainsSubstring("5 32") && ContainsSubstring("15 32") &&
+                                 ContainsSubstring("15 22") && ContainsSubstring("20 22"));
 }
 
 TEST_CASE("runs that decided nothing about batches have no such plot", "[report]") {
@@ -49,5 +50,6 @@ TEST_CASE("runs that decided nothing about batches have no such plot", "[report]
   CHECK(drawings_with(R"({"step":5,"kind":"quorum","values":[1,1,0]})").all.empty());
   CHECK(
       drawings_with(R"({"step":5,"kind":"batches","values":[1,1]})").all.empty());  // two of three
-  CHECK_THAT(eqt::test::refusal(Kind::data, [] { drawings_with("{}"); }), Contains("line 1"));
+  CHECK_THAT(eqt::test::refusal(Kind::data, [] { drawings_with("{}"); }),
+             ContainsSubstring("line 1"));
 }

@@ -18,7 +18,7 @@ using namespace eqt::report;
 
 namespace {
 
-const Drawing& named(const Drawings& drawings, const std::string& name) {
+const Drawing& named(const Drawings& drawings, std::string_view name) {
   const auto found = std::ranges::find(drawings.all, name, &Drawing::name);
   REQUIRE(found != drawings.all.end());
   return *found;
@@ -168,7 +168,8 @@ TEST_CASE("a front of one group is not plotted", "[report]") {
 
 TEST_CASE("points of the Pareto plot have bars of a deviation", "[report]") {
   const std::vector<Run> runs = test::made_runs("qsgd");
-  const Drawing& pareto = named(drawings_of(groups_of(runs)), "pareto");
+  const Drawings drawings = drawings_of(groups_of(runs));
+  const Drawing& pareto = named(drawings, "pareto");
   // float32: 60 and 61 %, 3 MB each of two ranks; deviation 1 / sqrt(2).
   CHECK(has(pareto.script, "$p0 << end\n3 60.5 0 0.707106781\nend\n"));
   CHECK(has(pareto.script, "using 1:2:4 with yerrorbars"));

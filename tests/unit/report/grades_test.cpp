@@ -18,7 +18,7 @@
 
 using namespace eqt;
 using namespace eqt::report;
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -73,13 +73,14 @@ TEST_CASE("grades are boxes from decision to decision, in the network's order", 
   CHECK(drawing.name == "grades");
   // The first tensor: middle up to step 2, coarse up to 12, fine up to the last step, 20. The
   // second keeps what it began with.
-  CHECK_THAT(drawing.script, Contains("\"conv1\" 0, \"conv2\" 1, \"fc\" 2"));
-  CHECK_THAT(drawing.script, Contains("$g0 << end\n2 12 0\n12 20 2\nend\n"));
-  CHECK_THAT(drawing.script, Contains("$g1 << end\n0 2 0\n0 20 1\n0 12 2\nend\n"));
-  CHECK_THAT(drawing.script, Contains("$g2 << end\n12 20 0\nend\n"));
-  CHECK_THAT(drawing.script, Contains("rgb '" + scale_colour(2, 3) + "' title \"fine\""));
-  CHECK_THAT(drawing.description, Contains("changed by 2 of 3 decisions") &&
-                                      Contains("1 with coarse, 1 with middle, 1 with fine"));
+  CHECK_THAT(drawing.script, ContainsSubstring("\"conv1\" 0, \"conv2\" 1, \"fc\" 2"));
+  CHECK_THAT(drawing.script, ContainsSubstring("$g0 << end\n2 12 0\n12 20 2\nend\n"));
+  CHECK_THAT(drawing.script, ContainsSubstring("$g1 << end\n0 2 0\n0 20 1\n0 12 2\nend\n"));
+  CHECK_THAT(drawing.script, ContainsSubstring("$g2 << end\n12 20 0\nend\n"));
+  CHECK_THAT(drawing.script, ContainsSubstring("rgb '" + scale_colour(2, 3) + "' title \"fine\""));
+  CHECK_THAT(drawing.description,
+             ContainsSubstring("changed by 2 of 3 decisions") &&
+                 ContainsSubstring("1 with coarse, 1 with middle, 1 with fine"));
 }
 
 TEST_CASE("a table tells when grades changed, what they became and why", "[report]") {
@@ -90,7 +91,7 @@ TEST_CASE("a table tells when grades changed, what they became and why", "[repor
   CHECK(table.rows[1][1].text == "2");
   CHECK(table.rows[1][3].text == "the link is slow");
   REQUIRE(table.notes.size() == 1);
-  CHECK_THAT(table.notes.front(), Contains("1 of 3 decisions left the grades"));
+  CHECK_THAT(table.notes.front(), ContainsSubstring("1 of 3 decisions left the grades"));
 }
 
 TEST_CASE("grades without a record of their names have numbers, from the first decision on",
@@ -99,9 +100,9 @@ TEST_CASE("grades without a record of their names have numbers, from the first d
   Drawings drawings;
   draw_grades({AdaptingRun(kDecided, "", made).read()}, drawings);
   REQUIRE(drawings.all.size() == 1);
-  CHECK_THAT(drawings.all.front().script, Contains("\"tensor 1\" 0") &&
-                                              Contains("title \"grade 2\"") &&
-                                              Contains("$g0 << end\n2 12 0\n12 20 2\nend\n"));
+  CHECK_THAT(drawings.all.front().script,
+             ContainsSubstring("\"tensor 1\" 0") && ContainsSubstring("title \"grade 2\"") &&
+                 ContainsSubstring("$g0 << end\n2 12 0\n12 20 2\nend\n"));
 }
 
 TEST_CASE("decisions about other tensors or grades are refused with file and step", "[report]") {
@@ -110,8 +111,8 @@ TEST_CASE("decisions about other tensors or grades are refused with file and ste
     return eqt::test::refusal(Kind::data, [&] { (void)read_grades(made.read()); });
   };
   for (const char* const values : {"[77,0,1]", "[77,0,1,3]", "[77,0,1,0.5]", "[77,0,1,-1]", "[]"})
-    CHECK_THAT(refusal_of(values),
-               Contains("decisions.jsonl, step 6") && Contains("grades below 3 of 3 tensors"));
+    CHECK_THAT(refusal_of(values), ContainsSubstring("decisions.jsonl, step 6") &&
+                                       ContainsSubstring("grades below 3 of 3 tensors"));
   CHECK(read_grades(AdaptingRun(R"({"step":6,"kind":"batches","values":[1,1]})").read())
             .decisions.empty());
 }
@@ -131,7 +132,7 @@ TEST_CASE("steps that were taken again count once, and what is cut off or no JSO
   const AdaptingRun wrong(kDecided, R"({"type":"noise","step":1,"noise_share":"much"})"
                                     "\n");
   CHECK_THAT(eqt::test::refusal(Kind::data, [&] { (void)read_steps(wrong.read()); }),
-             Contains("metrics.jsonl:6") && Contains("noise_share"));
+             ContainsSubstring("metrics.jsonl:6") && ContainsSubstring("noise_share"));
 }
 
 TEST_CASE("noise is drawn with its limit, bytes and seconds beside it", "[report]") {
@@ -139,12 +140,15 @@ TEST_CASE("noise is drawn with its limit, bytes and seconds beside it", "[report
   draw_adaptation({AdaptingRun(kDecided, kSteps).read()}, drawings);
   REQUIRE(drawings.all.size() == 3);
   CHECK(drawings.all[0].name == "added-noise");
-  CHECK_THAT(drawings.all[0].script, Contains("$c0 << end\n1 0.5 NaN NaN\nend\n") &&
-                                         Contains("\n0 0.125 NaN NaN\n2 0.125 NaN NaN\n") &&
-                                         Contains("title \"limit 0.125\""));
+  CHECK_THAT(drawings.all[0].script,
+             ContainsSubstring("$c0 << end\n1 0.5 NaN NaN\nend\n") &&
+                 ContainsSubstring("\n0 0.125 NaN NaN\n2 0.125 NaN NaN\n") &&
+                 ContainsSubstring("title \"limit 0.125\""));
   // 4, 2 and 1 MB of two ranks.
-  CHECK_THAT(drawings.all[1].script, Contains("\n1 2 NaN NaN\n2 1 NaN NaN\n3 0.5 NaN NaN\n"));
-  CHECK_THAT(drawings.all[2].script, Contains("\n1 0.25 NaN NaN\n2 0.5 NaN NaN\n3 0.75 NaN NaN\n"));
+  CHECK_THAT(drawings.all[1].script,
+             ContainsSubstring("\n1 2 NaN NaN\n2 1 NaN NaN\n3 0.5 NaN NaN\n"));
+  CHECK_THAT(drawings.all[2].script,
+             ContainsSubstring("\n1 0.25 NaN NaN\n2 0.5 NaN NaN\n3 0.75 NaN NaN\n"));
 }
 
 TEST_CASE("points of long runs are medians of neighbours", "[report]") {
@@ -157,7 +161,8 @@ TEST_CASE("points of long runs are medians of neighbours", "[report]") {
   draw_adaptation({AdaptingRun(kDecided, steps).read()}, drawings);
   const std::string& script = drawings.all.back().script;
   // 200 points of 5 steps: one of five is slow.
-  CHECK_THAT(script, Contains("\n3 1 NaN NaN\n8 1 NaN NaN\n") && Contains("\n998 1 NaN NaN\nend"));
+  CHECK_THAT(script, ContainsSubstring("\n3 1 NaN NaN\n8 1 NaN NaN\n") &&
+                         ContainsSubstring("\n998 1 NaN NaN\nend"));
 }
 
 TEST_CASE("runs that choose nothing have none of these", "[report]") {
@@ -181,8 +186,9 @@ TEST_CASE("the page has the pictures and the table of grades", "[report]") {
   (void)make_report(request);
   std::ifstream file(folder.path() + "/report/report.html");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  CHECK_THAT(page, Contains("grades by tensor") && Contains("Noise added by compression") &&
-                       Contains("the link is slow"));
+  CHECK_THAT(page, ContainsSubstring("grades by tensor") &&
+                       ContainsSubstring("Noise added by compression") &&
+                       ContainsSubstring("the link is slow"));
   for (const char* const name :
        {"grades.svg", "added-noise.svg", "seconds-by-step.svg", "bytes-by-step.svg", "changes.csv"})
     CHECK(std::filesystem::exists(folder.path() + "/report/" + name));

@@ -13,7 +13,7 @@
 namespace eqt::planner {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Matchers::ContainsSubstring;
 using nlohmann::json;
 
 Calibration measured() {
@@ -90,36 +90,39 @@ TEST_CASE("another processor or version is said", "[planner]") {
   CHECK(differences(measured(), "Z80", "1").empty());
   const auto notes = differences(measured(), "6502", "2");
   REQUIRE(notes.size() == 2);
-  CHECK_THAT(notes[0], Contains("Z80") && Contains("6502"));
-  CHECK_THAT(notes[1], Contains("version 1, this is 2"));
+  CHECK_THAT(notes[0], ContainsSubstring("Z80") && ContainsSubstring("6502"));
+  CHECK_THAT(notes[1], ContainsSubstring("version 1, this is 2"));
 }
 
 TEST_CASE("a calibration with a mistake is refused with its place", "[planner]") {
   CHECK(refused("/processor", "6502") == "nothing");
-  CHECK_THAT(refused("/procesor", "6502"), Contains("c.json") && Contains("\"processor\""));
-  CHECK_THAT(refused("/version", 3), Contains("c.json.version") && Contains("a text"));
-  CHECK_THAT(refused("/codecs", 3), Contains("a list"));
-  CHECK_THAT(refused("/codecs/0/encode_gb_s", -1), Contains("codecs[0].encode_gb_s"));
-  CHECK_THAT(refused("/codecs/0/encode_gb_s", 1e300), Contains("at most 1e+06"));
-  CHECK_THAT(refused("/codecs/0/bits", 1.5), Contains("an integer"));
-  CHECK_THAT(refused("/codecs/0/speed", 1), Contains("unknown key"));
-  CHECK_THAT(refused("/communication/byte_seconds", -1e-9), Contains("at least 0"));
-  CHECK_THAT(refused("/communication/byte_seconds", nullptr), Contains("found null"));
-  CHECK_THAT(refused("/communication", json::object()), Contains("\"add_seconds\""));
-  CHECK_THAT(refused("/links_between_hosts/bytes_per_second", 0), Contains("above 0"));
-  CHECK_THAT(refused("/links_between_hosts/bytes_per_second", "fast"), Contains("a number"));
-  CHECK_THAT(refused("/runs/0/step_seconds", 1e9), Contains("runs[0].step_seconds"));
-  CHECK_THAT(refused("/runs/0/batch_size", 0), Contains("of at least 1"));
-  CHECK_THAT(refused("/runs/0/profile/forward_seconds", 0), Contains("above 0"));
+  CHECK_THAT(refused("/procesor", "6502"),
+             ContainsSubstring("c.json") && ContainsSubstring("\"processor\""));
+  CHECK_THAT(refused("/version", 3),
+             ContainsSubstring("c.json.version") && ContainsSubstring("a text"));
+  CHECK_THAT(refused("/codecs", 3), ContainsSubstring("a list"));
+  CHECK_THAT(refused("/codecs/0/encode_gb_s", -1), ContainsSubstring("codecs[0].encode_gb_s"));
+  CHECK_THAT(refused("/codecs/0/encode_gb_s", 1e300), ContainsSubstring("at most 1e+06"));
+  CHECK_THAT(refused("/codecs/0/bits", 1.5), ContainsSubstring("an integer"));
+  CHECK_THAT(refused("/codecs/0/speed", 1), ContainsSubstring("unknown key"));
+  CHECK_THAT(refused("/communication/byte_seconds", -1e-9), ContainsSubstring("at least 0"));
+  CHECK_THAT(refused("/communication/byte_seconds", nullptr), ContainsSubstring("found null"));
+  CHECK_THAT(refused("/communication", json::object()), ContainsSubstring("\"add_seconds\""));
+  CHECK_THAT(refused("/links_between_hosts/bytes_per_second", 0), ContainsSubstring("above 0"));
+  CHECK_THAT(refused("/links_between_hosts/bytes_per_second", "fast"),
+             ContainsSubstring("a number"));
+  CHECK_THAT(refused("/runs/0/step_seconds", 1e9), ContainsSubstring("runs[0].step_seconds"));
+  CHECK_THAT(refused("/runs/0/batch_size", 0), ContainsSubstring("of at least 1"));
+  CHECK_THAT(refused("/runs/0/profile/forward_seconds", 0), ContainsSubstring("above 0"));
   CHECK_THAT(refused("/runs/0/profile/slices/1/ready_seconds", "late"),
-             Contains("runs[0].profile.slices[1]") && Contains("a number"));
-  CHECK_THAT(refused("/runs/0/profile/slices/0", 7), Contains("an object"));
-  CHECK_THAT(refused("/matmul/0/flops", 0), Contains("matmul[0].flops"));
-  CHECK_THAT(refused("/runs/0", 7), Contains("runs[0]") && Contains("an object"));
-  CHECK_THAT(refused("/made_from/0", 7), Contains("a list of texts"));
-  CHECK_THROWS_WITH(parse_calibration("{\n\"processor\": ", "c.json"), Contains("line 2"));
-  CHECK_THROWS_WITH(parse_calibration("", "c.json"), Contains("c.json"));
-  CHECK_THROWS_WITH(parse_calibration("[]", "c.json"), Contains("a JSON object"));
+             ContainsSubstring("runs[0].profile.slices[1]") && ContainsSubstring("a number"));
+  CHECK_THAT(refused("/runs/0/profile/slices/0", 7), ContainsSubstring("an object"));
+  CHECK_THAT(refused("/matmul/0/flops", 0), ContainsSubstring("matmul[0].flops"));
+  CHECK_THAT(refused("/runs/0", 7), ContainsSubstring("runs[0]") && ContainsSubstring("an object"));
+  CHECK_THAT(refused("/made_from/0", 7), ContainsSubstring("a list of texts"));
+  CHECK_THROWS_WITH(parse_calibration("{\n\"processor\": ", "c.json"), ContainsSubstring("line 2"));
+  CHECK_THROWS_WITH(parse_calibration("", "c.json"), ContainsSubstring("c.json"));
+  CHECK_THROWS_WITH(parse_calibration("[]", "c.json"), ContainsSubstring("a JSON object"));
 }
 
 TEST_CASE("a calibration with any byte changed is read or refused in a sentence", "[planner]") {
