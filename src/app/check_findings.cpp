@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "data/batch.hpp"
 #include "data/dataset.hpp"
@@ -117,6 +119,29 @@ std::vector<std::string> data_findings(const config::RunConfig& config,
                       samples_text(limited(facts.train, config.data.limit_train),
                                    limited(facts.test, config.data.limit_test)),
                       shapes_text(facts.inputs, facts.target))};
+}
+
+std::vector<std::string> own_set_findings(const config::RunConfig& config) {
+  std::error_code error;
+  const std::string place = setup::place_of(config.data.path, 0);
+  if (config.data.path.find("{rank}") != std::string::npos) return {};
+  if (!std::filesystem::exists(place, error))
+    return {fmt::format("data of this host: there is no {}", place)};
+  constexpr Rank kAny = 1;  // rank 0 may have to bring the test set of all
+  const data::DatasetPair pair = data::open_dataset(setup::dataset_options(config, kAny));
+  const auto counts = counts_of(*pair.train);
+  std::vector<std::string> lines = {fmt::format(
+      "data of this host: {}, {}{}{}{}, {}", config.data.name->name, samples_text(pair),
+      counts.empty() ? "" : " (", classes_text(pair.class_names, counts), counts.empty() ? "" : ")",
+      shapes_text(pair.train->inputs(), pair.train->target()))};
+  add_notes(pair, lines);
+  const bool every_rank = config.data.partition.epoch == data::LocalEpoch::smallest;
+  if (every_rank && !config.train.has_batches_by_rank()) {
+    setup::LocalData own;
+    own.train_samples = {pair.train->size()};
+    (void)setup::local_steps_per_epoch(config, own);
+  }
+  return lines;
 }
 
 std::vector<std::string> weight_findings(const config::RunConfig& config,

@@ -18,6 +18,11 @@ namespace eqt::app {
 std::vector<std::string> data_findings(const config::RunConfig& config,
                                        const data::DatasetFacts& facts, int ranks);
 
+/// Lines about the set that this host's rank opens, where the other ranks' own sets are on other
+/// hosts; none where data.path has no folder of this host.
+/// @throws Error{data}, Error{usage} as the run does
+std::vector<std::string> own_set_findings(const config::RunConfig& config);
+
 /// Lines about the weights that the network begins with: none if they are drawn.
 /// @throws Error{data} as the run does
 std::vector<std::string> weight_findings(const config::RunConfig& config,

@@ -154,7 +154,7 @@ struct Findings {
 /// @throws Error as the run does before its first step
 Findings look_at_run(const config::RunConfig& config, int ranks) {
   const std::optional<data::DatasetFacts> facts = facts_here(config, ranks);
-  if (!facts) return {};
+  if (!facts) return {.lines = own_set_findings(config), .estimate = {}};
   require_samples(config, *facts);
   Findings found{.lines = data_findings(config, *facts, ranks), .estimate = {}};
   found.estimate =
@@ -194,8 +194,8 @@ void run_check(const CheckCommand& command) {
     fmt::print(stderr, "without effect: {}\n", fmt::join(idle, ", "));
   if (!found.estimate)
     return comm::print_warning(
-        "the data of ranks are not all on this machine, so neither they nor the network and its "
-        "memory are checked");
+        "the data of other ranks are not on this machine, so neither they nor the classes of all "
+        "ranks, the network and its memory are checked");
   if (config.model.name->users_own)
     fmt::print(stderr, "the network of model.path was run on example inputs\n");
   fmt::print(stderr, "{}\n", setup::memory_text(*found.estimate, ranks));

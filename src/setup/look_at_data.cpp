@@ -114,7 +114,9 @@ std::optional<data::DatasetFacts> look_at_data_here(const config::RunConfig& con
   const std::string& path = config.data.path;
   for (Rank rank = 0; rank < ranks; ++rank) {
     std::error_code error;
-    const bool elsewhere = path.find("{host}") != std::string::npos && ranks > 1;
+    const bool by_host = path.find("{host}") != std::string::npos ||
+                         (path.find("{rank}") == std::string::npos && !path.empty());
+    const bool elsewhere = by_host && ranks > 1;
     if (elsewhere || (!path.empty() && !std::filesystem::exists(place_of(path, rank), error)))
       return {};
   }

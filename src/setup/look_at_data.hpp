@@ -21,7 +21,8 @@ data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank 
 /// True if every rank reads a set of its own.
 bool has_local_data(const config::RunConfig& config);
 
-/// As a rank's data on this machine look; nothing if a rank's own set is not here. Of own sets
+/// As a rank's data on this machine look; nothing if a rank's own set is not here, or if several
+/// ranks with own sets have no folder each, so that they are meant for several hosts. Of own sets
 /// classes are those of all ranks, samples and memory the largest's.
 /// @throws Error{usage}, Error{data} as DatasetRow::look
 std::optional<data::DatasetFacts> look_at_data_here(const config::RunConfig& config, int ranks);

@@ -187,6 +187,24 @@ else
   echo "strace is not here: the files that ranks open are not counted"
 fi
 
+# On one of several hosts: its own set, whose classes are a part of all.
+mkdir -p hosts && cp -r same/0 "hosts/$(hostname)"
+one_host=(check --config tiny.json --set "data.path=$WORK/hosts/{host}")
+program "${one_host[@]}"
+expect_code 0 "check on one of several hosts"
+expect_text 'data of this host: arrays, 32 training and 32 test samples \(0 32\)' "check on one of several hosts"
+expect_text 'data of other ranks are not on this machine' "check on one of several hosts"
+program "${one_host[@]}" --set train.batch_size=33
+expect_failure 2 'at most 32 ' "check on a host with less than a batch"
+rm "hosts/$(hostname)"/?_test.npy
+program "${one_host[@]}"
+expect_failure 3 'x_test\.npy' "check on a host without a test set"
+program "${one_host[@]}" --set data.partition.test=rank0
+expect_code 0 "check on a host without a test set where rank 0 sends its own"
+program "${one_host[@]}" --set "data.path=$WORK/hosts/{host}/absent"
+expect_code 0 "check on none of the hosts"
+expect_text "data of this host: there is no $WORK/hosts/$(hostname)/absent" "check on none of the hosts"
+
 # What is refused.
 local_config() { program check --config tiny.json --ranks 4 --set data.partition.test=rank0 "$@"; }
 local_config
