@@ -61,7 +61,8 @@ config=$(readable_again "$given" "$state")
 prepare_mpi
 set_mpi remote_shell "$shell"
 
-# answering: prints the hosts that answer, in the order of --hosts; asks all at the same time.
+# answering: prints the hosts that answer in the order of their ranks, which is that of --hosts, but for
+# this machine: mpirun begins with it. Asks all at the same time.
 answering() {
   local host
   rm -f "$state"/answers.*
@@ -71,8 +72,20 @@ answering() {
   done
   wait
   for host in "${hosts[@]}"; do
-    [[ ! -e $state/answers.$host ]] || printf '%s\n' "$host"
+    ! is_here "${host%%:*}" || [[ ! -e $state/answers.$host ]] || printf '%s\n' "$host"
   done
+  for host in "${hosts[@]}"; do
+    is_here "${host%%:*}" || [[ ! -e $state/answers.$host ]] || printf '%s\n' "$host"
+  done
+}
+
+# say_absent: names the hosts that do not answer.
+say_absent() {
+  local host names=""
+  for host in "${hosts[@]}"; do
+    [[ -e $state/answers.$host ]] || names+="${names:+, }${host%%:*}"
+  done
+  [[ -z $names ]] || say "Left out, for they do not answer within $answer s: $names"
 }
 
 # end_shells JOB: ends what mpirun has started, which reaches other hosts for it.
@@ -111,6 +124,7 @@ end_on_signals
 for word in "$@"; do [[ $word != --resume ]] || asked_to_resume=1; done
 for ((try = 1; try <= tries; try++)); do
   mapfile -t present < <(answering)
+  say_absent
   [[ ${#present[@]} -ge $least && ${#present[@]} -gt 0 ]] ||
     fail 6 "${#present[@]} of ${#hosts[@]} hosts answer, at least $least are needed."
   ranks=0

@@ -63,6 +63,7 @@ expect_code 0 "a host that is cut off"
 expect_text 'continues|made no progress|was ended' "what ranks say of the host that is cut off"
 grep -q '^== Start 2 of at most 5: 3 ranks on board0:1,board1:1,board3:1' "$OUT" ||
   wrong "the second start: expected three hosts"
+grep -q '^== Left out, for they do not answer within 2 s: board2$' "$OUT" || wrong "no word of the host that is left out"
 [[ $CODE -ne 0 ]] || python3 - "$RUN" <<'PY' || wrong "records of a run that lost a host"
 import json, sys
 records = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
