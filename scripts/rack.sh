@@ -23,7 +23,7 @@
 #   check    a line for each host: architecture, Debian, memory, disk, clock, address, versions
 #   install  packages whose version is another one there; needs root or sudo without a password
 #   copy     CONFIG, and with --data the data, with rsync
-#   doctor   what "equant-train doctor" recommends, measured over the links
+#   doctor   each host's speed, and what "equant-train doctor" recommends, measured over the links
 #   run      under run_elastic.sh, in the folder of --out [runs/ and CONFIG's name]; a run that was
 #            stopped continues, a finished one is not repeated; SIGTERM and Ctrl-C end it after a
 #            step, with its state saved and exit code 75

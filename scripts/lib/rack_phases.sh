@@ -96,12 +96,14 @@ phase_copy() {
 }
 
 phase_doctor() {
-  local said warning code=0
+  local said row code=0
   require_ready
   said=$("$EQT_ROOT/scripts/run_hosts.sh" --hosts "$list" --shell "$shell" --answer "$answer" --program "$program" \
     ${interface:+--interface "$interface"} -- doctor) || code=$?
   [[ $code -eq 0 ]] || fail "$code" "equant-train doctor failed on $list; its words stand above."
-  while IFS= read -r warning; do plain "$warning"; done < <(grep '^warning:' <<<"$said")
+  # The table of hosts with their speeds.
+  while IFS= read -r row; do plain "$row"; done < <(sed -n '/^host  /,/^$/{/./p}' <<<"$said")
+  while IFS= read -r row; do plain "$row"; done < <(grep '^warning:' <<<"$said")
   line doctor "$list" "$(tail -n 1 <<<"$said")"
 }
 
@@ -113,10 +115,19 @@ hosts_with() {
   done
 }
 
+# require_config: rank 0's host has the config. mpirun puts rank 0 on this machine, if that is one of the hosts.
+require_config() {
+  local host
+  for host in "${names[@]}"; do ! is_here "$host" || return 0; done
+  ask "$answer" "${names[0]}" "test -r $(quoted "$config")" </dev/null >/dev/null 2>&1 ||
+    fail 2 "host ${names[0]} cannot read the config $config; run the phase copy first."
+}
+
 phase_run() {
   local has code=0
   require_ready
   require_interface
+  require_config
   has=$(hosts_with "$out/summary.json" | sed -n 1p)
   if [[ -n $has && " ${arguments[*]-} " != *" --overwrite "* && " ${arguments[*]-} " != *" --resume "* ]]; then
     line run "$has" "nothing to do: $out has a finished run; name another folder with --out, or give --overwrite"
@@ -133,7 +144,7 @@ phase_run() {
     ${arguments[@]+"${arguments[@]}"} || code=$?
   [[ $code -eq 0 ]] || exit "$code"
   end_on_signals
-  line run "$list" "finished"
+  line run "$out" "finished"
 }
 
 # The host with the summary comes first. Others have checkpoints of their own ranks, and records only if

@@ -127,15 +127,20 @@ fi
 run "$rack" "${shell[@]}" --only install --deb huge.deb hosts rack/tiny.json
 expect_failure 74 'bytes free at /, equant-train needs 10[0-9]{14}' "a package larger than the disk"
 
+run "$rack" "${shell[@]}" --only install --deb program.deb hosts rack/tiny.json
+expect_equal 4 "$(lines_of install 'equant-train 1-1 installed$')" "hosts installed"
+run "$rack" "${shell[@]}" --only run hosts rack/tiny.json
+expect_failure 2 'board1 cannot read the config .*/rack/tiny.json; run the phase copy' "a run without the config"
+
 # Long enough to be stopped.
 steps=(--set train.steps=40 --set train.epochs=40 --set train.evaluate_every=40 --set data.limit_train=128)
 all=("${shell[@]}" --deb program.deb --deb other.deb --data rack/data hosts rack/tiny.json --out rack/run "${steps[@]}")
 run "$rack" "${all[@]}"
 expect_code 0 "from nothing to a finished run"
-expect_equal 4 "$(lines_of check '.*Debian.* eth0 10\.77\.0\.[2-5], Open MPI .* equant-train absent')" "hosts checked"
-expect_equal 4 "$(lines_of install 'equant-train 1-1 installed$')" "hosts installed"
+expect_equal 4 "$(lines_of check '.*Debian.* eth0 10\.77\.0\.[2-5], Open MPI .* equant-train 0.*')" "hosts checked"
 expect_equal 4 "$(lines_of copy '.*tiny.json copied (1 files), .*/data copied (1 files)')" "hosts copied to"
 expect_equal 1 "$(grep -c '^doctor .*: .' "$OUT")" "what doctor says"
+expect_equal 4 "$(grep -cE '^board[1-4] .* [0-9.]+$' "$OUT")" "hosts with their speeds"
 expect_equal 1 "$(grep -c '^run .*: finished' "$OUT")" "the run"
 expect_equal 1 "$(lines_of collect '[1-9].* files fetched to .*/rack/run')" "hosts with results"
 RUN=$top/rack/run
