@@ -317,7 +317,7 @@ void print(const report::Evaluated& result, const Subject& subject) {
   fmt::print("\n");
   if (result.ranks > 1)
     fmt::print(
-        "These are the samples of rank 0 alone, since each of {} ranks has a set of its own{}; "
+        "These are the samples of one rank alone, since each of {} ranks has a set of its own{}; "
         "--set data.path=FOLDER evaluates another rank's.\n",
         result.ranks,
         subject.samples_of_all > 0 && result.split == "test"

@@ -79,7 +79,7 @@ expect_code 0 "evaluate without training set and plugin"
 program evaluate kept
 expect_code 0 "evaluate"
 grep -q "arrays in $WORK/data/0, test: 24 samples" "$OUT" || wrong "evaluate: no word of the set"
-grep -q 'rank 0 alone, since each of 4 ranks .* all 60 together' "$OUT" || wrong "evaluate: no word of rank 0"
+grep -q 'one rank alone, since each of 4 ranks .* all 60 together' "$OUT" || wrong "evaluate: no word of the other ranks"
 expect_equal "4 24" "$(value kept/evaluation/evaluation.json ranks) $(value kept/evaluation/0-test/evaluation.json samples)" \
   "evaluations of two sets"
 program predict kept part/0/x_test.npy --plugin "$WORK/absent.so"
