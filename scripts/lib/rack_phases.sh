@@ -120,7 +120,7 @@ require_config() {
   local host
   for host in "${names[@]}"; do ! is_here "$host" || return 0; done
   ask "$answer" "${names[0]}" "test -r $(quoted "$config")" </dev/null >/dev/null 2>&1 ||
-    fail 2 "host ${names[0]} cannot read the config $config; run the phase copy first."
+    fail 2 "host ${names[0]} cannot read the config $config; send it there with --only copy."
 }
 
 phase_run() {

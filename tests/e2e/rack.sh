@@ -130,7 +130,7 @@ expect_failure 74 'bytes free at /, equant-train needs 10[0-9]{14}' "a package l
 run "$rack" "${shell[@]}" --only install --deb program.deb hosts rack/tiny.json
 expect_equal 4 "$(lines_of install 'equant-train 1-1 installed$')" "hosts installed"
 run "$rack" "${shell[@]}" --only run hosts rack/tiny.json
-expect_failure 2 'board1 cannot read the config .*/rack/tiny.json; run the phase copy' "a run without the config"
+expect_failure 2 'board1 cannot read the config .*/rack/tiny.json; send it there with --only copy' "a run without the config"
 
 # Long enough to be stopped.
 steps=(--set train.steps=40 --set train.epochs=40 --set train.evaluate_every=40 --set data.limit_train=128)
