@@ -15,6 +15,8 @@ program list compressors
 ! grep -q mean-sign "$OUT" || wrong "list without --plugin: expected no mean-sign"
 program check --config tiny.json "${mine[@]}" --set compressor.name=mean-sign
 expect_code 0 "check"
+program check --config tiny.json "${mine[@]}" --set compressor.name=mean-sign --set synchronization.error_feedback=ef21
+expect_code 0 "check with ef21, for a plugin without a bound"
 program check --config tiny.json --set compressor.name=mean-sign
 expect_failure 2 'mean-sign' "check without --plugin"
 program bench codecs "${mine[@]}" --compressor mean-sign --values 10000 --json

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codec/integer/integer_codec.hpp"
+#include "config/feedback_checks.hpp"
 #include "config_support.hpp"
 #include "support/compressors.hpp"
 
@@ -29,6 +30,26 @@ std::unique_ptr<eqt::codec::Compressor> made(const std::string& name) {
   return eqt::test::made_by_default(*eqt::codec::CompressorRow::all().at(name));
 }
 eqt::codec::Properties properties_of(const std::string& name) { return made(name)->properties(); }
+
+/// A plugin as far as these checks know it: a number of a plugin, and no bound.
+class Unbounded final : public eqt::codec::Compressor {
+ public:
+  explicit Unbounded(eqt::codec::Properties properties) : properties_(properties) {}
+
+  eqt::codec::CodecId id() const noexcept override { return eqt::codec::CodecId{0x8001}; }
+  std::uint8_t format_version() const noexcept override { return 1; }
+  eqt::codec::Properties properties() const noexcept override { return properties_; }
+  std::size_t max_payload_bytes(std::size_t count) const override { return count; }
+  std::size_t encode(std::span<const float>, const eqt::codec::EncodeContext&, eqt::Workspace&,
+                     std::span<std::byte>) const override {
+    return 0;
+  }
+  void decode_add(std::span<const std::byte>, float, eqt::Workspace&,
+                  std::span<float>) const override {}
+
+ private:
+  eqt::codec::Properties properties_;
+};
 
 }  // namespace
 
@@ -236,6 +257,23 @@ TEST_CASE("error feedback needs a relative variance below 1", "[config]") {
   CHECK_NOTHROW(parse("{}", fed_back("qsgd", {"compressor.bucket_size=64"})));  // 0.33
   CHECK_NOTHROW(
       parse("{}", fed_back("elastiquant", {"compressor.bits=3", "compressor.bucket_size=512"})));
+}
+
+TEST_CASE("A compressor without a bound has error feedback if it needs it or does not draw",
+          "[config]") {
+  for (const std::string feedback : {"ef14", "ef21"}) {
+    INFO(feedback);
+    const RunConfig config =
+        parse("{}", {compressor("topk"), "synchronization.error_feedback=" + feedback});
+    const auto check = [&](eqt::codec::Properties properties) {
+      check_error_feedback(config, Unbounded(properties), "a.json");
+    };
+    CHECK_NOTHROW(check({.needs_feedback = true}));
+    CHECK_NOTHROW((check({.random = true, .needs_feedback = true})));
+    CHECK_NOTHROW(check({}));
+    CHECK_THAT(eqt::test::refusal(eqt::Kind::usage, [&] { check({.random = true}); }),
+               Contains("without a bound") && !Contains("threshold"));
+  }
 }
 
 TEST_CASE("EF21 needs a contraction, gradients, and a weight in (0, 1]", "[config]") {
