@@ -54,9 +54,14 @@ TrainingRow row_of(const Run& run) {
   if (run.setting("data.partition.kind") == "skew")
     row.skew = std::strtod(run.setting("data.partition.skew", "0").c_str(), nullptr);
   row.variant = normalization_of(run);
+  const auto add = [&](const std::string& words) {
+    row.variant += (row.variant.empty() ? "" : ", ") + words;
+  };
   if (run.setting("optimizer.momentum_kind", "local") != "local")
-    row.variant +=
-        (row.variant.empty() ? "" : ", ") + run.setting("optimizer.momentum_kind") + " momentum";
+    add(run.setting("optimizer.momentum_kind") + " momentum");
+  // "auto" is the compressor's own, which the row has.
+  const std::string feedback = run.setting("synchronization.error_feedback", "auto");
+  if (feedback == "ef14" || feedback == "ef21") add(feedback);
   return row;
 }
 

@@ -169,6 +169,38 @@ TEST_CASE("decentralised: methods in columns, rows by graph, share and skew", "[
   CHECK(cell(table, row, "sent_bytes_per_node") == "1");
 }
 
+TEST_CASE("decentralised: runs with other error feedback are in other rows", "[report]") {
+  std::vector<Run> runs;
+  for (const char* precision : {"fp32", "int8"}) {
+    for (const char* feedback : {"auto", "ef14"}) {
+      if (std::string(precision) == "int8" && std::string(feedback) == "auto") continue;
+      Run run = board_run("e-elastiquant", 4, 1);
+      run.model = "resnet20";
+      run.dataset = "cifar10";
+      run.algorithm = "allreduce";
+      run.settings = {{"model.precision", precision},
+                      {"synchronization.error_feedback", feedback},
+                      {"compressor.name", "e-elastiquant"}};
+      run.outcome.test_accuracy = std::string(feedback) == "ef14" ? 0.8 : 0.7;
+      runs.push_back(run);
+    }
+  }
+  const Table table = decentralised_table(groups_of(runs));
+  REQUIRE(table.rows.size() == 2);
+  const auto column = [&](const char* key) {
+    return static_cast<std::size_t>(std::ranges::find(table.columns, key, &Column::key) -
+                                    table.columns.begin());
+  };
+  const std::size_t variant = column("variant");
+  const bool first = table.rows[0].at(variant).text == "ef14";
+  const auto& fed_back = table.rows[first ? 0 : 1];
+  const auto& plain = table.rows[first ? 1 : 0];
+  CHECK(fed_back.at(variant).text == "ef14");
+  CHECK(fed_back.at(column("allreduce fp32")).text == "80.00");
+  CHECK(fed_back.at(column("allreduce int8")).text == "80.00");
+  CHECK(plain.at(column("allreduce fp32")).text == "70.00");
+}
+
 TEST_CASE("decentralised: a published value is one of the same data set", "[report]") {
   const auto table_of = [](const std::string& dataset, const std::string& path,
                            const std::string& model, const std::string& weights) {
