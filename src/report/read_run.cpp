@@ -173,6 +173,19 @@ void read_metrics(const Members& record, Run& run) {
   if (run.metrics.empty()) run.metrics.push_back(accuracy_metric());
 }
 
+/// Runs of older programs have no list.
+void read_plugins(const Members& record, Run& run) {
+  const char* expected = "a list of plugins with name and hash";
+  const auto found = record.object().find("plugins");
+  if (found == record.object().end() || found->is_null()) return;
+  if (!found->is_array()) record.fail_member("plugins", expected);
+  for (const Json& item : *found) {
+    if (!item.is_object()) record.fail_member("plugins", expected);
+    const Members plugin(item, record.place());
+    run.plugins[plugin.text("name")] = plugin.text("hash");
+  }
+}
+
 void check_schema(const Members& record, const std::string& place) {
   const std::uint64_t schema = record.count("schema");
   if (schema != kSchema)
@@ -188,6 +201,7 @@ void read_run_record(const Members& record, const std::string& place, Run& run) 
   run.class_histogram.clear();
   run.metrics.clear();
   run.grades.reset();
+  run.plugins.clear();
   run.name = record.text("name");
   run.version = record.text("version");
   run.host = record.text("host");
@@ -221,6 +235,7 @@ void read_run_record(const Members& record, const std::string& place, Run& run) 
   }
   read_histogram(record, run);
   read_metrics(record, run);
+  read_plugins(record, run);
   read_grades(record, run);
   if (run.settings.empty() && record.object().contains("config"))
     flatten(record.object()["config"], "", run.settings);

@@ -59,6 +59,7 @@ struct Run {
   std::string name, version, host, torch, simd;
   std::string model, dataset, compressor, collective, algorithm;
   std::string seed;
+  std::map<std::string, std::string> plugins;  // of its --plugin options: name and the file's hash
   // Of the task, the main one first, without values. A run of an older program has the accuracy.
   std::vector<metrics::MetricRecord> metrics;
   int ranks = 1;

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 
 #include "report/comparison.hpp"
 #include "report/values.hpp"
@@ -51,6 +53,21 @@ void warn_of_few_seeds(const std::vector<Group>& groups, std::vector<std::string
       fewer += fmt::format("{}{} ({})", fewer.empty() ? "" : "; ", group.label, group.runs.size());
   if (!fewer.empty())
     warnings.push_back(fmt::format("Rows of fewer seeds than the {} of others: {}.", most, fewer));
+}
+
+/// Files of one plugin that differ, of runs that compress with it.
+void warn_of_plugins(const std::vector<Group>& groups, std::vector<std::string>& warnings) {
+  std::map<std::string, std::set<std::string>> files;
+  for (const Group& group : groups)
+    for (const Run* run : group.runs)
+      if (const auto own = run->plugins.find(run->compressor); own != run->plugins.end())
+        files[own->first].insert(own->second);
+  for (const auto& [name, hashes] : files)
+    if (hashes.size() > 1)
+      warnings.push_back(
+          fmt::format("The runs have {} different files of the plugin {}: what changed between "
+                      "them is among the differences, also within a row.",
+                      hashes.size(), name));
 }
 
 void warn_of_run(const Run& run, std::vector<std::string>& warnings) {
@@ -134,6 +151,7 @@ std::vector<std::string> warnings_of(const std::vector<Group>& groups) {
   differ(
       "hosts", [](const Run& run) { return run.host; }, "seconds are not comparable");
   differ("numbers of samples", samples_of, "accuracies and epochs are not of the same data");
+  warn_of_plugins(groups, warnings);
   return warnings;
 }
 

@@ -163,6 +163,39 @@ TEST_CASE("a repeated seed gives a warning", "[report]") {
   CHECK(warnings[0].find("2 runs have 1 different seeds") != std::string::npos);
 }
 
+TEST_CASE("a plugin whose file changed between runs gives a warning", "[report]") {
+  std::vector<Run> runs = {
+      run_with("1", {{"compressor.name", "mine"}}), run_with("2", {{"compressor.name", "mine"}}),
+      run_with("1", {{"compressor.name", "qsgd"}}), run_with("2", {{"compressor.name", "qsgd"}})};
+  const auto remarks = [&] {
+    std::string all;
+    for (const std::string& warning : warnings_of(groups_of(runs))) all += warning + "\n";
+    return all;
+  };
+  for (Run& run : runs) run.plugins["mine"] = "00000000000000aa";
+  CHECK(remarks().find("plugin") == std::string::npos);
+  runs[3].plugins["mine"] = "00000000000000bb";  // loaded, but not used
+  CHECK(remarks().find("plugin") == std::string::npos);
+  runs[1].plugins["mine"] = "00000000000000cc";
+  CHECK(remarks().find("The runs have 2 different files of the plugin mine") != std::string::npos);
+}
+
+TEST_CASE("the notes of a comparison are of the columns that it has", "[report]") {
+  std::vector<Run> runs = {run_with("1", {{"compressor.name", "qsgd"}})};
+  const auto notes = [&] {
+    std::string all;
+    for (const std::string& note : comparison_table(groups_of(runs)).notes) all += note + "\n";
+    return all;
+  };
+  CHECK(notes().find("Seconds per step") == std::string::npos);
+  CHECK(notes().find("Variance") == std::string::npos);
+  runs[0].outcome.step_seconds.total = 0.5;
+  runs[0].outcome.quantization_variance = 0.25;
+  CHECK(notes().find("Seconds per step") != std::string::npos);
+  CHECK(notes().find("Variance: |decoded - exact|^2") != std::string::npos);
+  CHECK(notes().find("Mean's variance") == std::string::npos);
+}
+
 TEST_CASE("different data sets are not mixed", "[report]") {
   std::vector<Run> runs = {run_with("1", {}), run_with("2", {})};
   CHECK_NOTHROW(check_one_data_set(runs));

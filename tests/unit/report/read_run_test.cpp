@@ -160,6 +160,23 @@ TEST_CASE("a run that went on with other ranks says so, and is none of its seeds
   CHECK(remarks_on(run, "ran on 2, then 1 ranks"));
 }
 
+TEST_CASE("plugins are read by name, with the hash of their file", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made;
+  test::make_run(folder.path() + "/without", made);
+  CHECK(read_run(folder.path() + "/without").plugins.empty());
+  const nlohmann::json plugin = {{"name", "mine"}, {"file", "/x/mine.so"}, {"hash", "00aa"}};
+  made.run["plugins"] = nlohmann::json::array({plugin});
+  test::make_run(folder.path() + "/with", made);
+  using Plugins = std::map<std::string, std::string>;
+  CHECK(read_run(folder.path() + "/with").plugins == Plugins{{"mine", "00aa"}});
+  made.run["plugins"] = nlohmann::json::array({"mine"});
+  test::make_run(folder.path() + "/wrong", made);
+  const Error error = error_of([&] { read_run(folder.path() + "/wrong"); });
+  CHECK(error.kind() == Kind::data);
+  CHECK(std::string(error.what()).find("plugins") != std::string::npos);
+}
+
 TEST_CASE("the conditions name precision, 8-bit kernels and their memory", "[report]") {
   const test::TemporaryFolder folder;
   MadeRun made;
