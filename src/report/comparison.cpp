@@ -104,11 +104,40 @@ void add_one_board(const std::vector<Group>& groups, Table& table) {
   }
 }
 
+bool has_column(const Table& table, const std::string& key) {
+  return std::ranges::find(table.columns, key, &Column::key) != table.columns.end();
+}
+
+/// What heads alone do not say, of the columns that are there; see docs/runs.md.
+constexpr struct {
+  const char *key, *note;
+} kNotes[] = {
+    {"sent_bytes_per_rank",
+     "Sent: bytes of a mean rank from the first step to the last, by the run's own collective."},
+    {"step_seconds", "Seconds per step: a mean over all steps, of the slowest rank."},
+    {"compression_ratio",
+     "Ratio: bytes that a ring allreduce of float32 would have sent in as many rounds, divided by "
+     "those sent."},
+    {"bits_per_value", "Bits/value: bits of all that ranks encoded, divided by its values."},
+    {"quantization_variance",
+     "Variance: |decoded - exact|^2 / |exact|^2 of what a rank encodes, error feedback included."},
+    {"mean_quantization_variance",
+     "Mean's variance: the same of the mean that all ranks apply, with every quantization on its "
+     "way."},
+    {"consensus_distance",
+     "Consensus distance: root of the mean over ranks of |model - mean model|^2."},
+    {"best_test_accuracy", "Best: of all tests during the run."},
+    {"node_test_accuracy_mean", "Nodes: each rank's own model, tested on the whole test set."},
+};
+
+void explain_columns(Table& table) {
+  for (const auto& [key, note] : kNotes)
+    if (has_column(table, key)) table.notes.emplace_back(note);
+}
+
 /// What the columns of add_one_board() mean, as far as they are there.
 void explain_one_board(Table& table) {
-  const auto has = [&](const char* key) {
-    return std::ranges::find(table.columns, key, &Column::key) != table.columns.end();
-  };
+  const auto has = [&](const char* key) { return has_column(table, key); };
   if (has("times_one_board"))
     table.notes.emplace_back(
         "x one board: samples a second, divided by those of the fastest run of one rank here that "
@@ -213,12 +242,8 @@ Table comparison_table(const std::vector<Group>& groups) {
   table.name = "comparison";
   table.caption =
       is_one_run(groups) ? "The run" : "Runs compared: mean ± sample standard deviation over seeds";
-  table.notes = {
-      "Sent: bytes of a mean rank from the first step to the last, by the run's own collective; "
-      "seconds per step are a mean over all steps, of the slowest rank."};
-  const bool has_error = std::ranges::find(table.columns, main.key() + kErrorSuffix,
-                                           &Column::key) != table.columns.end();
-  if (has_error)
+  explain_columns(table);
+  if (has_column(table, main.key() + kErrorSuffix))
     table.notes.push_back(
         fmt::format("Standard error: of the mean {}, deviation / sqrt(seeds).", main.title()));
   explain_one_board(table);
@@ -232,6 +257,7 @@ Table details_table(const std::vector<Group>& groups) {
   table.caption = is_one_run(groups)
                       ? "More of the same run"
                       : "More of the same runs: mean ± sample standard deviation over seeds";
+  explain_columns(table);
   return table;
 }
 
