@@ -4,12 +4,21 @@
 #include <mpi.h>
 
 #include <array>
+#include <cstdlib>
 
 #include "comm/mpi_call.hpp"
 #include "comm/session.hpp"
 
 namespace eqt::comm {
 namespace {
+
+std::string runtime() {
+#ifdef OMPI_MAJOR_VERSION
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
+    return OMPI_MAJOR_VERSION >= 5 ? "PRRTE" : "ORTE";
+#endif
+  return "";
+}
 
 std::string thread_level() {
   int level = MPI_THREAD_SINGLE;
@@ -62,8 +71,10 @@ std::string single_copy() {
 }  // namespace
 
 MpiFacts mpi_facts() {
-  return {
-      .library = mpi_description(), .thread_level = thread_level(), .single_copy = single_copy()};
+  return {.library = mpi_description(),
+          .runtime = runtime(),
+          .thread_level = thread_level(),
+          .single_copy = single_copy()};
 }
 
 }  // namespace eqt::comm

@@ -56,6 +56,7 @@ RankFacts look_around(const DoctorCommand& command, comm::Communicator& comm) {
   facts.version = version();
   facts.simd = codec::simd_target();
   facts.mpi = mpi.library;
+  facts.mpi_runtime = mpi.runtime;
   facts.thread_level = mpi.thread_level;
   facts.single_copy = mpi.single_copy;
   facts.torch = kNoTorch;

@@ -34,7 +34,7 @@ struct RankFacts {
   std::uint64_t memory_bytes = 0, available_bytes = 0;
   std::string version;  // of equant-train
   std::string simd;
-  std::string mpi, thread_level, single_copy;
+  std::string mpi, mpi_runtime, thread_level, single_copy;
   std::string torch;  // its version; kNoTorch, and what follows is empty, in a build without it
   std::string torch_kernels, blas_library, blas_vendor;
   std::string bf16;           // what model.precision bf16 computes with

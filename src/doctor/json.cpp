@@ -36,6 +36,7 @@ Json to_json(const RankFacts& rank) {
           {"version", rank.version},
           {"simd", rank.simd},
           {"mpi", rank.mpi},
+          {"mpi_runtime", rank.mpi_runtime},
           {"thread_level", rank.thread_level},
           {"single_copy", rank.single_copy},
           {"torch", rank.torch},
@@ -74,6 +75,7 @@ RankFacts rank_from(const Json& json) {
   json.at("version").get_to(rank.version);
   json.at("simd").get_to(rank.simd);
   json.at("mpi").get_to(rank.mpi);
+  rank.mpi_runtime = json.value("mpi_runtime", "");  // not in those of earlier versions
   json.at("thread_level").get_to(rank.thread_level);
   json.at("single_copy").get_to(rank.single_copy);
   json.at("torch").get_to(rank.torch);

@@ -109,9 +109,9 @@ std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& wa
     return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
   };
   std::string text = fmt::format(
-      "equant-train {}, {} on {}\nMPI          {}, thread level {}{}\n", first.version,
+      "equant-train {}, {} on {}\nMPI          {}{}, thread level {}{}\n", first.version,
       plural(facts.ranks.size(), "rank"), plural(hosts_of(facts).size(), "host"), first.mpi,
-      first.thread_level,
+      first.mpi_runtime.empty() ? "" : ", runtime " + first.mpi_runtime, first.thread_level,
       first.single_copy.empty() ? "" : ", single copy within a host: " + first.single_copy);
   text += first.has_torch()
               ? fmt::format(

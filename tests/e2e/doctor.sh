@@ -24,8 +24,10 @@ found = json.load(open(sys.argv[1]))
 assert found["size"] == 3 and found["hosts"][0]["ranks"] == [0, 1, 2], found["hosts"]
 assert [rank["rank"] for rank in found["ranks"]] == [0, 1, 2]
 for rank in found["ranks"]:
-    for key in "host machine cores host_cores threads memory_bytes available_bytes version simd mpi thread_level torch blas_library blas_vendor bf16 cuda_devices cuda_obstacle matmul_flops".split():
+    for key in "host machine cores host_cores threads memory_bytes available_bytes version simd mpi mpi_runtime thread_level torch blas_library blas_vendor bf16 cuda_devices cuda_obstacle matmul_flops".split():
         assert key in rank, key
+    version, runtime = rank["mpi"], rank["mpi_runtime"]
+    assert "Open MPI" not in version or runtime == ("ORTE" if " v4." in version else "PRRTE"), (version, runtime)
     assert rank["threads"] == 64 and rank["matmul_flops"] > 0
     assert set(rank["cores"]) <= set(range(4096)) and rank["cores"], rank["cores"]
     assert rank["memory_bytes"] >= rank["available_bytes"] > 0
