@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <mpi.h>
 #include <unistd.h>
 
 #include <array>
@@ -90,17 +89,12 @@ void require_descriptors() {
   }
 }
 
-// The setting for the folder of Open MPI's runtime: ORTE of 4.1, PRRTE of 5.0.
-#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
-constexpr const char* kFolderSetting = "PRTE_MCA_prte_tmpdir_base";
-#else
-constexpr const char* kFolderSetting = "OMPI_MCA_orte_tmpdir_base";
-#endif
-
 /// Where Open MPI makes its folder; the nearest folder above it that is there.
 std::filesystem::path temporary_folder() {
   std::filesystem::path folder = "/tmp";
-  for (const char* variable : {kFolderSetting, "TMPDIR", "TEMP", "TMP"}) {
+  const char* const setting =
+      open_mpi_major() >= 5 ? "PRTE_MCA_prte_tmpdir_base" : "OMPI_MCA_orte_tmpdir_base";
+  for (const char* variable : {setting, "TMPDIR", "TEMP", "TMP"}) {
     const char* const value = std::getenv(variable);
     if (value == nullptr || *value == '\0') continue;
     folder = value;

@@ -13,11 +13,9 @@ namespace eqt::comm {
 namespace {
 
 std::string runtime() {
-#ifdef OMPI_MAJOR_VERSION
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
-    return OMPI_MAJOR_VERSION >= 5 ? "PRRTE" : "ORTE";
-#endif
-  return "";
+  const int major = open_mpi_major();
+  if (major == 0 || std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return "";
+  return major >= 5 ? "PRRTE" : "ORTE";
 }
 
 std::string thread_level() {

@@ -143,4 +143,13 @@ std::string mpi_description() {
   return whole.substr(0, std::min(whole.find(','), whole.find('\n')));
 }
 
+int open_mpi_major() {
+  static const int major = [] {
+    const std::string description = mpi_description();
+    constexpr std::string_view kName = "Open MPI v";
+    return description.starts_with(kName) ? std::atoi(description.c_str() + kName.size()) : 0;
+  }();
+  return major;
+}
+
 }  // namespace eqt::comm

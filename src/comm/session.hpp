@@ -67,6 +67,10 @@ int run_guarded(const Session& session, const std::function<int()>& body);
 /// "Open MPI v4.1.4, ..." in one line.
 std::string mpi_description();
 
+/// The major version of Open MPI that was loaded, which may be another than the program was built
+/// with; 0 if it is another MPI. Before MPI starts, too.
+int open_mpi_major();
+
 /// Writes "equant-train: KIND: SENTENCE" to stderr in one piece.
 void print_error(Kind kind, const std::string& sentence);
 

@@ -2,7 +2,6 @@
 #include "comm/watchdog.hpp"
 
 #include <fmt/format.h>
-#include <mpi.h>
 
 #include <algorithm>
 #include <chrono>
@@ -24,14 +23,11 @@ constexpr double kLastWriting = 30;      // [seconds] for the last files after a
 /// Time in which a rank can say why it ends: half of the time between mpirun's SIGTERM and its
 /// SIGKILL, which Open MPI 4 lets users choose; that of Open MPI 5 was measured.
 double last_words_seconds() {
-#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
-  return 0.5 * 0.25;
-#else
+  if (open_mpi_major() >= 5) return 0.5 * 0.25;
   const char* const text = std::getenv("OMPI_MCA_odls_base_sigkill_timeout");
   constexpr double kDay = 86400;
   const double given = text == nullptr ? 1.0 : std::strtod(text, nullptr);
   return 0.5 * (given >= 1.0 ? std::min(given, kDay) : 1.0);  // a word or NaN: mpirun's default
-#endif
 }
 
 std::atomic<const char*> g_last_activity{"the start"};

@@ -4,12 +4,15 @@
 
 #include "comm/launch.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "comm/session.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 
@@ -78,4 +81,13 @@ TEST_CASE("a job that is larger than the world names both", "[launch]") {
     for (const char* part : {"MPICH", "PMI_SIZE=4", "PMI_RANK=2", "Open MPI"})
       CHECK(sentence.find(part) != std::string::npos);
   }
+}
+
+TEST_CASE("the version of the MPI that was loaded is known before MPI starts", "[launch]") {
+  const std::string description = comm::mpi_description();
+  const int major = comm::open_mpi_major();
+  if (description.starts_with("Open MPI"))
+    CHECK(description.find(fmt::format(" v{}.", major)) != std::string::npos);
+  else
+    CHECK(major == 0);
 }
