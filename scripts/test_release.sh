@@ -75,7 +75,7 @@ say "scripts/quickstart.sh"
 as_newcomer scripts/quickstart.sh || fail 1 "scripts/quickstart.sh failed on $release; its words stand above."
 if [[ -z $quick ]]; then
   say "scripts/test.sh $*"
-  as_newcomer "scripts/test.sh $(printf '%q ' "$@")" || status=$?
+  as_newcomer "scripts/test.sh $([[ $# -eq 0 ]] || printf '%q ' "$@")" || status=$?
 fi
 if [[ -n $packages ]]; then
   install_inside dpkg-dev file
