@@ -146,7 +146,8 @@ def script(name, *arguments):
     def play(job):
         agent = os.path.join(job.place, "agent")
         with open(agent, "w", encoding="utf-8") as file:
-            file.write(f"#!/bin/sh\necho 'hosts[$(touch {job.place}/pwned)]'\n")
+            file.write('#!/bin/sh\ncase "$*" in *mpirun*--version*) exec mpirun --version ;; esac\n'
+                       f"echo 'hosts[$(touch {job.place}/pwned)]'\n")
         os.chmod(agent, 0o755)
         words = {"AGENT": agent, "PIPE": pipe(job, "hosts.pipe")}
         job.start(job.script(name, *[words.get(word, word) for word in arguments], job.config))
