@@ -88,7 +88,8 @@ readonly STARTED="mpirun has started the ranks"
 readonly SAY_STARTED='[ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}" != 0 ] || echo "$0" >&2; exec "$@"'
 
 # start_ranks PROGRAM ARGUMENT...: run_gracefully for the command in the array `mpirun`. Files in the folder $state
-# say that ranks have `started`, that one has `failed`, and that a host was `lost`; `said` has mpirun's own report.
+# say that ranks have `started`, that one has `failed`, and, of PRRTE, which host was `lost`; `said` has mpirun's own
+# report.
 # Until every host has a daemon of Open MPI it starts no rank, and a signal may end it with code 0: that becomes 75.
 # After a lost host ORTE ends with code 205, PRRTE with any, also 0: that becomes 205.
 start_ranks() {
@@ -150,7 +151,10 @@ watch_words() {
 end_of_block() {
   case $1 in
     "prterun detected that "* | "prterun noticed that "* | "mpirun noticed that "* | "MPI_ABORT was invoked"*) ;;
-    "PRTE has lost communication"* | "ORTE has lost communication"*) touch "$state/lost" ;;
+    "PRTE has lost communication"*)
+      printf '%s' "$1" | sed -nE 's/^ *Remote daemon: .* on node //p' >"$state/lost"
+      plain "$(basename "$0"): mpirun lost the host $(head -c 200 "$state/lost"): it was cut off or is down" >&2
+      ;;
     *) printf '%s\n%s%s\n' "$EQT_RULE" "$1" "$EQT_RULE" >&2 ;;
   esac
   printf '%s' "$1" | tr -s '\0\n ' ' ' >"$state/said"

@@ -346,7 +346,7 @@ def cells():
     left_out = {}
     disks = [Cell("freeze", when, f"{ranks}-ranks", {7}, "has been stuck|made no progress", frozen(ranks, when))
              for when in ("start", "end") for ranks in (1, 2)]
-    network = [Cell("cut", "step", "mpirun", {7, 205}, "made no progress|was ended", cut_off, None, 15)]
+    network = [Cell("cut", "step", "mpirun", {7, 205}, "made no progress|was ended|lost the host", cut_off, None, 15)]
     threads = [Cell("processes-3", "launch", "limit", {2}, "expected the system to grant", few_processes)]
     for some, can, why in (
             (disks, has_root_disks(), "a disk to freeze needs root, loop devices and fsfreeze"),

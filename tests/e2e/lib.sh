@@ -8,6 +8,8 @@ set -euo pipefail
 EQT_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 : "${EQT_PROGRAM:?must name the equant-train executable}"
 export EQT_PROGRAM OMP_NUM_THREADS=1
+# shellcheck source=scripts/lib/common.sh
+source "$EQT_ROOT/scripts/lib/common.sh"
 # shellcheck source=scripts/lib/mpi.sh
 source "$EQT_ROOT/scripts/lib/mpi.sh"
 prepare_mpi
