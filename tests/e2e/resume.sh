@@ -170,7 +170,7 @@ expect_equal "$bytes" "$(summary sent_bytes)" "a longer run of delayed averages:
 # A disk that is full. A set takes about 7 MB: one fits, or none.
 mkdir -p "$WORK/full"
 full_disk() {
-  mount -t tmpfs -o "size=$1" tmpfs "$WORK/full" 2>/dev/null
+  mount -t tmpfs -o "size=$1" tmpfs "$WORK/full" 2>/dev/null || return
   trap 'umount -l "$WORK/full"; rm -rf "$WORK"' EXIT
 }
 if full_disk 11m; then
