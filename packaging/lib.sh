@@ -31,6 +31,8 @@ make_system() {
   mkdir -p "$(dirname "$root")"
   mmdebstrap --quiet --mode=root --variant=apt --dpkgopt=force-unsafe-io "$@" "$release" "$root" ${mirror:+"$mirror"} ||
     fail 1 "mmdebstrap could not make a bare $release: its words stand above; check the network and this system's keyrings."
+  # A name that has no address makes every mpirun ask the network for it, for seconds.
+  printf '127.0.0.1 localhost\n127.0.1.1 %s\n' "$(hostname)" >"$root/etc/hosts"
 }
 
 # inside SCRIPT ARGUMENT...: runs bash in the new root, with mounts that end with it. `also_mounted`,
