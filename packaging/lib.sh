@@ -52,6 +52,9 @@ inside() {
       mount --bind "/dev/$node" "$0/dev/$node"
     done
     ln -s /proc/self/fd "$0/dev/fd"
+    mkdir "$0/dev/pts"
+    mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$0/dev/pts"
+    ln -s pts/ptmx "$0/dev/ptmx"
     if [[ -n $also_mounted ]]; then
       mkdir -p "$0/source"
       mount --bind -o ro "$also_mounted" "$0/source"
