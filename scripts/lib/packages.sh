@@ -38,12 +38,14 @@ EQT_ARM64_LIBRARIES+=(libopenmpi3 libopenmpi-dev libhwloc15 libevent-core-2.1-7 
 # The releases whose archives have every package, and how to say so.
 EQT_RELEASES="bookworm trixie resolute"
 EQT_RELEASE_NAMES="Debian 12 or 13, Raspberry Pi OS made of them, or Ubuntu 26.04"
-# Other names in Debian 13 and Ubuntu 26.04; "-" is not there, and what needs it is skipped with a word.
+# Other names in Debian 13 and Ubuntu 26.04, RELEASE:NAME in one of them; "-" is not there, and what needs it is skipped
+# with a word.
 declare -A EQT_OTHER_NAMES=(
   [clang-format-14]=-
   [libhwy1]=libhwy1t64 [libfmt9]=libfmt10 [libutf8proc2]=libutf8proc3 [libzip4]=libzip5 [libarchive13]=libarchive13t64
   [libpng16-16]=libpng16-16t64 [libgnutls30]=libgnutls30t64 [libhogweed6]=libhogweed6t64 [libnettle8]=libnettle8t64
   [libssl3]=libssl3t64 [libunistring2]=libunistring5 [libicu72]=libicu76 [libopenmpi3]=libopenmpi40
+  [resolute:libjpeg62-turbo-dev]=libjpeg-turbo8-dev
   [libevent-core-2.1-7]=libevent-core-2.1-7t64 [libevent-pthreads-2.1-7]=libevent-pthreads-2.1-7t64
 )
 
@@ -55,7 +57,7 @@ names_here() {
   local name here
   here=$(release_here)
   for name in "$@"; do
-    [[ $here == bookworm ]] || name=${EQT_OTHER_NAMES[$name]:-$name}
+    [[ $here == bookworm ]] || name=${EQT_OTHER_NAMES[$here:$name]:-${EQT_OTHER_NAMES[$name]:-$name}}
     [[ $name == - ]] || printf '%s\n' "$name"
   done
 }
