@@ -3,6 +3,7 @@
 # Other projects find the installed codecs: CMake's in C++ and C, a compiler through pkg-config, and PyTorch.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 : "${EQT_BUILD_DIR:?must name the build tree}"
+export CMAKE_GENERATOR=Ninja  # as the sources themselves; make need not be there
 
 prefix=$WORK/prefix
 run cmake --install "$EQT_BUILD_DIR" --prefix "$prefix" --component develop
