@@ -15,11 +15,11 @@ EQT_BUILD_PACKAGES=(
 )
 EQT_DATA_PACKAGES=(dataset-fashion-mnist)
 # clang, libclang-rt-dev: libFuzzer. python3-pil: Pillow reads pictures as torchvision does.
-# iproute2: the links of netlab.sh. procps: pgrep.
+# iproute2, mount: the links of netlab.sh. procps: pgrep.
 # openssh-server, openssh-client, rsync, sudo: the hosts of rack.sh.
 # gnuplot-nox: plots; without it there are only tables. xz-utils: archives of runs.
 EQT_TEST_PACKAGES=(python3 python3-torch python3-pil clang-format-14 clang libclang-rt-dev iproute2 procps
-  gnuplot-nox openssh-server openssh-client rsync sudo xz-utils)
+  gnuplot-nox openssh-server openssh-client rsync sudo xz-utils mount)
 # libbenchmark-dev: the speed rows of tests/bench. libdnnl-dev: oneDNN beside bench convolutions.
 # iperf3: measures links.
 EQT_BENCH_PACKAGES=(libbenchmark-dev libdnnl-dev iperf3)
