@@ -38,7 +38,7 @@ endif()
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_NAME libequant-codec-dev)
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOP_PACKAGE_SHLIBDEPS OFF)
-set(CPACK_DEBIAN_DEVELOP_PACKAGE_DEPENDS "libfmt-dev, libhwy-dev, libxxhash-dev, pkgconf | pkg-config")
+set(CPACK_DEBIAN_DEVELOP_PACKAGE_DEPENDS "libfmt-dev, libhwy-dev, libxxhash-dev, pkgconf")
 if(TARGET equant_codec)
   string(PREPEND CPACK_DEBIAN_DEVELOP_PACKAGE_DEPENDS
     "libequant-codec1 (= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}), ")

@@ -62,7 +62,9 @@ endif()
 if(NOT EQT_ONLY_PORTABLE)
   install(TARGETS equant-train RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs ${PROJECT_SOURCE_DIR}/docs
-    DESTINATION ${eqt_share} COMPONENT program PATTERN "__pycache__" EXCLUDE)
+    DESTINATION ${eqt_share} COMPONENT program PATTERN "__pycache__" EXCLUDE PATTERN "slurm.sbatch" EXCLUDE)
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/docs/examples/slurm.sbatch DESTINATION ${eqt_share}/docs/examples
+    COMPONENT program)
   file(GLOB_RECURSE documents RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/*.md)
   list(APPEND documents CHANGELOG.md CITATION.cff CONTRIBUTING.md LICENSE README.md tests/README.md third_party/README.md)
   foreach(document IN LISTS documents)
