@@ -115,6 +115,7 @@ class CodecHook:
 def main(compressor="e-elastiquant", options="{}", steps="40"):
     if int(steps) < 1:
         raise ValueError(f"expected at least 1 step, found {steps}")
+    os.environ.setdefault("USE_LIBUV", "0")  # Debian 13's PyTorch is built without libuv and asks for it
     dist.init_process_group("gloo")
     torch.manual_seed(1)  # the same weights and the same task on all ranks, other samples on each
     network = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))

@@ -189,6 +189,7 @@ def main():
     options = parser.parse_args()
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("USE_LIBUV", "0")  # see docs/examples/ddp_hook.py
     if options.join:
         train(int(os.environ["RANK"]), options, int(os.environ["MASTER_PORT"]),
               lambda seconds: describe(options, seconds))
