@@ -137,6 +137,6 @@ say "Removing the packages"
 inside 'for package in equant-train libequant-codec-dev libequant-codec1; do
     ! dpkg -s $package >/dev/null 2>&1 || apt-get -qq -o Dpkg::Use-Pty=0 purge -y $package >/dev/null
   done
-  left=$(find /usr /etc /var/lib -path /var/lib/dpkg -prune -o -iname "*equant*" -print)
+  left=$(find /usr /etc /var/lib -path /var/lib/dpkg -prune -o -name "equant*" -print -o -name "libequant*" -print)
   [[ -z $left ]] || { printf "left behind:\n%s\n" "$left" >&2; exit 1; }'
 say "Installed, used and removed without trouble: $SECONDS s"

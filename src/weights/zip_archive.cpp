@@ -18,10 +18,13 @@ constexpr std::uint64_t kMostFromOne = 1032;
 /// The reason of a libzip error.
 std::string reason_of(zip_error_t& error) {
   switch (zip_error_code_zip(&error)) {
+    // Versions of libzip draw the lines between these in other places.
     case ZIP_ER_NOZIP:
-      return "it is no whole zip archive";
     case ZIP_ER_INCONS:
-      return "it is a zip archive that contradicts itself";
+#ifdef ZIP_ER_TRUNCATED_ZIP
+    case ZIP_ER_TRUNCATED_ZIP:
+#endif
+      return "it is no whole zip archive, or one that contradicts itself";
     case ZIP_ER_EXISTS:
       return "it has two records of one name";
     default:
