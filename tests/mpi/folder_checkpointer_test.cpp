@@ -126,6 +126,7 @@ TEST_CASE("a set that was restored is neither written over nor removed too early
   other->finish();
   fixture.comm.allgather(0);
   CHECK(fixture.steps() == std::vector<StepId>{5, 4});
+  fixture.comm.allgather(0);  // all ranks have looked
   if (fixture.comm.rank() == 0) fs::remove_all(checkpoint::StateFolder(fixture.path).set_path(5));
   fixture.comm.allgather(0);
   CHECK(fixture.make(fixture.path, 3)->restore_newest() == StepId{4});
