@@ -91,6 +91,7 @@ for deb in ${debs[@]+"${debs[@]}"}; do
 done
 
 # mpirun reaches hosts as this script does, and every host from here: they need no keys of each other.
+require_mpirun
 set_mpi remote_shell "$shell"
 set_mpi each_from_here 1
 require_room_for_mpi rack "${#hosts[@]}"

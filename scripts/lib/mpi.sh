@@ -150,7 +150,8 @@ watch_words() {
 # end_of_block TEXT: keeps a report of the runtime, and passes its other words on.
 end_of_block() {
   case $1 in
-    "prterun detected that "* | "prterun noticed that "* | "mpirun noticed that "* | "MPI_ABORT was invoked"*) ;;
+    "prterun detected that "* | "prterun noticed that "* | "prterun has exited due to "*) ;;
+    "mpirun noticed that "* | "MPI_ABORT was invoked"*) ;;
     "PRTE has lost communication"*)
       printf '%s' "$1" | sed -nE 's/^ *Remote daemon: .* on node //p' >"$state/lost"
       plain "$(basename "$0"): mpirun lost the host $(head -c 200 "$state/lost"): it was cut off or is down" >&2

@@ -5,6 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 grep -Eq 'avx2|asimd' /proc/cpuinfo || skip "this processor has neither AVX2 nor NEON, so both ranks would be the same"
 mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE" || skip "no Open MPI"
+has_colon || skip "this mpirun does not start several programs"
 
 old=(EQT_SIMD=baseline ATEN_CPU_CAPABILITY=default)
 settings=(--config "$WORK/tiny.json")

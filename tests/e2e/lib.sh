@@ -41,6 +41,9 @@ skip() {
   exit 0
 }
 
+# has_colon: whether mpirun starts several programs, with ":" between them; that of Open MPI 5.0.7 crashes.
+has_colon() { mpirun --oversubscribe -np 1 true : -np 1 true >/dev/null 2>&1; }
+
 # need_arrays: the test's Python, Debian's, writes arrays and TorchScript.
 need_arrays() {
   /usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || skip "python3-torch or python3-numpy is not installed"

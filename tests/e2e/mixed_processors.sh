@@ -6,6 +6,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 [[ -n ${EQT_OTHER_PROGRAM:-} ]] || skip "EQT_OTHER_PROGRAM names no build for another processor"
 mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE" || skip "no Open MPI"
+has_colon || skip "this mpirun does not start several programs"
 /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
 # As root, and with more ranks than cores.
 export RUN_LIMIT=400

@@ -5,6 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 [[ -n ${EQT_OTHER_PROGRAM:-} ]] || skip "EQT_OTHER_PROGRAM names no build with another LibTorch"
 mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE" || skip "no Open MPI"
+has_colon || skip "this mpirun does not start several programs"
 
 torch_of() { "$1" --version | grep -o 'LibTorch [^ ]*'; }
 mine=$(torch_of "$EQT_PROGRAM")

@@ -5,6 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 command -v mpirun >/dev/null || skip "mpirun is not on PATH"
 mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE" || skip "no Open MPI"
+has_colon || skip "this mpirun does not start several programs"
 
 steps=(--set train.emulate_compute=0 --set train.steps=2)
 
