@@ -90,7 +90,8 @@ readonly SAY_STARTED='[ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}" != 0 ] || echo
 # start_ranks PROGRAM ARGUMENT...: run_gracefully for the command in the array `mpirun`. Files in the folder $state
 # say that ranks have `started`, that one has `failed`, and, of PRRTE, which host was `lost`; `said` has mpirun's own
 # report.
-# Until every host has a daemon of Open MPI it starts no rank, and a signal may end it with code 0: that becomes 75.
+# Until every host has a daemon of Open MPI it starts no rank, and a signal may end it with code 0, or one of its own:
+# that becomes 75.
 # After a lost host ORTE ends with code 205, PRRTE with any, also 0: that becomes 205.
 start_ranks() {
   local code=0 words watcher
@@ -100,7 +101,7 @@ start_ranks() {
   run_gracefully "${mpirun[@]}" sh -c "$SAY_STARTED" "$STARTED" "$@" 2>&"$words" {words}>&- || code=$?
   exec {words}>&-
   await_words "$watcher"
-  if [[ $code -eq 0 && $signals_seen -gt 0 && ! -e $state/started ]]; then
+  if [[ $signals_seen -gt 0 && ! -e $state/started ]] && { [[ $code -eq 0 ]] || is_own_code "$code"; }; then
     say "Stopped by a signal"
     code=75
   fi
