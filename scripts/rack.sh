@@ -90,9 +90,8 @@ for deb in ${debs[@]+"${debs[@]}"}; do
   dpkg-deb --field "$deb" Package >/dev/null 2>&1 || fail 2 "--deb: expected a Debian package, found none at $deb."
 done
 
-# mpirun reaches hosts as this script does, and every host from here: they need no keys of each other.
 require_mpirun
-set_mpi remote_shell "$shell"
+# mpirun reaches every host from here: they need no keys of each other.
 set_mpi each_from_here 1
 require_room_for_mpi rack "${#hosts[@]}"
 

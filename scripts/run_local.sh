@@ -74,7 +74,7 @@ export OMP_NUM_THREADS=$computing
 
 mpirun=(mpirun -np "$ranks")
 prepare_mpi
-if [[ -n $(mpi_version) ]]; then
+if is_open_mpi; then
   # Open MPI counts physical cores and refuses more ranks than those.
   mpirun+=(--oversubscribe)
   if [[ $bind == core ]]; then

@@ -33,18 +33,6 @@ require_number() {
   is_number "$3" || fail 6 "host $1: expected a whole number for $2, found \"${3:0:80}\"; see what it answers to ssh."
 }
 
-# require_same_mpi HOST VERSION: exits with an error unless the host's Open MPI, if it has said which, is the version of
-# this machine: daemons of different versions do not understand each other.
-require_same_mpi() {
-  local here
-  here=$(mpirun --version 2>/dev/null | version_of_mpirun)
-  [[ -z $2 || $2 == "$here" ]] ||
-    fail 6 "expected MPI $here on every host, as here, found ${2:0:40} on $1; install the same release of Debian, or the same MPI, on all."
-}
-
-# version_of_mpirun: the last word of the first line of "mpirun --version".
-version_of_mpirun() { sed -n '1s/.* //p'; }
-
 # slots_of HOST: prints the K of NAME:K, or 1.
 slots_of() { [[ $1 == *:* ]] && printf '%s\n' "${1##*:}" || echo 1; }
 

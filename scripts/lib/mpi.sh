@@ -35,8 +35,19 @@ default_mpi() {
 # mpi_remote_shell: prints the command with which mpirun reaches hosts.
 mpi_remote_shell() { printf '%s\n' "${PRTE_MCA_plm_ssh_agent:-${OMPI_MCA_plm_rsh_agent:-ssh -o BatchMode=yes}}"; }
 
-# mpi_version: prints the version of this machine's Open MPI, or nothing if its mpirun is another MPI's.
-mpi_version() { mpirun --version 2>/dev/null | sed -nE '1s/^mpirun \((Open MPI|OpenRTE|Open RTE)\) //p'; }
+# is_open_mpi: whether this machine's mpirun is Open MPI's.
+is_open_mpi() { [[ $(mpirun --version 2>/dev/null) =~ ^mpirun\ \((Open MPI|OpenRTE|Open RTE)\) ]]; }
+
+# version_of_mpirun: prints the last word of the first line of "mpirun --version".
+version_of_mpirun() { sed -n '1s/.* //p'; }
+
+# require_same_mpi HOST VERSION: exits with an error unless the host's MPI, if it has said which, is the version of
+# this machine: daemons of different versions do not understand each other.
+require_same_mpi() {
+  : "${mpi_here:=$(mpirun --version 2>/dev/null | version_of_mpirun)}"
+  [[ -z $2 || $2 == "$mpi_here" ]] ||
+    fail 6 "expected MPI $mpi_here on every host, as here, found ${2:0:40} on $1; install the same release of Debian, or the same MPI, on all."
+}
 
 # require_mpirun: exits with an error without it. Gives it a home, as a service of systemd has none, and Open MPI 5.0
 # does not start without.

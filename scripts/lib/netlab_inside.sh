@@ -182,7 +182,6 @@ start_under_mpi() {
     list+=${list:+,}board$host:$slots
   done
   prepare_mpi
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   set_mpi remote_shell "$state/agent"
   set_mpi each_from_here 1
   set_mpi interface eth0

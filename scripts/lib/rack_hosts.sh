@@ -115,7 +115,6 @@ require_interface() {
 # require_one_mpi: hosts that have MPI have the version of this machine.
 require_one_mpi() {
   local host
-  require_mpirun
   for host in "${names[@]}"; do require_same_mpi "$host" "$(found "$host" mpi)"; done
 }
 

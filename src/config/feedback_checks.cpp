@@ -40,8 +40,9 @@ void check_ef21(const RunConfig& config, const codec::Compressor& compressor,
          "synchronization.algorithm \"{}\", found \"ef21\", which follows gradients from step to "
          "step; set synchronization.algorithm to \"allreduce\"",
          origin, s.algorithm->name);
-  // Of the program's own codecs that need feedback, a fixed threshold alone has no bound. A plugin
-  // that needs it has none either, and promises to encode small vectors as well as large ones.
+  // A fixed threshold is the only one of the program's own codecs that needs feedback and has no
+  // bound. A plugin that needs it has none either, and promises to encode small vectors as well as
+  // large ones.
   if (compressor.id() == codec::CodecId::threshold && !compressor.variance_bound(kLongest))
     fail(Kind::usage,
          "{}: expected compressor.threshold 0 for synchronization.error_feedback \"ef21\", which "

@@ -17,7 +17,7 @@ ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties&
 /// With ef14 or ef21: refuses compressors that do not allow error feedback. Both converge for
 /// contractions, E|C(x) - x|^2 < |x|^2 (Karimireddy et al. 2019, assumption A; Richtarik et al.
 /// 2021, (4)); with a bound of 1 or more, or an unknown one, the residual may grow in every step.
-/// Of plugins, which have no bounds, the property needs_feedback promises a contraction.
+/// A plugin has no bound; its property needs_feedback promises a contraction.
 /// ef21 also refuses a fixed threshold, and algorithms that do not average gradients; its keys are
 /// refused without it.
 /// @pre all other combinations were checked

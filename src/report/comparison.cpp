@@ -108,7 +108,7 @@ bool has_column(const Table& table, const std::string& key) {
   return std::ranges::find(table.columns, key, &Column::key) != table.columns.end();
 }
 
-/// What heads alone do not say, of the columns that are there; see docs/runs.md.
+/// These notes say what the heads of columns alone do not; docs/runs.md says more.
 constexpr struct {
   const char *key, *note;
 } kNotes[] = {

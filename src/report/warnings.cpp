@@ -55,7 +55,7 @@ void warn_of_few_seeds(const std::vector<Group>& groups, std::vector<std::string
     warnings.push_back(fmt::format("Rows of fewer seeds than the {} of others: {}.", most, fewer));
 }
 
-/// Files of one plugin that differ, of runs that compress with it.
+/// Warns of runs that compress with different files of one plugin.
 void warn_of_plugins(const std::vector<Group>& groups, std::vector<std::string>& warnings) {
   std::map<std::string, std::set<std::string>> files;
   for (const Group& group : groups)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights/zip_archive.hpp"
 
+#include <zip.h>
+
 #include <string>
 
 #include "core/error.hpp"
@@ -63,12 +65,12 @@ TEST_CASE("a record that is compressed, overlaps another or is out of place is r
     return with(with(kTwo, of_header, bytes), kEntry + of_entry, bytes);
   };
   says(refusal(in_both(8, 10, number_bytes(8, 2))), "a is compressed");
-  // libzip 1.11 compares more of what is written twice than 1.7.
-  const auto says_or_contradicts = [](const std::string& sentence, const std::string& part) {
-    if (sentence.find("contradicts itself") == std::string::npos) says(sentence, part);
-  };
-  says_or_contradicts(refusal(in_both(6, 8, number_bytes(1, 2))), "a is encrypted");
-  says_or_contradicts(refusal(in_both(22, 24, number_bytes(5000, 4))), "not as long as it says");
+  // libzip 1.11 itself compares more of what is written twice than 1.7.
+  constexpr bool kCompares = LIBZIP_VERSION_MAJOR > 1 || LIBZIP_VERSION_MINOR >= 11;
+  says(refusal(in_both(6, 8, number_bytes(1, 2))),
+       kCompares ? "contradicts itself" : "a is encrypted");
+  says(refusal(in_both(22, 24, number_bytes(5000, 4))),
+       kCompares ? "contradicts itself" : "not as long as it says");
   const std::string longer = number_bytes(5000, 4) + number_bytes(5000, 4);
   says(refusal(in_both(18, 20, longer)), "no whole zip archive");
   says(refusal(with(kTwo, kEntry + 20, number_bytes(6, 4) + number_bytes(6, 4))), "contradicts");
