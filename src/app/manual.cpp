@@ -224,9 +224,11 @@ std::string key_cases() {
 }  // namespace
 
 std::string manual_page(const CLI::App& program) {
-  std::string page = ".TH EQUANT\\-TRAIN 1 \"\" \"equant\\-train " + plain(version()) +
-                     "\" \"User commands\"\n.ad l\n.SH NAME\nequant\\-train \\- train neural "
-                     "networks over slow networks with compressed gradients\n.SH SYNOPSIS\n";
+  // A list of names has no spaces to stretch. groff 1.23 takes the adjustment from the string AD at every heading.
+  std::string page =
+      ".TH EQUANT\\-TRAIN 1 \"\" \"equant\\-train " + plain(version()) +
+      "\" \"User commands\"\n.ds AD l\n.ad l\n.SH NAME\nequant\\-train \\- train neural "
+      "networks over slow networks with compressed gradients\n.SH SYNOPSIS\n";
   page +=
       ".B mpirun \\-np\n.I N\n.B equant\\-train \\-\\-config\n.I FILE\n[\\fIoptions\\fR]\n.br\n"
       ".B equant\\-train\n.I verb\n[\\fIoptions\\fR]\n.SH DESCRIPTION\n";
