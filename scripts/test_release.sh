@@ -49,7 +49,7 @@ esac
 need_root_with mmdebstrap git
 root=$(realpath -m -- "${root:-$EQT_ROOT/build/root-$release}")
 
-[[ -e $root ]] || make_system --include=git,ca-certificates,sudo
+[[ -e $root ]] || make_system --include=git,ca-certificates,passwd,sudo
 home=/home/newcomer
 inside 'id newcomer >/dev/null 2>&1 || useradd --create-home --shell /bin/bash newcomer
   echo "newcomer ALL=(ALL) NOPASSWD: ALL" >/etc/sudoers.d/newcomer'
