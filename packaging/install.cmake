@@ -20,7 +20,7 @@ set(eqt_headers ${CMAKE_INSTALL_INCLUDEDIR}/eqt)
 install(TARGETS eqt_core eqt_codec eqt_hwy eqt_xxhash EXPORT eqt
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT develop)
 install(EXPORT eqt NAMESPACE eqt:: DESTINATION ${eqt_package} COMPONENT develop)
-foreach(room IN ITEMS core codec)
+foreach(room IN ITEMS base/core codecs/codec)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${room} DESTINATION ${eqt_headers} COMPONENT develop
     FILES_MATCHING PATTERN "*.hpp" PATTERN "*.def" PATTERN "*-inl.hpp" EXCLUDE)
 endforeach()

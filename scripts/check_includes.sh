@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks that every room in src/ includes only what src/README.md allows.
+# Checks that every room in src/ includes only what src/rooms.txt allows, and that src/README.md lists the rooms.
 #
 #   scripts/check_includes.sh [SOURCE_FOLDER]
 #
@@ -12,64 +12,27 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source_folder=${1:-$EQT_ROOT/src}
 [[ -d $source_folder ]] || fail 2 "expected a folder with rooms at $source_folder, found none."
 
-# Room -> rooms whose headers it may include, besides its own.
-declare -A rooms=(
-  [core]=""
-  [forecast]="core"
-  [codec]="core"
-  [int8]="core"
-  [device]="core codec"
-  [theory]="core codec"
-  [comm]="core"
-  [pipeline]="core codec comm"
-  [topology]="core"
-  [collective]="core forecast codec comm pipeline"
-  [gossip]="core codec comm pipeline topology"
-  [text]="core"
-  [data]="core text"
-  [optim]="core"
-  [metrics]="core"
-  [report]="core codec data metrics model"
-  [weights]="core"
-  [model]="core forecast int8 text data weights metrics"
-  [checkpoint]="core comm metrics"
-  [train]="core codec device comm pipeline topology collective gossip data model optim metrics checkpoint"
-  [config]="core codec topology collective gossip data model optim metrics"
-  [setup]="core forecast codec int8 device theory comm pipeline topology collective gossip text data model optim metrics checkpoint train config"
-  [bench]="core codec int8 comm pipeline collective model config setup"
-  [analyze]="core codec theory pipeline topology data model report config setup bench"
-  [doctor]="core codec comm model setup planner"
-  [app]="core forecast codec int8 theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze planner"
-  [planner]="core forecast codec comm pipeline topology collective data model metrics train report config setup bench analyze"
-  [c_interface]="core codec config"
-)
+table=$source_folder/rooms.txt
+[[ -f $table ]] || fail 2 "expected the table of the rooms at $table, found none."
 
-# Library -> rooms that may include it. All rooms may include system headers and the standard
-# library.
-declare -A libraries=(
-  [mpi]="comm"
-  [torch]="model"
-  [json]="text metrics weights model report config bench doctor analyze planner app"
-  [cli11]="app"
-  [zlib]="data"
-  [libzip]="weights"
-  [libpng]="data metrics"
-  [libjpeg]="data"
-  [libwebp]="data"
-  [libarchive]="data"
-  [isal]="metrics"
-  [utf8proc]="text"
-  [onednn]="bench"
-  [plugin]="codec"
-  [interface]="c_interface"
-  [highway]="codec collective core data int8 model optim"
-  [xxhash]="checkpoint core train setup bench"
-  [eigen]="topology"
-  [cuda]="device"
-  [fmt]="core forecast codec int8 device theory comm pipeline topology collective gossip text data weights model optim metrics report checkpoint train config setup bench doctor analyze planner app c_interface"
-)
+# Room -> its folder, the rooms whose headers it may include besides its own, and libraries. All rooms may include
+# fmt, system headers and the standard library.
+declare -A folders=() rooms=() libraries=()
+order=()
+while IFS=: read -r room others allowed; do
+  folder=${room%%/*}
+  room=${room#*/}
+  room=${room%% *}
+  folders[$room]=$folder
+  rooms[$room]=$(xargs <<<"$others")
+  libraries[$room]=$(xargs <<<"$allowed")
+  for other in $others; do
+    [[ " ${order[*]:-} " == *" $other "* ]] || fail 2 "$table: $room may include only rooms above it, found $other."
+  done
+  order+=("$room")
+done < <(grep '^[a-z]' "$table")
 
-# library_of HEADER: the library that it belongs to; "system" for the standard library, POSIX and
+# library_of HEADER: the library that it belongs to; "system" for fmt, the standard library, POSIX and
 # the compiler.
 library_of() {
   case $1 in
@@ -92,8 +55,7 @@ library_of() {
     cuda*.h | cuda/*) echo cuda ;;
     xxhash.h | xxh_x86dispatch.h) echo xxhash ;;
     Eigen/*) echo eigen ;;
-    fmt/*) echo fmt ;;
-    sys/* | net/* | netinet/* | arpa/* | netdb.h | ifaddrs.h | unistd.h | fcntl.h | poll.h) echo system ;;
+    fmt/* | sys/* | net/* | netinet/* | arpa/* | netdb.h | ifaddrs.h | unistd.h | fcntl.h | poll.h) echo system ;;
     pthread.h | sched.h | signal.h | spawn.h | time.h | stddef.h | stdint.h | stdlib.h | errno.h | malloc.h | dlfcn.h | cpuid.h | *mmintrin.h | arm_neon.h) echo system ;;
     *.h | *.hpp | */*) echo unknown ;;
     *) echo system ;;
@@ -116,24 +78,24 @@ check() {
   if [[ -n ${rooms[$target]+set} && $header == */* ]]; then
     [[ $target == "$room" ]] || has "${rooms[$room]}" "$target" ||
       breach "$place: $room may not include $target (allowed: ${rooms[$room]:-no other room})"
-    [[ -e $source_folder/$header || -e $source_folder/$header.in ]] ||
-      breach "$place: there is no $header in src"
+    [[ -e $source_folder/${folders[$target]}/$header || -e $source_folder/${folders[$target]}/$header.in ]] ||
+      breach "$place: there is no $header in src/${folders[$target]}"
     return
   fi
   library=$(library_of "$header")
   case $library in
     system) ;;
     unknown) breach "$place: $header is neither room/file nor a known library" ;;
-    *) has "${libraries[$library]}" "$room" ||
-      breach "$place: $library may be included by ${libraries[$library]} only" ;;
+    *) has "${libraries[$room]}" "$library" ||
+      breach "$place: $room may not include $library (allowed: ${libraries[$room]:-no library})" ;;
   esac
 }
 
 files=0
-for folder in "$source_folder"/*/; do
+for folder in "$source_folder"/*/*/; do
   room=$(basename "$folder")
-  [[ $room != cmake ]] || continue
-  [[ -n ${rooms[$room]+set} ]] || { breach "$folder: not a room known to $(basename "$0")"; continue; }
+  [[ ${folders[$room]:-} == "$(basename "$(dirname "$folder")")" ]] ||
+    { breach "$folder: not a room of $(basename "$table")"; continue; }
   while IFS=: read -r file line text; do
     [[ $text =~ [\<\"]([^\>\"]+)[\>\"] ]] && check "$file:$line" "$room" "${BASH_REMATCH[1]}"
   done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' "$folder" \
@@ -142,13 +104,20 @@ for folder in "$source_folder"/*/; do
 done
 
 # The trainer is a loop over interfaces: only setup chooses concrete classes.
-if [[ -d $source_folder/train ]]; then
+if [[ -d $source_folder/learning/train ]]; then
   while IFS= read -r found; do
     breach "$found: train may not call another room's make_ function"
   done < <(grep -rnoE '(codec|topology|collective|gossip|data|model|optim|metrics)::make_[a-z_]+' \
-    "$source_folder/train" --include='*.cpp' --include='*.hpp')
+    "$source_folder/learning/train" --include='*.cpp' --include='*.hpp')
+fi
+
+# README's table of rooms.
+if [[ -f $source_folder/README.md ]]; then
+  listed=$(sed -n 's/^| `\([a-z0-9_]*\)` | .*/\1/p' "$source_folder/README.md" | xargs)
+  [[ $listed == "${order[*]}" ]] ||
+    breach "$source_folder/README.md: expected the rooms of rooms.txt in its order, ${order[*]}, found $listed"
 fi
 
 [[ $files -gt 0 ]] || fail 2 "found no sources in $source_folder."
-[[ $breaches -eq 0 ]] || fail 1 "$breaches includes break the matrix of src/README.md; they stand above."
-say "$files files keep the include matrix"
+[[ $breaches -eq 0 ]] || fail 1 "$breaches includes break the rules of $table; they stand above."
+say "$files files keep the rules of rooms.txt"

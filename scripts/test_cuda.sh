@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles the kernels of src/device with nvcc, compares all of them on the CUDA device of this
+# Compiles the kernels of src/codecs/device with nvcc, compares all of them on the CUDA device of this
 # machine with the host's codecs, byte by byte, and measures them against a copy in the device's
 # memory. Less than ten minutes on four cores. It needs nvcc, a C++20 compiler, and the headers and libraries
 # of Highway and fmt (Debian: libhwy-dev, libfmt-dev), nothing else of what the program needs.
@@ -69,7 +69,8 @@ fi
 targets=()
 for capability in $arch; do targets+=(-gencode "arch=compute_$capability,code=sm_$capability"); done
 
-flags=(-std=c++20 -O2 -Isrc -Itests -isystem "$cuda/include" -DHWY_COMPILE_ONLY_STATIC=1)
+include=(-Isrc/base -Isrc/codecs -Isrc/learning)
+flags=(-std=c++20 -O2 "${include[@]}" -Itests -isystem "$cuda/include" -DHWY_COMPILE_ONLY_STATIC=1)
 libraries=(-lhwy -lfmt -ldl -lpthread)
 if [[ -n $deps ]]; then
   libs=$(dirname "$(find "$deps" -name 'libhwy.so*' | head -n 1)")
@@ -82,14 +83,14 @@ native=(-ffp-contract=off)
 compile() {  # SOURCE: into an object of its name
   local object=$BUILD/${1//\//_}.o
   if [[ $1 == *.cu ]]; then
-    "$nvcc" -std=c++20 -O3 -fmad=false "${targets[@]}" --threads 0 -Isrc -c "$1" -o "$object"
+    "$nvcc" -std=c++20 -O3 -fmad=false "${targets[@]}" --threads 0 "${include[@]}" -c "$1" -o "$object"
   else
     "${CXX:-g++}" "${flags[@]}" "${native[@]}" -Iinclude -c "$1" -o "$object"
   fi
 }
-sources=(src/device/cuda_queue.cu tests/device/device_check.cpp src/optim/sgd.cpp
-  src/core/error.cpp src/core/random.cpp src/codec/*/*.cpp)
-for source in src/codec/*.cpp src/device/*.cpp; do  # plugins need a library more
+sources=(src/codecs/device/cuda_queue.cu tests/device/device_check.cpp src/learning/optim/sgd.cpp
+  src/base/core/error.cpp src/base/core/random.cpp src/codecs/codec/*/*.cpp)
+for source in src/codecs/codec/*.cpp src/codecs/device/*.cpp; do  # plugins need a library more
   [[ $source == */plugin.cpp || $source == */no_cuda_queue.cpp ]] || sources+=("$source")
 done
 started=$SECONDS

@@ -38,13 +38,13 @@ if(EQT_FUZZ)
     ZLIB::ZLIB eqt_options)
   target_link_options(reader_fuzz PRIVATE -fsanitize=fuzzer)
   # The readers alone: their room needs MPI and LibTorch.
-  target_sources(reader_fuzz PRIVATE ${PROJECT_SOURCE_DIR}/src/planner/cluster_file.cpp
-    ${PROJECT_SOURCE_DIR}/src/planner/checked_object.cpp)
+  target_sources(reader_fuzz PRIVATE ${PROJECT_SOURCE_DIR}/src/program/planner/cluster_file.cpp
+    ${PROJECT_SOURCE_DIR}/src/program/planner/checked_object.cpp)
   # The reader alone: its room needs LibTorch.
-  target_sources(reader_fuzz PRIVATE ${PROJECT_SOURCE_DIR}/src/model/encoder_shape.cpp)
+  target_sources(reader_fuzz PRIVATE ${PROJECT_SOURCE_DIR}/src/learning/model/encoder_shape.cpp)
   # The reader alone: its room writes through others that need MPI.
-  if(EXISTS ${PROJECT_SOURCE_DIR}/src/checkpoint/state_file.cpp)
-    target_sources(reader_fuzz PRIVATE ${PROJECT_SOURCE_DIR}/src/checkpoint/state_file.cpp)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/src/learning/checkpoint/state_file.cpp)
+    target_sources(reader_fuzz PRIVATE ${PROJECT_SOURCE_DIR}/src/learning/checkpoint/state_file.cpp)
     target_link_libraries(reader_fuzz PRIVATE eqt_xxhash)
     target_compile_definitions(reader_fuzz PRIVATE EQT_FUZZ_CHECKPOINT=1)
   endif()

@@ -18,12 +18,17 @@ set_tests_properties(lint.includes lint.include_rules lint.format lint.markdown
 # Compiles each header of src/ alone, except headers that a source of the same name includes first,
 # which is the same check, and headers that include LibTorch, which take many seconds.
 function(eqt_lone_headers)
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src
-       ${PROJECT_SOURCE_DIR}/src/*.hpp)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.hpp)
+  set(headers "")
+  foreach(file IN LISTS files)
+    string(REGEX REPLACE "^.*/src/[^/]*/" "" header ${file})
+    set(path_of_${header} ${file})
+    list(APPEND headers ${header})
+  endforeach()
   set(torch_headers "")
   foreach(pass RANGE 3)  # a header that includes a torch header is one itself
     foreach(header IN LISTS headers)
-      file(STRINGS ${PROJECT_SOURCE_DIR}/src/${header} includes REGEX "^ *# *include")
+      file(STRINGS ${path_of_${header}} includes REGEX "^ *# *include")
       foreach(found "<torch/" "<ATen/" "<c10/" ${torch_headers})
         string(FIND "${includes}" "${found}" position)
         if(position GREATER -1)
@@ -36,7 +41,7 @@ function(eqt_lone_headers)
 
   set(sources "")
   foreach(header IN LISTS headers)
-    string(REGEX REPLACE "hpp$" "cpp" own ${PROJECT_SOURCE_DIR}/src/${header})
+    string(REGEX REPLACE "hpp$" "cpp" own ${path_of_${header}})
     set(first "")
     if(EXISTS ${own})
       file(STRINGS ${own} first REGEX "^ *# *include" LIMIT_COUNT 1)
@@ -49,7 +54,7 @@ function(eqt_lone_headers)
     endif()
   endforeach()
   add_library(eqt_lone_headers OBJECT EXCLUDE_FROM_ALL ${sources})
-  target_include_directories(eqt_lone_headers PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(eqt_lone_headers PRIVATE ${eqt_include_folders})
   target_link_libraries(eqt_lone_headers PRIVATE eqt_options fmt::fmt nlohmann_json::nlohmann_json
     CLI11::CLI11 ZLIB::ZLIB eqt_hwy MPI::MPI_CXX eqt_xxhash)
   target_compile_options(eqt_lone_headers PRIVATE -O0 -g0 -Wno-unused-function)

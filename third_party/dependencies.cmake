@@ -126,7 +126,7 @@ endif()
 if(NOT EQT_TORCH)
   return()
 endif()
-# The one door to LibTorch: only src/model/torch links it.
+# The one door to LibTorch: only src/learning/model/torch links it.
 add_library(eqt_torch INTERFACE)
 # NVIDIA devices train where LibTorch was built for them.
 set(eqt_torch_cuda OFF)

@@ -103,7 +103,7 @@ EQUANT_CODEC_API int equant_codec_max_bytes(equant_codec* codec, size_t count, s
 
 /* Encodes `count` values into `bytes`, which has room for `capacity` bytes, at least
  * equant_codec_max_bytes(), and writes to *written how many it took. What is written is a message of
- * src/codec/FORMAT.md with one compressed segment.
+ * src/codecs/codec/FORMAT.md with one compressed segment.
  * `residual` is NULL, or has `count` values for error feedback: then values + residual are encoded, and
  * residual becomes what the message leaves out of them. It begins as zeros. After an error it may hold
  * anything. */

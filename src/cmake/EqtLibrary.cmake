@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # eqt_add_library(ROOM SOURCES ... [LINK ...] [PRIVATE_LINK ...] [OWN_PRECOMPILED] [UNITY] [OBJECTS]):
-# one static library per room; with OBJECTS, objects that a program links one by one. LINK lists the rooms and libraries that the room's headers show; PRIVATE_LINK those that only
-# its sources use. A room that calls one it does not list fails to link. Headers of the standard library,
-# fmt and (in rooms that link it) nlohmann/json are precompiled, but for OWN_PRECOMPILED. UNITY compiles
+# one static library per room; with OBJECTS, objects that a program links one by one. LINK lists the rooms
+# and libraries that the room's headers show; PRIVATE_LINK those that only its sources use. A room that
+# calls one it does not list fails to link. Headers of the standard library, fmt and (in rooms that link it)
+# nlohmann/json are precompiled, but for OWN_PRECOMPILED. UNITY compiles
 # several sources as one unit, for rooms of small sources whose speed does not matter: names in unnamed
 # namespaces must then differ between the sources of a room.
 #
@@ -38,10 +39,19 @@ if(EQT_FUZZ)  # coverage in every room, libFuzzer's main in the fuzzer alone
   # Clang 14 cannot emit the data of -fsanitize=function for coroutines.
   target_compile_options(eqt_options INTERFACE -fsanitize=fuzzer-no-link -fno-sanitize=function)
   if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")  # this machine's instruction set alone: half the build
-    target_compile_options(eqt_options INTERFACE -march=native -mno-gfni)  # see src/codec/simd.cpp
+    target_compile_options(eqt_options INTERFACE -march=native -mno-gfni)  # see src/codecs/codec/simd.cpp
     target_compile_definitions(eqt_options INTERFACE HWY_COMPILE_ONLY_STATIC=1)
   endif()
 endif()
+
+# Headers are named room/file.hpp, whatever folder the room stands in. eqt_rooms lists folder/room.
+set(eqt_room_table ${PROJECT_SOURCE_DIR}/src/rooms.txt)
+file(STRINGS ${eqt_room_table} eqt_rooms REGEX "^[a-z]")
+list(TRANSFORM eqt_rooms REPLACE " *:.*" "")
+set(eqt_folders ${eqt_rooms})
+list(TRANSFORM eqt_folders REPLACE "/.*" "")
+list(REMOVE_DUPLICATES eqt_folders)
+list(TRANSFORM eqt_folders PREPEND ${PROJECT_SOURCE_DIR}/src/ OUTPUT_VARIABLE eqt_include_folders)
 
 set(eqt_shareable POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 
@@ -75,7 +85,7 @@ function(eqt_add_library room)
   add_library(eqt_${room} ${kind} ${ARG_SOURCES})
   set_target_properties(eqt_${room} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(eqt_${room} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/eqt>)
+    "$<BUILD_INTERFACE:${eqt_include_folders}>" $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/eqt>)
   target_compile_features(eqt_${room} PUBLIC cxx_std_20)
   target_link_libraries(eqt_${room} PUBLIC ${ARG_LINK}
     PRIVATE $<BUILD_INTERFACE:eqt_options> ${ARG_PRIVATE_LINK})

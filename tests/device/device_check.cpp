@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_check [--quick | --emulate | --measure [TEXT]]: compares every kernel of src/device on
+// device_check [--quick | --emulate | --measure [TEXT]]: compares every kernel of src/codecs/device on
 // the first CUDA device with the
 // host's codecs, then measures what the kernels reach of the device's memory bandwidth. --emulate:
 // runs them on the host instead, and measures nothing. --measure: compares only what it measures,

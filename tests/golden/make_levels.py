@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes levels.json: payloads of the level codecs, computed from src/codec/FORMAT.md alone.
+"""Writes levels.json: payloads of the level codecs, computed from src/codecs/codec/FORMAT.md alone.
 
 A second, simple implementation of the format: the test compares the program's bytes with it. Run it only when
 a format version changes.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random words of src/core/random.hpp in another language, for the scripts in this folder."""
+"""Random words of src/base/core/random.hpp in another language, for the scripts in this folder."""
 
 MASK32, MASK64 = 2**32 - 1, 2**64 - 1
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seconds of a step of this run, by the simulated events of src/forecast.
+// The seconds of a step of this run, by the simulated events of src/base/forecast.
 
 #pragma once
 
