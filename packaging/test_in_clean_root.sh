@@ -90,7 +90,7 @@ expect_words "equant-train check --config $share/configs/cifar10_resnet20/qsgd4.
   "run $share/scripts/get_data.sh cifar10 and set data.path"
 expect_words 'equant-train --config absent.json' "try one of $share/configs/"
 expect_words 'equant-train --ranks 2' "$share/scripts/run_local.sh --ranks 2"
-expect_words 'equant-train --help' "Keys: $share/configs/KEYS.md"
+expect_words 'equant-train --help' "Keys: $share/docs/keys.md"
 expect_words "$share/scripts/get_data.sh --help" "default: /home/tester/.local/share/equant-train/data"
 expect_words "$share/scripts/get_data.sh fashion-mnist" /usr/share/datasets/fashion-mnist
 expect_words "$share/scripts/run_local.sh --help" "$share/configs/quickstart.json --set"

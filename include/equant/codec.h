@@ -80,7 +80,7 @@ EQUANT_CODEC_API const char* equant_codec_name(size_t index);
 EQUANT_CODEC_API const char* equant_codec_about(size_t index);
 
 /* Makes the compressor `name` with the options of `json`: an object with keys of the config's section
- * "compressor" (configs/KEYS.md), as in "{\"bits\": 4, \"bucket_size\": 512}". NULL and "{}" take its
+ * "compressor" (docs/keys.md), as in "{\"bits\": 4, \"bucket_size\": 512}". NULL and "{}" take its
  * defaults. Keys that belong to training rather than to the compressor (adapt_every, clip_norm,
  * granularity, skip_below, warmup_epochs) are checked and do nothing. `seed` is that of the run, the same
  * on all ranks. Writes the codec to *codec, NULL on failure; then `error`, if it is not NULL, gets a

@@ -408,7 +408,7 @@ void read_shards(Bytes bytes) {
 }
 
 #ifdef EQT_FUZZ_CHECKPOINT
-/// A number of the file, see checkpoint/FORMAT.md.
+/// A number of the file, see docs/checkpoints.md.
 template <typename T>
 T number_at(std::span<const std::byte> file, std::size_t at) {
   T value;

@@ -8,7 +8,7 @@
 namespace eqt {
 
 struct Traffic {
-  std::uint64_t sent_bytes = 0;  // headers included; see src/exchange/collective/COSTS.md
+  std::uint64_t sent_bytes = 0;  // headers included; see docs/collectives.md
   std::uint64_t received_bytes = 0;
   std::uint64_t messages = 0;        // sent
   std::uint64_t encoded_bytes = 0;   // of this rank's own message, frames included, counted once

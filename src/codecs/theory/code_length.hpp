@@ -3,7 +3,7 @@
 //
 // Source   W1, W2: Alistarh et al., NeurIPS 2017, arXiv:1610.02132, with a count of nonzeros in W1;
 //          W3: Faghri et al., NeurIPS 2020, arXiv:2010.12460, theorem 3; the bounds of W1 and W2
-//          are derived in theory/THEORY.md
+//          are derived in docs/theory.md
 // Symbols  L(k) length of the Elias omega word of k; N nonzeros; n nonzero levels; d values;
 //          P_i = min(1, r_i / l_1) the probability that index i is not 0; nbar >= sum of P_i
 // Differs  from frames: without the 2 bits of the container's mode and the padding to a whole byte,

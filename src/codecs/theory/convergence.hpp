@@ -7,7 +7,7 @@
 //
 // Source   convex: S. Bubeck, "Convex Optimization", 2015, theorem 6.3; used by Alistarh et al.,
 //          NeurIPS 2017, theorem 3.4
-//          non-convex: derived in theory/THEORY.md; the form of Ghadimi and Lan, SIAM J. Optim.
+//          non-convex: derived in docs/theory.md; the form of Ghadimi and Lan, SIAM J. Optim.
 //          2013
 //          heavy ball, non-convex: H. Yu, R. Jin, S. Yang, ICML 2019
 //          momentum, convex: T. Yang, Q. Lin, Z. Li, arXiv:1604.03257 (constants not compared with

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same for gossip: every rank has its own model and mixes it with those of its neighbours.
 //
-// Source   derived in theory/THEORY.md, for models that are sent uncompressed and for differences
+// Source   derived in docs/theory.md, for models that are sent uncompressed and for differences
 //          that an unbiased compressor quantises (DCD-PSGD: H. Tang et al., NeurIPS 2018,
 //          arXiv:1803.06443); CHOCO: A. Koloskova, S. Stich, M. Jaggi, ICML 2019, arXiv:1902.00340
 // Symbols  W mixing matrix, symmetric and doubly stochastic; rho = |W - J|_2 < 1; mu = |I - W|_2;

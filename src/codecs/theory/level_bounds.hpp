@@ -2,7 +2,7 @@
 // Bounds of a level table for every vector, and the vector that comes nearest to the bound.
 //
 // Source   theorem 2 of F. Faghri et al., NeurIPS 2020, arXiv:2010.12460, with the infimum in
-//          closed form; the dual of the worst case: codec/COMPRESSORS.md, "Level tables"
+//          closed form; the dual of the worst case: docs/compressors.md, "Level tables"
 // Symbols  R largest quotient of neighbouring levels; A = l_1 sqrt(d); phi(A) = A^2/4 up to 2, then
 //          A - 1; tau_j = l_j + l_(j+1)
 

@@ -2,7 +2,7 @@
 // Memory of training and inference by counting values: as in the paper's table, and physically.
 //
 // Source   S. A. Aketi, S. Kodge, K. Roy, Neural Networks 155 (2022), table 10 (torchsummary's
-//          figures); theory/THEORY.md says what they do not count
+//          figures); docs/theory.md says what they do not count
 
 #pragma once
 

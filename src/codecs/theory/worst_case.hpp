@@ -2,7 +2,7 @@
 // Published and elastic level tables side by side: smallest bounds that hold for every vector.
 //
 // Source   QSGD: Alistarh et al. 2017; QSGD-V: its maximum-norm variant; NUQSGD: Ramezani-Kebrya et
-//          al., JMLR 22, 2021; sinh levels: codec/COMPRESSORS.md, "Level tables"
+//          al., JMLR 22, 2021; sinh levels: docs/compressors.md, "Level tables"
 
 #pragma once
 

@@ -10,7 +10,7 @@
 // State    g_m and g; v_m if eta < 1
 // Differs  Every rank keeps g. Segments that are sent raw send v_m itself, and g is its mean: the
 //          same without the rounding of differences and sums. What a collective encodes again, such
-//          as an owner's mean, is described in codec/COMPRESSORS.md.
+//          as an owner's mean, is described in docs/compressors.md.
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 //
 // Source   idea of the noise scale: S. McCandlish et al., "An Empirical Model of Large-Batch
 //          Training", 2018, arXiv:1812.06162; the estimator for means that are quantised is derived
-//          in COMPRESSORS.md, section "Grades by noise and link"
+//          in docs/compressors.md, section "Grades by noise and link"
 // Symbols  n ranks with batches of b_i samples, B their sum, w_i = n b_i / B; g_i the mean gradient
 //          of rank i, m the mean that all ranks decode; G the true gradient, tau the variance of
 //          one sample's gradient, V = tau / B that of the mean over the batch

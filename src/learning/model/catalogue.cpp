@@ -58,7 +58,7 @@ std::span<const Named<Precision>> names_of(Precision) {
       {Precision::int8, "int8",
        "8-bit operands of all convolutions, forward and backward, with exact sums (all networks "
        "but "
-       "bert and torchscript; src/learning/model/precision/README.md)"},
+       "bert and torchscript; docs/int8.md)"},
   }};
   return kNames;
 }

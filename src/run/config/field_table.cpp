@@ -31,7 +31,7 @@ constexpr Named<OnDivergence> kOnDivergence[] = {
 
 constexpr Named<ErrorFeedback> kErrorFeedback[] = {
     {ErrorFeedback::automatic, "auto",
-     "ef14 for biased compressors whose error is not small (src/codecs/codec/COMPRESSORS.md, column error "
+     "ef14 for biased compressors whose error is not small (docs/compressors.md, column error "
      "feedback); none for unbiased ones, for casts, and for those with a memory of their own"},
     {ErrorFeedback::none, "none", "what is not sent is lost"},
     {ErrorFeedback::ef14, "ef14",
@@ -514,7 +514,7 @@ std::vector<Field> synchronization_fields() {
       EQT_FIELD(synchronization.topology.file, may_change_with_ranks)
           .text_is(TextRule::path)
           .or_null()
-          .says("graph: JSON file with the edges, see src/exchange/topology/TOPOLOGIES.md; rank 0 reads it"),
+          .says("graph: JSON file with the edges, see docs/topologies.md; rank 0 reads it"),
   };
 }
 

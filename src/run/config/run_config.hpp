@@ -276,7 +276,7 @@ std::set<std::string, std::less<>> deciding_keys(const RunConfig& config);
 std::string config_schema();
 
 /// Markdown: a list of every key (type, range, unit, default, meaning) with the names that it
-/// accepts, a heading for each section; lines of at most 120 columns. configs/KEYS.md holds it.
+/// accepts, a heading for each section; lines of at most 120 columns. docs/keys.md holds it.
 std::string config_reference();
 
 /// The names that `key` accepts ("compressor.name"), in the order of the documentation.

@@ -12,7 +12,7 @@ namespace {
 using collective::SliceLoad;
 using collective::StepSpeeds;
 
-// About what COMPRESSORS.md measures.
+// About what docs/compressors.md measures.
 constexpr double kCodecSeconds = 1e-9, kCopySeconds = 1e-10;
 constexpr double kLatencySeconds = 1e-4;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which consensus steps contract when mixed models are applied late: modes of quadratic losses, as
-// src/exchange/gossip/ALGORITHMS.md has them.
+// docs/algorithms.md has them.
 
 #include <fmt/format.h>
 

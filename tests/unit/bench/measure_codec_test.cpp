@@ -145,7 +145,7 @@ TEST_CASE("figures of codecs with a known answer", "[bench]") {
     norm += l2 * l2;
   }
   CHECK(qsgd.variance == Approx(expected / norm).epsilon(0.15));
-  // phi(sqrt(512) / 7), Alistarh et al. with the constant of COMPRESSORS.md.
+  // phi(sqrt(512) / 7), Alistarh et al. with the constant of docs/compressors.md.
   CHECK(qsgd.variance_bound.value() == Approx(std::sqrt(512.0) / 7 - 1).epsilon(1e-3));
   REQUIRE(qsgd.break_even_gbit.has_value());
   const double seconds = 4e-9 * (1 / qsgd.encode_gb_s + 1 / qsgd.decode_add_gb_s);  // a value

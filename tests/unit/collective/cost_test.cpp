@@ -23,7 +23,7 @@ double sent(const CollectiveRow& collective, int ranks) {
 
 }  // namespace
 
-TEST_CASE("cost formulas give the bytes of COSTS.md", "[cost]") {
+TEST_CASE("cost formulas give the bytes of docs/collectives.md", "[cost]") {
   // 2 * 4d (n-1)/n, m (n-1), 2m (n-1)/n, for d = 10^6 and m = 5 * 10^5.
   CHECK(sent(kDense, 2) == 4e6);
   CHECK(sent(kDense, 4) == 6e6);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the elasticity that a config leaves open.
 //
-// Source   sinh: the minimax table of the dual worst case (derived in COMPRESSORS.md, "Level
+// Source   sinh: the minimax table of the dual worst case (derived in docs/compressors.md, "Level
 //          tables")
 // Symbols  n nonzero levels, d values per bucket; elasticity: theta of sinh, p of exponential, mu
 //          of mulaw

@@ -3,7 +3,7 @@
 //
 // Source   uniform: Alistarh et al. 2017 (QSGD); exponential: Ramezani-Kebrya et al. 2021 (NUQSGD);
 //          bound for general levels: Faghri et al. 2020 (ALQ), theorem 2; sinh and the dual of the
-//          worst case: derived in COMPRESSORS.md, section "Level tables"
+//          worst case: derived in docs/compressors.md, section "Level tables"
 // Symbols  l_0 = 0 < l_1 < ... < l_n = 1 levels; d values per bucket; r = |v| / norm in [0, 1]
 
 #pragma once

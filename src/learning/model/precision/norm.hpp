@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The normalization behind a convolution, on its output as operands. No torch.
 //
-// ../NORMALIZATION.md has the formulas; x is the output before it is rounded for the statistics,
+// docs/normalization.md has the formulas; x is the output before it is rounded for the statistics,
 // and the rounded one everywhere else.
 
 #pragma once
