@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/asynchronous_gossip.hpp"
+#include "sync/gossip/asynchronous_gossip.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -43,8 +43,8 @@ class Pairs {
         parameters(total_count(of)),
         model_(plan_, parameters.size()),
         averaging_({comm, compressor, plan_, model_}, {.run_seed = 3}),
-        role(gossip::assign_role(*topology_, comm.rank())),
-        synchronizer(train::make_asynchronous_gossip({comm, averaging_, model_, plan_, parameters},
+        role(sync::assign_role(*topology_, comm.rank())),
+        synchronizer(sync::make_asynchronous_gossip({comm, averaging_, model_, plan_, parameters},
                                                      {.role = role,
                                                       .lossy = !compressor.properties().lossless,
                                                       .timeout_seconds = kTimeout,
@@ -60,9 +60,9 @@ class Pairs {
   /// Steps until all ranks together have taken `per_rank` steps per rank; `step` may change the
   /// parameters.
   template <typename Step>
-  train::SyncResult epoch(StepId per_rank, Step&& step) {
+  sync::SyncResult epoch(StepId per_rank, Step&& step) {
     goal_ += per_rank * static_cast<std::uint64_t>(comm_.size());
-    train::SyncResult sum;
+    sync::SyncResult sum;
     do {
       synchronizer->begin(own_steps, 0);
       step();
@@ -85,13 +85,13 @@ class Pairs {
   std::vector<float> parameters;
 
  private:
-  gossip::SharedModel model_;
-  gossip::PairwiseAveraging averaging_;
+  sync::SharedModel model_;
+  sync::PairwiseAveraging averaging_;
   std::uint64_t goal_ = 0;
 
  public:
-  gossip::PairRole role;
-  std::unique_ptr<train::Synchronizer> synchronizer;
+  sync::PairRole role;
+  std::unique_ptr<sync::Synchronizer> synchronizer;
   StepId own_steps = 0;
 };
 
@@ -171,7 +171,7 @@ TEST_CASE("a biased compressor keeps the sum", "[asynchronous]") {
   Pairs pairs(comm, *topk, GraphKind::star);
   pairs.draw(6);
   const auto before = sum_over_ranks(comm, pairs.parameters);
-  const train::SyncResult result = pairs.epoch(50, [] { pause(std::chrono::microseconds(100)); });
+  const sync::SyncResult result = pairs.epoch(50, [] { pause(std::chrono::microseconds(100)); });
   CHECK(largest_difference(before, sum_over_ranks(comm, pairs.parameters)) < 1e-3);
   if (comm.size() > 1) {
     CHECK(result.traffic.sent_bytes > 0);
@@ -188,7 +188,7 @@ TEST_CASE("ranks of any speed share the steps of an epoch and wait at its end", 
     const RandomStream random({.run_seed = 9, .rank = static_cast<std::uint32_t>(comm.rank())});
     std::uint32_t drawn = 0;
     for (int epoch = 0; epoch < 6; ++epoch) {
-      const train::SyncResult result = pairs.epoch(15, [&] {
+      const sync::SyncResult result = pairs.epoch(15, [&] {
         // One rank is slow, the others have very different speeds, some without any pause.
         const auto most = comm.rank() == 0 ? 3000u : 600u;
         const auto time = random.bounded(drawn++, most);
@@ -269,12 +269,12 @@ TEST_CASE("the loop trains without a common step", "[asynchronous]") {
   test::ToyReplica replica(12, 2, 1);
   const auto compressor = codec::make_compressor("int8", {.bucket_size = 512});
   const auto buckets = pipeline::plan_buckets(replica.layout(), *compressor, {.skip_below = 1});
-  gossip::SharedModel model(buckets, replica.parameters().size());
-  gossip::PairwiseAveraging averaging({comm, *compressor, buckets, model}, {});
+  sync::SharedModel model(buckets, replica.parameters().size());
+  sync::PairwiseAveraging averaging({comm, *compressor, buckets, model}, {});
   const auto topology = test::make(GraphKind::star, comm.size());
   const auto synchronizer =
-      train::make_asynchronous_gossip({comm, averaging, model, buckets, replica.parameters()},
-                                      {.role = gossip::assign_role(*topology, comm.rank()),
+      sync::make_asynchronous_gossip({comm, averaging, model, buckets, replica.parameters()},
+                                      {.role = sync::assign_role(*topology, comm.rank()),
                                        .lossy = true,
                                        .timeout_seconds = kTimeout,
                                        .fault = {}});

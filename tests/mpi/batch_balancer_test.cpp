@@ -11,6 +11,7 @@
 #include "support/saved_state.hpp"
 
 using namespace eqt;
+using namespace eqt::sync;
 using namespace eqt::train;
 
 namespace {

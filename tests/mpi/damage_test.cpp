@@ -14,8 +14,8 @@
 
 #include "codec/catalogue.hpp"
 #include "collective/collective.hpp"
-#include "collective/lazy_mean.hpp"
-#include "gossip/pairwise.hpp"
+#include "sync/lazy/lazy_mean.hpp"
+#include "sync/gossip/pairwise.hpp"
 #include "pipeline/engine.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
@@ -204,8 +204,8 @@ std::vector<Case> collectives() {
   cases.push_back({.name = "laq", .work = [](Communicator& comm) {
                      auto& values =
                          keep(std::make_shared<std::vector<float>>(values_of(comm.rank())));
-                     auto& mean = keep(std::make_shared<collective::LazyMean>(
-                         comm, values.size(), collective::LazyMeanOptions{}));
+                     auto& mean = keep(std::make_shared<sync::LazyMean>(
+                         comm, values.size(), sync::LazyMeanOptions{}));
                      (void)mean.mean(kStep, values);
                    }});
   return cases;
@@ -213,7 +213,7 @@ std::vector<Case> collectives() {
 
 /// Two steps of gossip on a ring.
 Case gossip_by(const std::string& scheme, const MakeCompressor& make_compressor,
-               const gossip::EventOptions& events = {}) {
+               const sync::EventOptions& events = {}) {
   return {
       .name = events.threshold > 0 ? scheme + " with events" : scheme,
       .work = [=](Communicator& comm) {
@@ -230,10 +230,10 @@ void meet_in_pairs(Communicator& comm) {
   if (comm.rank() > 1) return;
   auto& compressor = kept(codec::make_compressor("qsgd", {.bucket_size = 512}));
   Plan& plan = keep(std::make_shared<Plan>(plan_buckets(test_layout(), compressor, {})));
-  auto& model = keep(std::make_shared<gossip::SharedModel>(plan, total_count(test_layout())));
-  auto& averaging = keep(std::make_shared<gossip::PairwiseAveraging>(
-      gossip::PairwiseParts{comm, compressor, plan, model},
-      gossip::PairwiseOptions{.run_seed = 3}));
+  auto& model = keep(std::make_shared<sync::SharedModel>(plan, total_count(test_layout())));
+  auto& averaging = keep(std::make_shared<sync::PairwiseAveraging>(
+      sync::PairwiseParts{comm, compressor, plan, model},
+      sync::PairwiseOptions{.run_seed = 3}));
   averaging.prepare(1 - comm.rank(), 0, 0, false);
   pipeline::Engine(comm, plan).run(averaging);
 }

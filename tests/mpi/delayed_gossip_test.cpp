@@ -63,7 +63,7 @@ class Run {
     rank_.start();
   }
 
-  train::SyncResult step() {
+  sync::SyncResult step() {
     return rank_.step(kRate, [&](auto z, auto g) { gradient_at(loss_, z, g); });
   }
   void steps(StepId count) {
@@ -131,7 +131,7 @@ TEST_CASE("late gossip preserves the mean over ranks in every step", "[late]") {
     std::vector<double> before;
     double rounds = 0;
     for (StepId step = 0; step < setting.steps; ++step) {
-      const train::SyncResult result = run.step();
+      const sync::SyncResult result = run.step();
       rounds += result.rounds.value();
       // While messages are under way, nothing else may be sent; and what is settled is not applied.
       run.rank().settle();

@@ -14,10 +14,11 @@
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
-#include "train/gradient_averaging.hpp"
+#include "sync/gradient_averaging.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
+using namespace eqt::sync;
 using namespace eqt::train;
 
 namespace {

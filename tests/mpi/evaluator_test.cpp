@@ -12,7 +12,7 @@
 #include "support/gaussian.hpp"
 #include "support/mpi_world.hpp"
 #include "support/number_replica.hpp"
-#include "train/edge_count.hpp"
+#include "sync/edge_count.hpp"
 
 using namespace eqt;
 using test::NumberReplica;
@@ -260,7 +260,7 @@ TEST_CASE("edges count point-to-point bytes between open and close", "[evaluator
     comm::Incoming incoming[] = {{before, buffer, 0}};
     comm.exchange(outgoing, incoming, "a message to the next rank");
   };
-  train::EdgeCount edges(comm);
+  sync::EdgeCount edges(comm);
   Traffic traffic;
   send(17);  // not counted
   for (int i = 0; i < 2; ++i) {
@@ -269,8 +269,8 @@ TEST_CASE("edges count point-to-point bytes between open and close", "[evaluator
     edges.close(traffic);
     send(17);
   }
-  const auto all = train::gather_edges(comm, edges.sent());
-  CHECK(train::gather_edges(comm, {}).empty());
+  const auto all = sync::gather_edges(comm, edges.sent());
+  CHECK(sync::gather_edges(comm, {}).empty());
   CHECK(traffic.sent_bytes ==
         (n == 1 ? 0u : 2 * static_cast<std::uint64_t>(100 + me + 8)));  // and a checksum
   std::vector<metrics::EdgeRecord> expected;

@@ -27,7 +27,7 @@ class Trace {
   explicit Trace(comm::Communicator& comm)
       : loss_(quadratic_of(total_count(gossip_layout()), static_cast<std::size_t>(comm.rank()))) {}
 
-  train::SyncResult step(GossipRank& rank, StepId step) const {
+  sync::SyncResult step(GossipRank& rank, StepId step) const {
     return rank.step(0.05f, [&](auto z, auto g) {
       gradient_at(loss_, z, g);
       const TensorSlice bursty = gossip_layout()[1];
@@ -42,7 +42,7 @@ class Trace {
 struct Outcome {
   std::vector<float> model;
   std::uint64_t sent_bytes = 0;
-  gossip::SliceCounts counts = {};
+  sync::SliceCounts counts = {};
   std::string note = {};
 };
 
@@ -67,7 +67,7 @@ std::vector<Setting> all_settings() {
 /// A run's rank and what it is made of.
 class Run {
  public:
-  Run(comm::Communicator& comm, const Setting& setting, const gossip::EventOptions& events)
+  Run(comm::Communicator& comm, const Setting& setting, const sync::EventOptions& events)
       : compressor_(codec::make_compressor(setting.compressor, {.density = 0.1})),
         ring_(make(topology::GraphKind::ring, comm.size())),
         rank_(comm, scheme_named(setting.scheme),
@@ -85,7 +85,7 @@ class Run {
 
   void steps(StepId from, StepId to) {
     for (StepId step = from; step < to; ++step) {
-      const train::SyncResult result = trace_.step(rank_, step);
+      const sync::SyncResult result = trace_.step(rank_, step);
       sent_ += result.traffic.sent_bytes;
       if (result.note) note_ = *result.note;
     }
@@ -94,7 +94,7 @@ class Run {
   Outcome outcome() {
     return {.model = {rank_.parameters().begin(), rank_.parameters().end()},
             .sent_bytes = sent_,
-            .counts = rank_.mixer().slice_counts().value_or(gossip::SliceCounts{}),
+            .counts = rank_.mixer().slice_counts().value_or(sync::SliceCounts{}),
             .note = note_};
   }
   GossipRank& rank() { return rank_; }
@@ -109,7 +109,7 @@ class Run {
 };
 
 Outcome outcome_of(comm::Communicator& comm, const Setting& setting,
-                   const gossip::EventOptions& events) {
+                   const sync::EventOptions& events) {
   Run run(comm, setting, events);
   run.steps(0, kSteps);
   return run.outcome();
@@ -186,7 +186,7 @@ TEST_CASE("event-triggered gossip that goes on from saved state ends with the sa
   for (const Setting& setting : all_settings()) {
     INFO(shown(setting));
     for (const StepId cut : {StepId{1}, StepId{5}}) {
-      const gossip::EventOptions events = {.threshold = 1.5, .silence = 4};
+      const sync::EventOptions events = {.threshold = 1.5, .silence = 4};
       Run whole(comm, setting, events);
       whole.steps(0, cut);
       CopiedState state;

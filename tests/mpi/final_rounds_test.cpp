@@ -14,9 +14,9 @@
 #include "support/mpi_world.hpp"
 #include "support/number_replica.hpp"
 #include "topology/spectrum.hpp"
-#include "train/edge_count.hpp"
+#include "sync/edge_count.hpp"
 #include "train/evaluator.hpp"
-#include "train/gossip_averaging.hpp"
+#include "sync/gossip/gossip_averaging.hpp"
 
 using namespace eqt;
 using topology::GraphKind;
@@ -40,13 +40,13 @@ struct Gossip {
         buckets(pipeline::plan_buckets(replica.layout(), *compressor,
                                        {.skip_below = 1, .bucket_bytes = 4096})),
         evaluator(of, replica, &set, Replicas::mixed) {
-    const gossip::MixerParts parts{of, *compressor, *topology, buckets};
-    mixer = kind == Kind::plain ? gossip::make_plain_mixer(parts)
+    const sync::MixerParts parts{of, *compressor, *topology, buckets};
+    mixer = kind == Kind::plain ? sync::make_plain_mixer(parts)
             : kind == Kind::choco
-                ? gossip::make_choco_mixer(parts, kCount, {.resync_every = resync_every})
-                : gossip::make_squeeze_mixer(parts, kCount);
-    if (with_push_sum) push_sum = std::make_unique<gossip::PushSum>(*topology, of.rank(), kCount);
-    synchronizer = train::make_gossip_averaging(
+                ? sync::make_choco_mixer(parts, kCount, {.resync_every = resync_every})
+                : sync::make_squeeze_mixer(parts, kCount);
+    if (with_push_sum) push_sum = std::make_unique<sync::PushSum>(*topology, of.rank(), kCount);
+    synchronizer = sync::make_gossip_averaging(
         {.comm = of,
          .mixer = *mixer,
          .push_sum = push_sum.get(),
@@ -63,7 +63,7 @@ struct Gossip {
   }
 
   Traffic mix(StepId rounds) {
-    train::SyncResult sum;
+    sync::SyncResult sum;
     for (StepId round = 0; round < rounds; ++round) sum.add(synchronizer->mix_only(round, 0));
     return sum.traffic;
   }
@@ -87,9 +87,9 @@ struct Gossip {
   std::unique_ptr<codec::Compressor> compressor;
   test::NumberReplica replica;
   std::vector<pipeline::FusionBucket> buckets;
-  std::unique_ptr<gossip::Mixer> mixer;
-  std::unique_ptr<gossip::PushSum> push_sum;
-  std::unique_ptr<train::Synchronizer> synchronizer;
+  std::unique_ptr<sync::Mixer> mixer;
+  std::unique_ptr<sync::PushSum> push_sum;
+  std::unique_ptr<sync::Synchronizer> synchronizer;
   train::Evaluator evaluator;
 };
 
@@ -187,7 +187,7 @@ TEST_CASE("every byte of a round is counted on its edge", "[final-rounds]") {
     }
     CHECK(std::vector<std::uint64_t>(sent.begin(), sent.end()) == expected);
     std::uint64_t sum = 0;
-    for (const auto& edge : train::gather_edges(comm, sent)) {
+    for (const auto& edge : sync::gather_edges(comm, sent)) {
       sum += edge.from == comm.rank() ? edge.bytes : 0;
     }
     CHECK(sum == traffic.sent_bytes);
@@ -212,7 +212,7 @@ TEST_CASE("renewed public copies are counted on edges, too", "[final-rounds]") {
 }
 
 TEST_CASE("algorithms without mixing have no rounds of gossip", "[final-rounds]") {
-  train::NoSynchronizer none;
+  sync::NoSynchronizer none;
   CHECK_THROWS_AS(none.mix_only(0, 0), Error);
   CHECK(none.weight() == 1);
   CHECK(none.sent_bytes_by_peer().empty());

@@ -17,6 +17,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace eqt;
+using namespace eqt::sync;
 using namespace eqt::train;
 namespace fs = std::filesystem;
 

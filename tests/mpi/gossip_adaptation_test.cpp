@@ -13,7 +13,7 @@
 #include "support/gaussian.hpp"
 #include "support/mpi_world.hpp"
 #include "topology/topology.hpp"
-#include "train/gossip_averaging.hpp"
+#include "sync/gossip/gossip_averaging.hpp"
 
 using namespace eqt;
 
@@ -25,11 +25,11 @@ Layout test_layout() {
   return {{"a", {100, 100}, 0, 10000}, {"b", {20}, 10000, 20}, {"c", {40, 50}, 10020, 2000}};
 }
 
-std::unique_ptr<gossip::Mixer> make_mixer(const std::string& name,
-                                          const gossip::MixerParts& parts) {
-  if (name == "choco") return gossip::make_choco_mixer(parts, kCount, {.resync_every = 3});
-  if (name == "squeeze") return gossip::make_squeeze_mixer(parts, kCount);
-  return gossip::make_plain_mixer(parts);
+std::unique_ptr<sync::Mixer> make_mixer(const std::string& name,
+                                          const sync::MixerParts& parts) {
+  if (name == "choco") return sync::make_choco_mixer(parts, kCount, {.resync_every = 3});
+  if (name == "squeeze") return sync::make_squeeze_mixer(parts, kCount);
+  return sync::make_plain_mixer(parts);
 }
 
 std::vector<double> sums_over_ranks(comm::Communicator& comm, const std::vector<float>& model) {
@@ -50,12 +50,12 @@ void check_mixing(comm::Communicator& comm, const std::string& mixer_name, bool 
       test::gaussian(kCount, {.run_seed = 5, .rank = static_cast<std::uint32_t>(comm.rank())});
   for (float& v : model) v *= std::abs(v) * static_cast<float>(1 + comm.rank());
   std::vector<float> gradient(kCount);
-  train::GossipAveragingOptions options;
+  sync::GossipAveragingOptions options;
   options.consensus_step = 0.3f;
   options.damping = 0.8f;
   options.combine_first = combine_first;
   options.adaptation = adaptation.get();
-  const auto synchronizer = train::make_gossip_averaging(
+  const auto synchronizer = sync::make_gossip_averaging(
       {.comm = comm, .mixer = *mixer, .plan = plan, .parameters = model, .gradient = gradient},
       options);
   const auto start = sums_over_ranks(comm, model);
@@ -63,7 +63,7 @@ void check_mixing(comm::Communicator& comm, const std::string& mixer_name, bool 
   for (StepId step = 0; step < 6; ++step) {
     synchronizer->begin(step, 0);
     (void)synchronizer->finish();
-    const train::SyncResult result = synchronizer->after_update(0.1f);
+    const sync::SyncResult result = synchronizer->after_update(0.1f);
     CHECK_NOTHROW(comm.require_same(adaptive.fingerprint(), "level table"));
     CHECK((adaptive.fingerprint() != table) == (step % 2 == 0));
     CHECK(result.note.has_value() == (step % 2 == 0 && comm.rank() == 0));

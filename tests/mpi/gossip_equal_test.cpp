@@ -93,8 +93,8 @@ std::vector<float> train_on_blobs(comm::Communicator& comm, const topology::Topo
   ToyReplica replica(12, 2, 1 + static_cast<std::uint64_t>(comm.rank()));  // rank 0's counts
   const auto none = codec::make_compressor("none");
   const auto plan = pipeline::plan_buckets(replica.layout(), *none, {});
-  const auto mixer = gossip::make_plain_mixer({comm, *none, topology, plan});
-  const auto synchronizer = train::make_gossip_averaging({.comm = comm,
+  const auto mixer = sync::make_plain_mixer({comm, *none, topology, plan});
+  const auto synchronizer = sync::make_gossip_averaging({.comm = comm,
                                                           .mixer = *mixer,
                                                           .plan = plan,
                                                           .parameters = replica.parameters(),

@@ -78,15 +78,15 @@ std::string refusal_of(comm::Communicator& comm, Mixing mixing, Wrong wrong, boo
   std::string sentence;
   if (comm.rank() == 1) answer(comm, *compressor, plan[0], wrong, 0, lists);
   if (comm.rank() == 0) {
-    const gossip::MixerParts parts{comm, *compressor, *ring, plan};
-    const gossip::MixerOptions options = {.events = {.threshold = lists ? 2.0 : 0.0}};
+    const sync::MixerParts parts{comm, *compressor, *ring, plan};
+    const sync::MixerOptions options = {.events = {.threshold = lists ? 2.0 : 0.0}};
     const auto mixer =
-        mixing == Mixing::choco     ? gossip::make_choco_mixer(parts, total_count(layout), options)
-        : mixing == Mixing::squeeze ? gossip::make_squeeze_mixer(parts, total_count(layout))
-                                    : gossip::make_plain_mixer(parts);
+        mixing == Mixing::choco     ? sync::make_choco_mixer(parts, total_count(layout), options)
+        : mixing == Mixing::squeeze ? sync::make_squeeze_mixer(parts, total_count(layout))
+                                    : sync::make_plain_mixer(parts);
     std::vector<float> model = gaussian(total_count(layout), {.run_seed = 61});
-    gossip::MixResult result;
-    const gossip::MixContext context{.run_seed = 1, .step = kStep, .density = {}};
+    sync::MixResult result;
+    const sync::MixContext context{.run_seed = 1, .step = kStep, .density = {}};
     try {
       mixer->prepare(context, model);
       pipeline::complete(mixer->mix(plan[0], context, model, result), comm);

@@ -7,6 +7,7 @@
 #include "support/mpi_world.hpp"
 
 using namespace eqt;
+using namespace eqt::sync;
 using namespace eqt::train;
 
 namespace {

@@ -2,7 +2,7 @@
 // LAQ and LAG on logistic regression, compared with a simulation of all ranks in one process that
 // follows the paper's equations in double precision.
 
-#include "train/lazy_averaging.hpp"
+#include "sync/lazy/lazy_averaging.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@
 
 #include "codec/bytes.hpp"
 #include "codec/frame.hpp"
-#include "collective/lazy_mean.hpp"
+#include "sync/lazy/lazy_mean.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"
@@ -26,8 +26,8 @@
 #include "support/saved_state.hpp"
 
 using namespace eqt;
-using collective::LazyDifference;
-using collective::LazyMeanOptions;
+using sync::LazyDifference;
+using sync::LazyMeanOptions;
 
 namespace {
 
@@ -179,7 +179,7 @@ class Run {
  public:
   Run(comm::Communicator& comm, const LazyMeanOptions& rule, StepId steps)
       : shard_(comm.rank()),
-        synchronizer_(train::make_lazy_averaging(
+        synchronizer_(sync::make_lazy_averaging(
             {.comm = comm, .parameters = outcome.theta, .gradient = gradient_, .layout = layout_},
             {.rule = rule, .weight_decay = kDecay, .total_steps = steps})) {}
 
@@ -196,14 +196,14 @@ class Run {
   void visit(StateVisitor& visitor) { synchronizer_->visit_state(visitor); }
 
   Outcome outcome;
-  train::SyncResult last;
+  sync::SyncResult last;
   std::uint64_t sent_bytes = 0;
 
  private:
   Shard shard_;
   const Layout layout_ = test::layout_of({{kFeatures}});
   std::vector<float> gradient_ = std::vector<float>(kFeatures);
-  std::unique_ptr<train::Synchronizer> synchronizer_;
+  std::unique_ptr<sync::Synchronizer> synchronizer_;
 };
 
 double largest_difference(std::span<const float> a, std::span<const float> b) {
@@ -272,7 +272,7 @@ TEST_CASE("a rank is never silent for longer than it may", "[lazy]") {
   comm::Communicator comm(test::session(), 30);
   constexpr StepId kSilence = 5;
   for (const unsigned bits : {0u, 4u}) {
-    collective::LazyMean mean(comm, 40, {.bits = bits, .silence = kSilence});
+    sync::LazyMean mean(comm, 40, {.bits = bits, .silence = kSilence});
     for (StepId step = 0; step < 4 * kSilence; ++step) {
       // A gradient that all know exactly after the first message, for it is on the grid.
       std::vector<float> gradient(40, static_cast<float>(comm.rank() + 1));
@@ -429,7 +429,7 @@ struct Descent {
 Descent descend_to(comm::Communicator& comm, const WideProblem& problem,
                    const LazyMeanOptions& rule, double target, StepId most) {
   std::vector<float> theta(kWide), gradient(kWide);
-  collective::LazyMean mean(comm, kWide, rule);
+  sync::LazyMean mean(comm, kWide, rule);
   const auto before = comm.byte_count().sent_bytes;
   Descent descent;
   for (; descent.steps < most; ++descent.steps) {

@@ -21,9 +21,9 @@ namespace {
 using Delay = std::optional<StepId>;
 
 /// Forwards all calls, is late on purpose, and after every step notes the last average.
-class Watch final : public train::Synchronizer {
+class Watch final : public sync::Synchronizer {
  public:
-  Watch(std::unique_ptr<train::Synchronizer> inner, Rank rank, std::vector<std::uint64_t>* hashes)
+  Watch(std::unique_ptr<sync::Synchronizer> inner, Rank rank, std::vector<std::uint64_t>* hashes)
       : inner_(std::move(inner)), rank_(rank), hashes_(hashes) {}
 
   void begin(StepId step, std::uint64_t epoch) override {
@@ -31,11 +31,11 @@ class Watch final : public train::Synchronizer {
     inner_->begin(step, epoch);
   }
   void slice_ready(std::size_t slice) override { inner_->slice_ready(slice); }
-  train::SyncResult finish() override { return inner_->finish(); }
-  train::SyncResult after_update(float rate) override {
+  sync::SyncResult finish() override { return inner_->finish(); }
+  sync::SyncResult after_update(float rate) override {
     const auto turn = (step_ * 7 + static_cast<StepId>(rank_) * 5) % 4;
     std::this_thread::sleep_for(std::chrono::milliseconds(turn));
-    train::SyncResult result = inner_->after_update(rate);
+    sync::SyncResult result = inner_->after_update(rate);
     if (hashes_ != nullptr) {
       const std::span<float> average = test::spans_of(*inner_).front();
       hashes_->push_back(XXH3_64bits(average.data(), average.size_bytes()));
@@ -46,14 +46,14 @@ class Watch final : public train::Synchronizer {
   void settle() override { inner_->settle(); }
 
  private:
-  std::unique_ptr<train::Synchronizer> inner_;
+  std::unique_ptr<sync::Synchronizer> inner_;
   Rank rank_;
   std::vector<std::uint64_t>* hashes_;
   StepId step_ = 0;
 };
 
 void watch(Settings& settings, Rank rank, std::vector<std::uint64_t>* hashes = nullptr) {
-  settings.watch = [=](std::unique_ptr<train::Synchronizer> inner) {
+  settings.watch = [=](std::unique_ptr<sync::Synchronizer> inner) {
     return std::make_unique<Watch>(std::move(inner), rank, hashes);
   };
 }
@@ -63,7 +63,7 @@ void watch(Settings& settings, Rank rank, std::vector<std::uint64_t>* hashes = n
 TEST_CASE("rounds of fragments are spread over the local steps", "[local_sgd]") {
   for (const StepId every : {1u, 3u, 4u, 10u}) {
     for (const std::size_t fragments : {2u, 3u, 4u}) {
-      const train::LocalSgdPlan plan{
+      const sync::LocalSgdPlan plan{
           .local_steps = every, .total_steps = 43, .delay = {}, .fragments = fragments};
       CAPTURE(every, fragments);
       for (std::size_t f = 0; f < fragments; ++f) {
@@ -107,7 +107,7 @@ TEST_CASE("fragments that are averaged in every step are one, bit for bit", "[lo
   const auto sparse = codec::make_compressor("topk", {.density = 0.3});
   for (const codec::Compressor* compressor : {coarse.get(), sparse.get()}) {
     CAPTURE(codec::codec_name(compressor->id()));
-    const train::OuterStep outer{.learning_rate = 0.7f, .momentum = 0.5f};
+    const sync::OuterStep outer{.learning_rate = 0.7f, .momentum = 0.5f};
     const Settings whole{
         .plan = {.local_steps = 1, .total_steps = 20}, .outer = outer, .cut = true};
     const Result expected = train_toy(comm, *compressor, whole);

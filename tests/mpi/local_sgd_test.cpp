@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Local SGD through the trainer, compared with a simulation of all its ranks in one process.
 
-#include "train/local_sgd.hpp"
+#include "sync/local/local_sgd.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -59,7 +59,7 @@ std::vector<float> simulate(int ranks, const Settings& settings) {
 TEST_CASE("averages before a step equal those after the step before it", "[local_sgd]") {
   for (const StepId every : {1u, 2u, 3u, 8u}) {
     for (const StepId dense : {0u, 1u, 5u, 16u}) {
-      const train::LocalSgdPlan plan{.local_steps = every, .dense_steps = dense, .total_steps = 21};
+      const sync::LocalSgdPlan plan{.local_steps = every, .dense_steps = dense, .total_steps = 21};
       CAPTURE(every, dense);
       StepId count = 0;
       for (StepId step = 0; step < plan.total_steps; ++step) {
@@ -109,7 +109,7 @@ TEST_CASE("periodic and post-local averaging follow a simulation of all ranks", 
 TEST_CASE("only steps that average send, and count as dense", "[local_sgd]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_compressor("none");
-  const train::LocalSgdPlan plan{.local_steps = 4, .dense_steps = 3, .total_steps = 18};
+  const sync::LocalSgdPlan plan{.local_steps = 4, .dense_steps = 3, .total_steps = 18};
   const Result result = train_toy(comm, *none, {.plan = plan});
   // After steps 1, 2 and 3, then 7, 11, 15, and the last.
   const std::vector<StepId> due = {1, 2, 3, 7, 11, 15, 18};
@@ -142,10 +142,10 @@ TEST_CASE("late averages and outer steps follow a simulation of all ranks", "[lo
   const auto none = codec::make_compressor("none");
   using Delay = std::optional<StepId>;
   for (const Delay delay : {Delay(0), Delay(1), Delay(3), Delay(4), Delay()}) {
-    for (const train::OuterStep outer :
-         {train::OuterStep{}, train::OuterStep{.learning_rate = 0.7f, .momentum = 0.5f},
-          train::OuterStep{.learning_rate = 0.7f, .momentum = 0.5f, .by_rate = true},
-          train::OuterStep{.learning_rate = 0.7f, .momentum = 0.9f, .nesterov = true}}) {
+    for (const sync::OuterStep outer :
+         {sync::OuterStep{}, sync::OuterStep{.learning_rate = 0.7f, .momentum = 0.5f},
+          sync::OuterStep{.learning_rate = 0.7f, .momentum = 0.5f, .by_rate = true},
+          sync::OuterStep{.learning_rate = 0.7f, .momentum = 0.9f, .nesterov = true}}) {
       for (const bool overlap : {false, true}) {
         const Settings settings{.plan = {.local_steps = 4, .total_steps = 18, .delay = delay},
                                 .outer = outer,
@@ -161,13 +161,13 @@ TEST_CASE("late averages and outer steps follow a simulation of all ranks", "[lo
 
 TEST_CASE("a delay of auto is half of the next round, rounded up", "[local_sgd]") {
   for (const StepId every : {1u, 2u, 3u, 8u}) {
-    const train::LocalSgdPlan plan{.local_steps = every, .total_steps = 100, .delay = {}};
+    const sync::LocalSgdPlan plan{.local_steps = every, .total_steps = 100, .delay = {}};
     for (StepId step = every; step < 99; ++step)
       CHECK(plan.merges_after(step, every - 1) == (step == every - 1 + (every + 1) / 2));
     CHECK(plan.merges_after(99, every - 1));  // the run's last step applies all
   }
   // Rounds that end with the steps 1, 4 and 10, and the run with 19.
-  const train::LocalSgdPlan plan{.total_steps = 20, .delay = {}, .ends = {1, 4, 10}};
+  const sync::LocalSgdPlan plan{.total_steps = 20, .delay = {}, .ends = {1, 4, 10}};
   CHECK(plan.merges_after(3, 1));    // 3 steps: 2 of them
   CHECK(plan.merges_after(7, 4));    // 6: 3
   CHECK(plan.merges_after(15, 10));  // 9: 5
@@ -179,7 +179,7 @@ TEST_CASE("SlowMo's step is divided by the rate of its round", "[local_sgd]") {
   // A direction of 1 in rounds whose rate falls from 0.1 to 0.0001: u = 1, 1.5, 1.75, and the step
   // is alpha gamma u (Wang et al. 2020, algorithm 1). Undivided, the last one would be 172 times as
   // large: 0.25 * 0.1 + 0.5 * 0.01 + 0.0001 in place of 0.000175.
-  train::OuterStep outer{.learning_rate = 2, .momentum = 0.5f, .by_rate = true};
+  sync::OuterStep outer{.learning_rate = 2, .momentum = 0.5f, .by_rate = true};
   float u = 0;
   CHECK(outer.of(0.1f, u, 0.1f) == Approx(2 * 0.1 * 1));
   CHECK(outer.of(0.01f, u, 0.01f) == Approx(2 * 0.01 * 1.5));
@@ -220,7 +220,7 @@ TEST_CASE("late averages of one rank alone change nothing", "[local_sgd]") {
 TEST_CASE("each late average counts as dense in the step that applies it", "[local_sgd]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_compressor("none");
-  const train::LocalSgdPlan plan{.local_steps = 4, .total_steps = 18, .delay = StepId{3}};
+  const sync::LocalSgdPlan plan{.local_steps = 4, .total_steps = 18, .delay = StepId{3}};
   const Result result = train_toy(comm, *none, {.plan = plan, .overlap = true});
   const auto others = static_cast<std::uint64_t>(comm.size()) - 1;
   if (comm.rank() != 0) return;
@@ -245,20 +245,20 @@ TEST_CASE("rounds of the quadratic rule grow as the learning rate falls", "[loca
                                  .steps_per_epoch = 10,
                                  .total_steps = 30});
   };
-  const train::QuadraticRule rule{.least = 2, .most = 5, .alpha = 0.8};
+  const sync::QuadraticRule rule{.least = 2, .most = 5, .alpha = 0.8};
   using Ends = std::vector<StepId>;
   // Rates 0.8, 0.4 and 0.2: (0.8 / rate)^2 is 1, 4 and 16, so rounds have 2, 4 and 5 steps.
   const auto falling = schedule(optim::ScheduleOptions::Kind::step, 0);
-  CHECK(train::quadratic_round_ends(rule, *falling, 30, 0, 0) ==
+  CHECK(sync::quadratic_round_ends(rule, *falling, 30, 0, 0) ==
         Ends{1, 3, 5, 7, 9, 13, 17, 21, 26, 29});
   // A warm-up has the rounds of the rate after it.
   const auto warm = schedule(optim::ScheduleOptions::Kind::step, 0.8);
-  CHECK(train::quadratic_round_ends(rule, *warm, 12, 0, 8) == Ends{1, 3, 5, 7, 9, 11});
+  CHECK(sync::quadratic_round_ends(rule, *warm, 12, 0, 8) == Ends{1, 3, 5, 7, 9, 11});
   // With another position in the data: step 0 is position 10.
-  CHECK(train::quadratic_round_ends(rule, *falling, 10, 10, 0) == Ends{3, 7, 9});
+  CHECK(sync::quadratic_round_ends(rule, *falling, 10, 10, 0) == Ends{3, 7, 9});
   const auto cosine = schedule(optim::ScheduleOptions::Kind::cosine, 0);
-  train::LocalSgdPlan plan{.total_steps = 30};
-  plan.ends = train::quadratic_round_ends(rule, *cosine, 30, 0, 0);
+  sync::LocalSgdPlan plan{.total_steps = 30};
+  plan.ends = sync::quadratic_round_ends(rule, *cosine, 30, 0, 0);
   StepId count = 0, before = 0;
   for (StepId step = 0; step < 30; ++step) {
     CHECK(plan.averages_before(step) == count);
@@ -278,11 +278,11 @@ TEST_CASE("a model that is no longer finite is named with its rank and step", "[
   test::ToyReplica replica(12, 2, 1);
   auto buckets = pipeline::plan_buckets(replica.layout(), *none, {});
   const auto collective = collective::make_allgather(comm, *none, buckets);
-  train::GradientAveragingOptions options;
+  sync::GradientAveragingOptions options;
   options.overlap = false;
-  const auto synchronizer = train::make_local_sgd(
+  const auto synchronizer = sync::make_local_sgd(
       {.comm = comm,
-       .mean = train::make_fragment_averaging(comm, *collective, nullptr, std::move(buckets), 1,
+       .mean = sync::make_fragment_averaging(comm, *collective, nullptr, std::move(buckets), 1,
                                               replica.layout(), replica.gradient(), options),
        .parameters = replica.parameters(),
        .gradient = replica.gradient(),

@@ -22,7 +22,7 @@
 #include "support/mpi_world.hpp"
 #include "support/payload_bytes.hpp"
 #include "support/saved_state.hpp"
-#include "train/gradient_averaging.hpp"
+#include "sync/gradient_averaging.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
@@ -116,10 +116,10 @@ std::vector<float> train_steps(comm::Communicator& comm, bool overlap, std::size
   const auto collective = make_power_sgd(comm, plan, {.rank = 2, .run_seed = 3});
   const auto memory = make_error_feedback(count);
   std::vector<float> gradient(count);
-  train::GradientAveragingOptions options;
+  sync::GradientAveragingOptions options;
   options.overlap = overlap;
   options.lossy = true;
-  const auto synchronizer = train::make_gradient_averaging(
+  const auto synchronizer = sync::make_gradient_averaging(
       comm, *collective, memory.get(), std::move(plan), layout, gradient, options);
   for (StepId step = 0; step < 5; ++step) {
     const auto fresh = gradient_of(comm.rank(), count, step);

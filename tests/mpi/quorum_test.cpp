@@ -12,7 +12,7 @@
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
 #include "support/quorum_case.hpp"
-#include "train/local_sgd.hpp"
+#include "sync/local/local_sgd.hpp"
 
 using namespace eqt;
 using namespace eqt::test::quorum;
@@ -28,11 +28,11 @@ std::vector<float> delayed(comm::Communicator& comm, const codec::Compressor& co
   const auto collective = collective::make_allgather(comm, compressor, buckets);
   const auto memory =
       compressor.properties().needs_feedback ? collective::make_error_feedback(kValues) : nullptr;
-  train::GradientAveragingOptions options;
+  sync::GradientAveragingOptions options;
   options.overlap = false;
-  const auto synchronizer = train::make_local_sgd(
+  const auto synchronizer = sync::make_local_sgd(
       {.comm = comm,
-       .mean = train::make_fragment_averaging(comm, *collective, memory.get(), std::move(buckets),
+       .mean = sync::make_fragment_averaging(comm, *collective, memory.get(), std::move(buckets),
                                               1, kLayout, difference.span(), options),
        .parameters = parameters,
        .gradient = gradient.span(),
@@ -61,7 +61,7 @@ bool same_everywhere(comm::Communicator& comm, std::uint64_t value) {
 }
 
 /// Rank 0's decisions, as rounds, on every rank.
-train::QuorumReplay rounds_of(comm::Communicator& comm, const Node& node) {
+sync::QuorumReplay rounds_of(comm::Communicator& comm, const Node& node) {
   std::string text;
   for (const metrics::DecisionRecord& decision : node.decisions()) {
     text += fmt::format("{}", decision.step);
@@ -73,7 +73,7 @@ train::QuorumReplay rounds_of(comm::Communicator& comm, const Node& node) {
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     metrics::DecisionRecord decision;
-    decision.kind = train::kQuorumDecisions;
+    decision.kind = sync::kQuorumDecisions;
     words >> decision.step;
     for (double value = 0; words >> value;) decision.values.push_back(value);
     decisions.push_back(decision);
@@ -95,7 +95,7 @@ void check_run(comm::Communicator& comm, Node& node, const Settings& settings) {
   std::uint64_t all = 0;
   for (const StepId own : steps) all += own;
   CHECK(node.synchronizer().steps_of_all_ranks() == all);
-  const train::QuorumReplay rounds = rounds_of(comm, node);
+  const sync::QuorumReplay rounds = rounds_of(comm, node);
   REQUIRE(rounds.last() == node.commons().size());
   Simulation simulation(static_cast<std::size_t>(comm.size()), settings, rounds);
   const Simulation::Model expected = simulation.run(steps);
@@ -185,7 +185,7 @@ TEST_CASE("nobody waits for a slow rank, and its progress counts", "[quorum]") {
     // The slow rank takes fewer steps than the others.
     const std::vector<StepId> steps = steps_of(comm, node);
     CHECK(steps.back() < steps.front());
-    const train::QuorumReplay rounds = rounds_of(comm, node);
+    const sync::QuorumReplay rounds = rounds_of(comm, node);
     std::size_t without = 0, in_a_row = 0, longest = 0;
     for (std::uint64_t k = 1; k <= rounds.last(); ++k) {
       const bool member = rounds.at(k).counts.back() > 0;
@@ -195,7 +195,7 @@ TEST_CASE("nobody waits for a slow rank, and its progress counts", "[quorum]") {
     }
     CHECK(without > 0);
     CHECK(without < rounds.last());
-    CHECK(longest <= train::kMostMissedRounds);
+    CHECK(longest <= sync::kMostMissedRounds);
   }
 }
 
@@ -213,14 +213,14 @@ TEST_CASE("a rank that is far behind is waited for after eight rounds", "[quorum
   Node node(comm, *none, settings);
   node.run();
   check_run(comm, node, settings);
-  const train::QuorumReplay rounds = rounds_of(comm, node);
+  const sync::QuorumReplay rounds = rounds_of(comm, node);
   std::size_t in_a_row = 0, longest = 0;
   for (std::uint64_t k = 1; k <= rounds.last(); ++k) {
     in_a_row = rounds.at(k).counts[2] > 0 ? 0 : in_a_row + 1;
     longest = std::max(longest, in_a_row);
   }
   // In the time of one of its rounds the others could have taken 400 steps.
-  CHECK(longest == train::kMostMissedRounds);
+  CHECK(longest == sync::kMostMissedRounds);
 }
 
 TEST_CASE("the masks of a run lead to the same bits again", "[quorum]") {
@@ -283,7 +283,7 @@ TEST_CASE("a state between epochs is complete", "[quorum]") {
 }
 
 TEST_CASE("rank 0 closes rounds by its rule", "[quorum]") {
-  train::QuorumCoordinator coordinator(
+  sync::QuorumCoordinator coordinator(
       {.ranks = 4, .quorum = 3, .grace_seconds = std::optional<double>(2.0)});
   using Counts = std::vector<std::uint64_t>;
   coordinator.open(100);
@@ -319,7 +319,7 @@ TEST_CASE("rank 0 closes rounds by its rule", "[quorum]") {
 }
 
 TEST_CASE("the usual time of grace is a quarter of the last round's", "[quorum]") {
-  train::QuorumCoordinator coordinator({.ranks = 3, .quorum = 2});
+  sync::QuorumCoordinator coordinator({.ranks = 3, .quorum = 2});
   coordinator.open(0);
   for (const Rank rank : {0, 1}) coordinator.ready(rank, 1, 8);
   CHECK_FALSE(coordinator.close(9.9));
@@ -330,20 +330,20 @@ TEST_CASE("the usual time of grace is a quarter of the last round's", "[quorum]"
 }
 
 TEST_CASE("notes of a quorum are checked", "[quorum]") {
-  const train::QuorumNote note{
-      .kind = train::QuorumNoteKind::close, .round = 7, .counts = {4, 0, 12}};
-  std::vector<std::byte> bytes(train::quorum_note_bytes(3));
+  const sync::QuorumNote note{
+      .kind = sync::QuorumNoteKind::close, .round = 7, .counts = {4, 0, 12}};
+  std::vector<std::byte> bytes(sync::quorum_note_bytes(3));
   CHECK(bytes.size() == 24 + 3 * 8);
-  train::write_quorum_note(note, bytes);
-  train::QuorumNote read;
-  train::read_quorum_note(bytes, 3, read);
+  sync::write_quorum_note(note, bytes);
+  sync::QuorumNote read;
+  sync::read_quorum_note(bytes, 3, read);
   CHECK(read.kind == note.kind);
   CHECK(read.round == 7);
   CHECK(read.counts == note.counts);
   const auto refused = [&](std::size_t at, int value, std::string_view what) {
     std::vector<std::byte> damaged = bytes;
     damaged[at] = static_cast<std::byte>(value);
-    CHECK_THROWS_WITH(train::read_quorum_note(damaged, 3, read),
+    CHECK_THROWS_WITH(sync::read_quorum_note(damaged, 3, read),
                       Catch::Matchers::ContainsSubstring(std::string(what)));
   };
   refused(0, 1, "magic number");
@@ -355,11 +355,11 @@ TEST_CASE("notes of a quorum are checked", "[quorum]") {
   refused(13, 1, "zero bytes");
   refused(23, 1, "a round of at most");
   refused(31, 1, "a count of at most");
-  CHECK_THROWS_WITH(train::read_quorum_note(std::span(bytes).first(40), 3, read),
+  CHECK_THROWS_WITH(sync::read_quorum_note(std::span(bytes).first(40), 3, read),
                     Catch::Matchers::ContainsSubstring("bytes 48, found 40"));
-  train::write_quorum_note({.kind = train::QuorumNoteKind::close, .round = 7, .counts = {0, 0, 0}},
+  sync::write_quorum_note({.kind = sync::QuorumNoteKind::close, .round = 7, .counts = {0, 0, 0}},
                            bytes);
-  CHECK_THROWS_WITH(train::read_quorum_note(bytes, 3, read),
+  CHECK_THROWS_WITH(sync::read_quorum_note(bytes, 3, read),
                     Catch::Matchers::ContainsSubstring("members of round 7, found none"));
 }
 
@@ -367,10 +367,10 @@ TEST_CASE("rounds of another run are refused", "[quorum]") {
   metrics::DecisionRecord decision;
   decision.step = 1;
   decision.values = {4, 0, 9, 9};
-  CHECK(train::QuorumReplay({decision}, 2).applied_after(1, 9) == 1);
-  CHECK(train::QuorumReplay({decision}, 2).applied_after(1, 8) == 0);
+  CHECK(sync::QuorumReplay({decision}, 2).applied_after(1, 9) == 1);
+  CHECK(sync::QuorumReplay({decision}, 2).applied_after(1, 8) == 0);
   const auto refused = [&](std::size_t ranks, std::string_view what) {
-    CHECK_THROWS_WITH(train::QuorumReplay({decision}, ranks),
+    CHECK_THROWS_WITH(sync::QuorumReplay({decision}, ranks),
                       Catch::Matchers::ContainsSubstring(std::string(what)));
   };
   refused(3, "6 counts of 3 ranks for round 1, found 4 values");

@@ -2,7 +2,7 @@
 // Simulated workers of one process average to the same bits as that many ranks, for every
 // compressor, over several steps, including all memory.
 
-#include "train/simulated_averaging.hpp"
+#include "sync/simulated_averaging.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,10 +16,11 @@
 #include "support/decoder_table.hpp"
 #include "support/gaussian.hpp"
 #include "support/mpi_world.hpp"
-#include "train/gradient_averaging.hpp"
+#include "sync/gradient_averaging.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
+using namespace eqt::sync;
 using namespace eqt::train;
 
 namespace {

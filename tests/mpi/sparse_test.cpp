@@ -21,7 +21,7 @@
 #include "support/mpi_world.hpp"
 #include "support/payload_bytes.hpp"
 #include "support/saved_state.hpp"
-#include "train/gradient_averaging.hpp"
+#include "sync/gradient_averaging.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
@@ -387,10 +387,10 @@ Training run_steps(comm::Communicator& comm, const codec::Compressor& compressor
   const auto collective = make_sparse(comm, compressor, plan, {.reducer_feedback = true});
   Training out;
   out.gradient.resize(count);
-  train::GradientAveragingOptions options;
+  sync::GradientAveragingOptions options;
   options.overlap = overlap;
   options.lossy = true;
-  const auto synchronizer = train::make_gradient_averaging(
+  const auto synchronizer = sync::make_gradient_averaging(
       comm, *collective, memory.get(), std::move(plan), layout, out.gradient, options);
   std::vector<std::vector<float>> fresh;
   for (StepId step = 0; step < steps; ++step) {

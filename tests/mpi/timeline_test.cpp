@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks note of their last steps, and how rank 0 gets it.
 
-#include "train/timeline.hpp"
+#include "sync/timeline.hpp"
 
 #include <vector>
 
@@ -12,7 +12,7 @@
 using namespace eqt;
 using metrics::Activity;
 using metrics::TimelineRecord;
-using train::Timeline;
+using sync::Timeline;
 
 namespace {
 
@@ -28,7 +28,7 @@ std::vector<TimelineRecord> gathered(Timeline& timeline, comm::Communicator& com
 TEST_CASE("ranks of one kernel share its clock", "[timeline]") {
   comm::Communicator comm(test::session(), 30);
   const double start = Timeline(1).now();  // of the steady clock
-  const train::CommonClock clock = train::agree_on_clock(comm);
+  const sync::CommonClock clock = sync::agree_on_clock(comm);
   CHECK(clock.error_seconds == 0);
   Timeline timeline(1);
   timeline.set_clock(clock);
@@ -102,7 +102,7 @@ TEST_CASE("a thread that exchanges messages either waits for them or works", "[t
   comm::Communicator comm(test::session(), 30);
   Timeline timeline(1);
   timeline.begin_step(1);
-  train::MessageSpans spans(&timeline);
+  sync::MessageSpans spans(&timeline);
   const auto pass = [&](double seconds) {
     for (const double until = timeline.now() + seconds; timeline.now() < until;) {
     }
@@ -130,6 +130,6 @@ TEST_CASE("a thread that exchanges messages either waits for them or works", "[t
   CHECK(found[1].end == found[2].begin);
   CHECK(found[3].begin - found[2].end >= 0.002);  // idle
   for (const auto& span : found) CHECK(span.end - span.begin >= 0.001);
-  train::MessageSpans none(nullptr);  // does nothing
+  sync::MessageSpans none(nullptr);  // does nothing
   none.begin(), none.waited(1), none.idled(0), none.end();
 }

@@ -11,7 +11,7 @@
 #include "support/mpi_world.hpp"
 #include "support/record_log.hpp"
 #include "support/toy_replica.hpp"
-#include "train/gradient_averaging.hpp"
+#include "sync/gradient_averaging.hpp"
 
 using namespace eqt;
 using test::Blobs;
@@ -65,11 +65,11 @@ Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bo
   test::ToyReplica replica(12, 2, 1 + static_cast<std::uint64_t>(comm.rank()));  // rank 0's counts
   auto buckets = pipeline::plan_buckets(replica.layout(), compressor, {.skip_below = 1});
   const auto collective = collective::make_allgather(comm, compressor, buckets);
-  train::GradientAveragingOptions options;
+  sync::GradientAveragingOptions options;
   options.overlap = overlap;
   options.lossy = !compressor.properties().lossless;
   const auto synchronizer =
-      train::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets),
+      sync::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets),
                                      replica.layout(), replica.gradient(), options);
   if (observer != nullptr) observer->replica = &replica;
   const auto optimizer = optim::make_sgd(replica.parameters().size(), {});

@@ -9,11 +9,11 @@
 
 #include "comm/communicator.hpp"
 #include "core/layout.hpp"
-#include "gossip/consensus_step.hpp"
+#include "sync/gossip/consensus_step.hpp"
 #include "optim/optimizer.hpp"
 #include "support/gossip_oracle.hpp"
-#include "train/gossip_averaging.hpp"
-#include "train/periodic_gossip.hpp"
+#include "sync/gossip/gossip_averaging.hpp"
+#include "sync/gossip/periodic_gossip.hpp"
 
 namespace eqt::test {
 
@@ -21,7 +21,7 @@ namespace eqt::test {
 struct GossipSetup {
   pipeline::PlanOptions plan = {};
   bool overlap = false;
-  gossip::MixerOptions mixer = {};
+  sync::MixerOptions mixer = {};
   StepId total_steps = 0;  // the last one's result has a note
 };
 
@@ -29,12 +29,12 @@ struct GossipSetup {
 inline GossipSettings usual_settings(const GossipScheme& scheme,
                                      const codec::Compressor& compressor,
                                      std::span<const pipeline::FusionBucket> plan) {
-  const gossip::Quality quality = gossip::measure_quality(compressor, plan, 1);
+  const sync::Quality quality = sync::measure_quality(compressor, plan, 1);
   GossipSettings settings{.damping = static_cast<double>(quality.damping)};
   if (scheme.mixing == Mixing::choco)
-    settings.gamma = gossip::choco_step(quality.contraction, compressor.properties());
+    settings.gamma = sync::choco_step(quality.contraction, compressor.properties());
   if (scheme.mixing == Mixing::squeeze)
-    settings.gamma = gossip::squeeze_step(quality.contraction, compressor.properties());
+    settings.gamma = sync::squeeze_step(quality.contraction, compressor.properties());
   return settings;
 }
 
@@ -48,7 +48,7 @@ class GossipRank {
         plan_(pipeline::plan_buckets(layout, compressor, setup.plan)),
         parameters_(total_count(layout)),
         gradient_(parameters_.size()) {
-    const gossip::MixerParts parts{comm, compressor, topology, plan_};
+    const sync::MixerParts parts{comm, compressor, topology, plan_};
     const std::size_t count = parameters_.size();
     mixer_ = make_mixer(scheme, parts, count, setup);
     direction_ = make_direction(scheme, count);
@@ -56,7 +56,7 @@ class GossipRank {
       direction_mixer_ = make_mixer(scheme, parts, count, setup);
     }
     if (scheme.push_sum) {
-      push_sum_ = std::make_unique<gossip::PushSum>(topology, comm.rank(), count);
+      push_sum_ = std::make_unique<sync::PushSum>(topology, comm.rank(), count);
     }
     optim::SgdOptions sgd{.momentum = 0, .momentum_corrected = {}};
     if (scheme.rule == Rule::local_momentum) {
@@ -67,7 +67,7 @@ class GossipRank {
     optimizer_ = optim::make_sgd(count, sgd);
     const bool periodic = settings.local_steps > 1 || settings.delay > 0;
     synchronizer_ =
-        train::make_gossip_averaging({.comm = comm,
+        sync::make_gossip_averaging({.comm = comm,
                                       .mixer = *mixer_,
                                       .direction = periodic ? nullptr : direction_.get(),
                                       .direction_mixer = direction_mixer_.get(),
@@ -85,7 +85,7 @@ class GossipRank {
                                       .density = {},
                                       .total_steps = setup.total_steps});
     if (!periodic) return;
-    synchronizer_ = train::make_periodic_gossip({.gossip = std::move(synchronizer_),
+    synchronizer_ = sync::make_periodic_gossip({.gossip = std::move(synchronizer_),
                                                  .direction = direction_.get(),
                                                  .parameters = parameters_,
                                                  .gradient = gradient_},
@@ -97,9 +97,9 @@ class GossipRank {
   std::span<float> parameters() { return parameters_; }
   /// After a step: the direction that it took.
   std::span<const float> direction() const { return gradient_; }
-  gossip::Mixer& mixer() { return *mixer_; }
-  const gossip::Mixer& mixer() const { return *mixer_; }
-  gossip::Direction* own_direction() { return direction_.get(); }
+  sync::Mixer& mixer() { return *mixer_; }
+  const sync::Mixer& mixer() const { return *mixer_; }
+  sync::Direction* own_direction() { return direction_.get(); }
   double weight() const { return push_sum_ ? push_sum_->weight() : 1; }
   std::span<const double> weights() const { return push_sum_->weights(); }
 
@@ -119,7 +119,7 @@ class GossipRank {
 
   /// @param gradient (model, out)
   template <typename Gradient>
-  train::SyncResult step(float rate, Gradient&& gradient) {
+  sync::SyncResult step(float rate, Gradient&& gradient) {
     comm_.set_step(step_);
     synchronizer_->begin(step_, 0);
     gradient(std::span<const float>(parameters_), std::span<float>(gradient_));
@@ -136,23 +136,23 @@ class GossipRank {
   }
 
  private:
-  static std::unique_ptr<gossip::Mixer> make_mixer(const GossipScheme& scheme,
-                                                   const gossip::MixerParts& parts,
+  static std::unique_ptr<sync::Mixer> make_mixer(const GossipScheme& scheme,
+                                                   const sync::MixerParts& parts,
                                                    std::size_t count, const GossipSetup& setup) {
-    if (scheme.mixing == Mixing::choco) return gossip::make_choco_mixer(parts, count, setup.mixer);
+    if (scheme.mixing == Mixing::choco) return sync::make_choco_mixer(parts, count, setup.mixer);
     if (scheme.mixing == Mixing::squeeze)
-      return gossip::make_squeeze_mixer(parts, count, setup.mixer);
-    return gossip::make_plain_mixer(parts);
+      return sync::make_squeeze_mixer(parts, count, setup.mixer);
+    return sync::make_plain_mixer(parts);
   }
 
-  static std::unique_ptr<gossip::Direction> make_direction(const GossipScheme& scheme,
+  static std::unique_ptr<sync::Direction> make_direction(const GossipScheme& scheme,
                                                            std::size_t count) {
     const auto decay = static_cast<float>(scheme.weight_decay);
     const auto momentum = static_cast<float>(scheme.momentum);
-    if (scheme.rule == Rule::d2) return gossip::make_d2(count, decay);
-    if (scheme.rule == Rule::gradient_tracking) return gossip::make_gradient_tracking(count, decay);
+    if (scheme.rule == Rule::d2) return sync::make_d2(count, decay);
+    if (scheme.rule == Rule::gradient_tracking) return sync::make_gradient_tracking(count, decay);
     if (scheme.rule == Rule::local_momentum) return nullptr;
-    return gossip::make_quasi_global_momentum(
+    return sync::make_quasi_global_momentum(
         count,
         {.beta = momentum, .mu = momentum, .nesterov = scheme.nesterov, .weight_decay = decay});
   }
@@ -161,11 +161,11 @@ class GossipRank {
   const Layout layout_;
   const std::vector<pipeline::FusionBucket> plan_;
   std::vector<float> parameters_, gradient_;
-  std::unique_ptr<gossip::Mixer> mixer_, direction_mixer_;
-  std::unique_ptr<gossip::Direction> direction_;
-  std::unique_ptr<gossip::PushSum> push_sum_;
+  std::unique_ptr<sync::Mixer> mixer_, direction_mixer_;
+  std::unique_ptr<sync::Direction> direction_;
+  std::unique_ptr<sync::PushSum> push_sum_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::unique_ptr<train::Synchronizer> synchronizer_;
+  std::unique_ptr<sync::Synchronizer> synchronizer_;
   StepId step_ = 0;
 };
 

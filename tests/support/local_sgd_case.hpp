@@ -19,8 +19,8 @@
 #include "support/blobs.hpp"
 #include "support/record_log.hpp"
 #include "support/toy_replica.hpp"
-#include "train/gradient_averaging.hpp"
-#include "train/local_sgd.hpp"
+#include "sync/gradient_averaging.hpp"
+#include "sync/local/local_sgd.hpp"
 #include "train/trainer.hpp"
 
 namespace eqt::test::local_sgd {
@@ -33,12 +33,12 @@ inline const optim::SgdOptions kPlain = {
     .momentum = 0, .nesterov = false, .weight_decay = 0, .momentum_corrected = {}};
 
 struct Settings {
-  train::LocalSgdPlan plan;
+  sync::LocalSgdPlan plan;
   bool quasi_global = false;  // else Nesterov's, local
-  train::OuterStep outer = {};
+  sync::OuterStep outer = {};
   bool overlap = false;  // of delayed rounds
   /// Puts an observer around the synchronizer.
-  std::function<std::unique_ptr<train::Synchronizer>(std::unique_ptr<train::Synchronizer>)> watch =
+  std::function<std::unique_ptr<sync::Synchronizer>(std::unique_ptr<sync::Synchronizer>)> watch =
       {};
   bool cut = false;  // into the buckets that fragments need
 };
@@ -66,9 +66,9 @@ struct Result {
   std::vector<float> parameters;
 };
 
-inline std::unique_ptr<gossip::Direction> make_direction(const Settings& settings) {
+inline std::unique_ptr<sync::Direction> make_direction(const Settings& settings) {
   if (!settings.quasi_global) return nullptr;
-  return gossip::make_quasi_global_momentum(kValues, {.nesterov = true, .weight_decay = 0.01f});
+  return sync::make_quasi_global_momentum(kValues, {.nesterov = true, .weight_decay = 0.01f});
 }
 
 /// The results of a run on one rank.
@@ -90,7 +90,7 @@ struct Node {
   data::BatchLoader loader;
   ToyReplica replica;
   std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<gossip::Direction> direction;
+  std::unique_ptr<sync::Direction> direction;
 };
 
 inline std::unique_ptr<optim::Schedule> falling_rate() {
@@ -112,17 +112,17 @@ inline Result train_toy(comm::Communicator& comm, const codec::Compressor& compr
   const auto collective = collective::make_allgather(comm, compressor, buckets);
   const auto memory =
       compressor.properties().needs_feedback ? collective::make_error_feedback(kValues) : nullptr;
-  train::GradientAveragingOptions options;
+  sync::GradientAveragingOptions options;
   options.overlap = local_sgd ? settings.overlap : true;
   const FlatBuffer under_way(kValues);
   const std::span<float> difference =
       local_sgd && settings.plan.delays() ? under_way.span() : node.replica.gradient();
-  auto mean = train::make_fragment_averaging(comm, *collective, memory.get(), std::move(buckets),
+  auto mean = sync::make_fragment_averaging(comm, *collective, memory.get(), std::move(buckets),
                                              settings.plan.fragments, node.replica.layout(),
                                              difference, options);
-  std::unique_ptr<train::Synchronizer> synchronizer;
+  std::unique_ptr<sync::Synchronizer> synchronizer;
   if (local_sgd) {
-    synchronizer = train::make_local_sgd({.comm = comm,
+    synchronizer = sync::make_local_sgd({.comm = comm,
                                           .mean = std::move(mean),
                                           .direction = node.direction.get(),
                                           .parameters = node.replica.parameters(),

@@ -17,8 +17,8 @@
 #include "comm/communicator.hpp"
 #include "core/flat_buffer.hpp"
 #include "pipeline/plan.hpp"
-#include "train/gradient_averaging.hpp"
-#include "train/quorum_rounds.hpp"
+#include "sync/gradient_averaging.hpp"
+#include "sync/quorum/quorum_rounds.hpp"
 
 namespace eqt::test::quorum {
 
@@ -42,9 +42,9 @@ struct Settings {
   StepId local_steps = 4, delay = 4;
   std::size_t quorum = 1;
   std::optional<double> grace_seconds = {};
-  train::OuterStep outer = {};
+  sync::OuterStep outer = {};
   StepId total_steps = 18, epoch_steps = 18;
-  std::optional<train::QuorumReplay> replay = {};
+  std::optional<sync::QuorumReplay> replay = {};
   std::function<double(int rank, StepId step)> seconds = {};  // of a step; empty: none
 };
 
@@ -63,12 +63,12 @@ class Node {
       feedback_ = collective::make_error_feedback(kValues);
       memory_.emplace(*feedback_);
     }
-    train::GradientAveragingOptions options;
+    sync::GradientAveragingOptions options;
     options.overlap = false;
-    train::QuorumMemory* const memory = memory_ ? &*memory_ : nullptr;
-    auto mean = train::make_gradient_averaging(comm, *collective_, memory, std::move(buckets),
+    sync::QuorumMemory* const memory = memory_ ? &*memory_ : nullptr;
+    auto mean = sync::make_gradient_averaging(comm, *collective_, memory, std::move(buckets),
                                                kLayout, difference_.span(), options);
-    synchronizer_ = train::make_quorum_rounds(
+    synchronizer_ = sync::make_quorum_rounds(
         {.comm = comm,
          .mean = std::move(mean),
          .senders = senders_,
@@ -114,7 +114,7 @@ class Node {
       (void)synchronizer_->after_update(0.1f);
       done_ = std::min(end, synchronizer_->steps_of_all_ranks() / ranks);
     } while (done_ < end);
-    const train::SyncResult result = synchronizer_->end_epoch();
+    const sync::SyncResult result = synchronizer_->end_epoch();
     done_ = std::min(end, synchronizer_->steps_of_all_ranks() / ranks);
     decisions_.insert(decisions_.end(), result.decisions.begin(), result.decisions.end());
     return done_ < settings_.total_steps;
@@ -131,7 +131,7 @@ class Node {
     own_ = own;
     done_ = done;
   }
-  train::Synchronizer& synchronizer() { return *synchronizer_; }
+  sync::Synchronizer& synchronizer() { return *synchronizer_; }
   std::vector<float>& parameters() { return parameters_; }
   StepId own() const { return own_; }
   StepId done() const { return done_; }
@@ -146,11 +146,11 @@ class Node {
   collective::Senders senders_;
   std::unique_ptr<collective::Collective> collective_;
   std::unique_ptr<collective::GradientMemory> feedback_;
-  std::optional<train::QuorumMemory> memory_;
+  std::optional<sync::QuorumMemory> memory_;
   std::vector<std::vector<float>> commons_;
   std::vector<metrics::DecisionRecord> decisions_;
   StepId own_ = 0, done_ = 0;
-  std::unique_ptr<train::Synchronizer> synchronizer_;  // last: its thread uses all of the above
+  std::unique_ptr<sync::Synchronizer> synchronizer_;  // last: its thread uses all of the above
 };
 
 /// What the rounds of a run must lead to, in double: r after the run's last round. Checks that the
@@ -159,7 +159,7 @@ class Simulation {
  public:
   using Model = std::vector<double>;
 
-  Simulation(std::size_t ranks, const Settings& settings, const train::QuorumReplay& rounds)
+  Simulation(std::size_t ranks, const Settings& settings, const sync::QuorumReplay& rounds)
       : settings_(settings), rounds_(rounds), workers_(ranks), momentum_(kValues) {
     const std::vector<float> first = start_values();
     common_.assign(first.begin(), first.end());
@@ -169,7 +169,7 @@ class Simulation {
   /// @param steps of each rank in the whole run
   Model run(std::span<const StepId> steps) {
     for (std::uint64_t k = 1; k <= rounds_.last(); ++k) {
-      const train::QuorumRound& round = rounds_.at(k);
+      const sync::QuorumRound& round = rounds_.at(k);
       std::vector<double> counts(workers_.size());
       for (std::size_t r = 0; r < workers_.size(); ++r) {
         if (round.counts[r] == 0) continue;
@@ -246,7 +246,7 @@ class Simulation {
   }
 
   const Settings settings_;
-  const train::QuorumReplay& rounds_;
+  const sync::QuorumReplay& rounds_;
   std::vector<Worker> workers_;
   Model common_, momentum_;
   std::vector<Model> shifts_;  // by round

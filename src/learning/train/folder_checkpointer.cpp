@@ -14,7 +14,7 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "train/background_thread.hpp"
+#include "sync/background_thread.hpp"
 
 namespace eqt::train {
 namespace {
@@ -235,7 +235,7 @@ class FolderCheckpointer final : public Checkpointer {
   FileHead manifest_head_;
   std::vector<ManifestEntry> manifest_;  // of the set before; empty if it is written
   std::vector<StepId> obsolete_;         // to be removed
-  BackgroundThread writer_;              // last: its thread uses all of the above
+  sync::BackgroundThread writer_;              // last: its thread uses all of the above
 };
 
 }  // namespace

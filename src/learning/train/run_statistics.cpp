@@ -49,7 +49,7 @@ RunStatistics::RunStatistics(comm::Communicator& comm, metrics::Sink& sink,
 /// Workers count as ranks.
 int RunStatistics::ranks() const { return options_.workers > 0 ? options_.workers : comm_.size(); }
 
-void RunStatistics::note_step(metrics::StepRecord record, const SyncResult& result, bool may_send) {
+void RunStatistics::note_step(metrics::StepRecord record, const sync::SyncResult& result, bool may_send) {
   const Traffic& traffic = result.traffic;
   record.seconds.encode = traffic.encode_seconds;
   record.seconds.transfer = traffic.transfer_seconds;
@@ -85,14 +85,14 @@ void RunStatistics::note_own_step(metrics::StepRecord record) {
   if (comm_.rank() == 0) sink_.write(record);
 }
 
-void RunStatistics::note_own_traffic(const SyncResult& result) {
+void RunStatistics::note_own_traffic(const sync::SyncResult& result) {
   own_.sent_bytes += static_cast<double>(result.traffic.sent_bytes);
   own_.received_bytes += static_cast<double>(result.traffic.received_bytes);
   own_.encoded_bytes += static_cast<double>(result.traffic.encoded_bytes);
   own_.encoded_values += static_cast<double>(result.traffic.encoded_values);
 }
 
-void RunStatistics::note_wait(const SyncResult& result, double seconds) {
+void RunStatistics::note_wait(const sync::SyncResult& result, double seconds) {
   own_rounds_ += result.rounds.value_or(0);
   note_own_traffic(result);
   epoch_.seconds += {.encode = result.traffic.encode_seconds,
@@ -167,7 +167,7 @@ void RunStatistics::flush_steps() {
     reduction_.push_back(static_cast<double>(local.encoded_bytes));
     reduction_.push_back(static_cast<double>(local.encoded_values));
   }
-  for (const MeanSketch& sketch : sketches_)
+  for (const sync::MeanSketch& sketch : sketches_)
     reduction_.insert(reduction_.end(), sketch.exact.begin(), sketch.exact.end());
   comm_.allreduce_sum(reduction_);
   note_errors_of_means(std::span<const double>(reduction_).subspan(unflushed_.size() * kColumns));
@@ -202,9 +202,9 @@ void RunStatistics::flush_steps() {
 
 /// @param sums over ranks, of the sketches one after another
 void RunStatistics::note_errors_of_means(std::span<const double> sums) {
-  for (MeanSketch& sketch : sketches_) {
-    std::ranges::copy(sums.first(MeanSketch::kSums), sketch.exact.begin());
-    sums = sums.subspan(MeanSketch::kSums);
+  for (sync::MeanSketch& sketch : sketches_) {
+    std::ranges::copy(sums.first(sync::MeanSketch::kSums), sketch.exact.begin());
+    sums = sums.subspan(sync::MeanSketch::kSums);
     const auto error = sketch.relative_error(ranks());
     if (!error) continue;
     epoch_.mean_variance += *error;

@@ -15,7 +15,7 @@
 #include "metrics/records.hpp"
 #include "metrics/sink.hpp"
 #include "train/evaluator.hpp"
-#include "train/synchronizer.hpp"
+#include "sync/synchronizer.hpp"
 
 namespace eqt::train {
 
@@ -42,10 +42,10 @@ class RunStatistics {
   /// of theirs. Collective in some steps, the same on all ranks; asynchronous ranks never
   /// communicate here, and step records are those of rank 0.
   /// @param may_send false, on all ranks: not now
-  void note_step(metrics::StepRecord record, const SyncResult& result, bool may_send = true);
+  void note_step(metrics::StepRecord record, const sync::SyncResult& result, bool may_send = true);
 
   /// Adds a rank's costs between its last step of an epoch and the epoch's end.
-  void note_wait(const SyncResult& result, double seconds);
+  void note_wait(const sync::SyncResult& result, double seconds);
 
   /// Adds `count` values that all ranks averaged as float32 outside a step, by the ring formula.
   void note_dense_mean(std::size_t count);
@@ -94,7 +94,7 @@ class RunStatistics {
 
   int ranks() const;
   void note_own_step(metrics::StepRecord record);
-  void note_own_traffic(const SyncResult& result);
+  void note_own_traffic(const sync::SyncResult& result);
   void add_up_ranks();
   void flush();
   void visit_results(StateVisitor& visitor);
@@ -119,7 +119,7 @@ class RunStatistics {
   metrics::Sink& sink_;
   const RunStatisticsOptions options_;
   std::vector<LocalStep> unflushed_;
-  std::vector<MeanSketch> sketches_;  // of unflushed steps that measured
+  std::vector<sync::MeanSketch> sketches_;  // of unflushed steps that measured
   std::vector<double> reduction_;
   StepId flush_every_ = 1;
   Totals epoch_, run_;

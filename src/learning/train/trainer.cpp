@@ -13,7 +13,7 @@
 
 #include "comm/signals.hpp"
 #include "core/error.hpp"
-#include "train/edge_count.hpp"
+#include "sync/edge_count.hpp"
 
 namespace eqt::train {
 namespace {
@@ -109,7 +109,7 @@ metrics::Summary Trainer::run() {
     const auto hashes = p_.comm.allgather(hash);
     summary.replicas_identical = std::ranges::count(hashes, hashes[0]) == std::ssize(hashes);
   }
-  summary.sent_bytes_by_edge = gather_edges(p_.comm, p_.synchronizer.sent_bytes_by_peer());
+  summary.sent_bytes_by_edge = sync::gather_edges(p_.comm, p_.synchronizer.sent_bytes_by_peer());
   summary.wall_seconds = wall_before_ + wall_.seconds();
   p_.comm.end_heartbeat();
   return summary;
@@ -152,8 +152,8 @@ void Trainer::train_until_pause() {
   } while (done_ < end && !p_.comm.knows_of_stop());
   p_.comm.end_heartbeat();
   const Stopwatch wait;
-  const SyncResult rest = [&] {
-    const NotedSpan span(p_.timeline, metrics::Activity::wait);
+  const sync::SyncResult rest = [&] {
+    const sync::NotedSpan span(p_.timeline, metrics::Activity::wait);
     return p_.synchronizer.end_epoch();
   }();
   done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
@@ -203,7 +203,7 @@ void Trainer::seek(StepId own) {
 void Trainer::save_if_due() {
   if (p_.checkpointer == nullptr || !plan_.saves_after(done_)) return;
   p_.comm.heartbeat("checkpoint", true);
-  inject_fault(Fault::Phase::checkpoint, done_);
+  inject_fault(comm::Fault::Phase::checkpoint, done_);
   require_finite_model(done_);
   if (may_go_back() && !check_health_now()) return;
   p_.checkpointer->save(done_);
@@ -266,7 +266,7 @@ bool Trainer::finish_epoch() {
   if (!plan_.asynchronous && !check_health_now()) return false;
   if (done_ == plan_.total_steps && !final_rounds_done_) run_final_rounds();
   p_.comm.heartbeat("evaluation", true);
-  inject_fault(Fault::Phase::evaluation, done_);
+  inject_fault(comm::Fault::Phase::evaluation, done_);
   const Assessment assessment = assess();
   if (assessment.abandoned && !check_health_now()) return false;
   require_finite_assessment(assessment);
@@ -284,7 +284,7 @@ void Trainer::run_final_rounds() {
   if (plan_.final_rounds == 0) return;
   const Stopwatch clock;
   const std::uint64_t epoch = plan_.epoch_of(plan_.total_steps - 1);
-  SyncResult result;
+  sync::SyncResult result;
   for (std::uint64_t round = 0; round < plan_.final_rounds; ++round) {
     const StepId step = plan_.total_steps + round;
     p_.comm.set_step(step);

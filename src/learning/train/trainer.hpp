@@ -22,15 +22,15 @@
 #include "train/accumulation.hpp"
 #include "train/batch_balancer.hpp"
 #include "train/checkpointer.hpp"
-#include "train/divergence.hpp"
+#include "sync/divergence.hpp"
 #include "train/evaluator.hpp"
-#include "train/fault.hpp"
+#include "comm/fault.hpp"
 #include "train/gradient_observer.hpp"
 #include "train/health_check.hpp"
 #include "train/run_statistics.hpp"
 #include "train/selection.hpp"
-#include "train/synchronizer.hpp"
-#include "train/timeline.hpp"
+#include "sync/synchronizer.hpp"
+#include "sync/timeline.hpp"
 #include "train/weight_average.hpp"
 #include "train/workers.hpp"
 
@@ -44,16 +44,16 @@ struct Parts {
   const data::Dataset* test_set;  // null: emulated
   optim::Optimizer& optimizer;
   const optim::Schedule& schedule;
-  Synchronizer& synchronizer;
+  sync::Synchronizer& synchronizer;
   metrics::Sink& sink;                   // written to on rank 0 only
   Checkpointer* checkpointer = nullptr;  // null: nothing is saved
-  Divergence* divergence = nullptr;      // null: a value that is not finite ends the run
+  sync::Divergence* divergence = nullptr;      // null: a value that is not finite ends the run
   GradientObserver* observer = nullptr;  // null: no observer
   // Simulated ranks of this process, each with its own batches; then there is one real rank, and
   // `batches` is null. Null: no simulation.
   Workers* workers = nullptr;
   BatchBalancer* balancer = nullptr;  // null: all ranks have batches of the same size
-  Timeline* timeline = nullptr;       // null: nothing is noted
+  sync::Timeline* timeline = nullptr;       // null: nothing is noted
   std::string best_weights = {};      // the file of the best evaluation's weights, of rank 0
 };
 
@@ -85,7 +85,7 @@ struct Plan {
   std::uint64_t checkpoint_every_epochs = 0;  // 0 = never by epochs
   bool paranoid = false;       // compares replicas that must be equal after each step
   double rollback_factor = 1;  // of the learning rate, for each rollback
-  std::optional<Fault> fault;
+  std::optional<comm::Fault> fault;
   model::Measures measures = {};  // how good the network is
 
   /// The position in the data after `step` steps, in steps of the current partition.
@@ -190,7 +190,7 @@ class Trainer {
   void keep_best();
 
   // In trainer_health.cpp.
-  void inject_fault(Fault::Phase phase, StepId step);
+  void inject_fault(comm::Fault::Phase phase, StepId step);
   HealthReport report(bool with_hash);
   bool check_health_after_step(const StepOutcome& outcome);
   bool check_health_now();

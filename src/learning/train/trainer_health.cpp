@@ -15,9 +15,9 @@
 
 namespace eqt::train {
 
-void Trainer::inject_fault(Fault::Phase phase, StepId step) {
+void Trainer::inject_fault(comm::Fault::Phase phase, StepId step) {
   // A value is damaged only once, so that the fault does not happen again after a rollback.
-  if (!plan_.fault || (fault_injected_ && plan_.fault->act == Fault::Act::nan)) return;
+  if (!plan_.fault || (fault_injected_ && plan_.fault->act == comm::Fault::Act::nan)) return;
   fault_injected_ |= plan_.fault->inject(phase, p_.comm.rank(), step, p_.replica.parameters());
 }
 
@@ -98,14 +98,14 @@ void Trainer::compare_replicas() {
 
 /// After the update: the loss was finite, but the new parameters may not be.
 void Trainer::require_finite_model(StepId step) {
-  require_finite(p_.replica.layout(), p_.replica.parameters(), 0, "the parameter", step,
+  sync::require_finite(p_.replica.layout(), p_.replica.parameters(), 0, "the parameter", step,
                  p_.comm.rank(), p_.divergence);
 }
 
 void Trainer::require_finite_loss(StepId step, double loss, Rank rank) {
   if (plan_.emulated || std::isfinite(loss)) return;
-  const auto parameter = name_non_finite(p_.replica.layout(), p_.replica.parameters());
-  const auto gradient = name_non_finite(p_.replica.layout(), p_.replica.gradient());
+  const auto parameter = sync::name_non_finite(p_.replica.layout(), p_.replica.parameters());
+  const auto gradient = sync::name_non_finite(p_.replica.layout(), p_.replica.gradient());
   const std::string because = parameter  ? fmt::format(", because {}", *parameter)
                               : gradient ? fmt::format(", and the gradient of {}", *gradient)
                                          : "";
@@ -121,7 +121,7 @@ void Trainer::require_finite_loss(StepId step, double loss, Rank rank) {
 void Trainer::require_finite_assessment(const Assessment& assessment) {
   if (!assessment.model || std::isfinite(assessment.model->loss_sum)) return;
   p_.comm.agree_after([this] {
-    const auto named = name_non_finite(p_.replica.layout(), p_.replica.parameters());
+    const auto named = sync::name_non_finite(p_.replica.layout(), p_.replica.parameters());
     if (named)
       fail(Kind::diverged, "after step {}: evaluation: the test loss is not finite, because {}",
            done_, *named);

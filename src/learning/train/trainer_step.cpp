@@ -21,13 +21,13 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   comm.set_step(step.own);
   comm.heartbeat("loading of a batch");
   if (p_.timeline != nullptr) p_.timeline->begin_step(step.own + 1);
-  inject_fault(Fault::Phase::step, step.own);
+  inject_fault(comm::Fault::Phase::step, step.own);
 
   const bool observed = p_.workers == nullptr ? compute_gradient(step, total, record)
                                               : compute_worker_gradients(step, record);
   comm.heartbeat("synchronization", true);
-  SyncResult result = [&] {
-    const NotedSpan wait(p_.timeline, metrics::Activity::wait);
+  sync::SyncResult result = [&] {
+    const sync::NotedSpan wait(p_.timeline, metrics::Activity::wait);
     return p_.synchronizer.finish();
   }();
 
@@ -36,7 +36,7 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   const auto rate =
       static_cast<float>(rate_factor_ * p_.schedule.rate(plan_.position(step.common)));
   {
-    const NotedSpan span(p_.timeline, metrics::Activity::update);
+    const sync::NotedSpan span(p_.timeline, metrics::Activity::update);
     clip_gradient();
     p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
     if (may_go_back()) require_finite_model(step.own);
@@ -44,7 +44,7 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   record.seconds.update = update.seconds();
   comm.heartbeat("synchronization", true);
   {
-    const NotedSpan wait(p_.timeline, metrics::Activity::wait);
+    const sync::NotedSpan wait(p_.timeline, metrics::Activity::wait);
     result.add(p_.synchronizer.after_update(rate));
   }
   if (average_) average_->update(p_.replica, step.own);
@@ -76,11 +76,11 @@ ObservedStep Trainer::observed_step(const StepNumbers& step) const {
 bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
                                metrics::StepRecord& record) {
   comm::Communicator& comm = p_.comm;
-  std::optional<NotedSpan> computing;  // of an earlier batch of the step
+  std::optional<sync::NotedSpan> computing;  // of an earlier batch of the step
   const auto next_batch = [&]() -> const data::Batch& {
     computing.reset();
     const Stopwatch wait;
-    const NotedSpan span(p_.timeline, metrics::Activity::data);
+    const sync::NotedSpan span(p_.timeline, metrics::Activity::data);
     const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
     record.seconds.data += wait.seconds();
     comm.heartbeat("forward and backward pass");
@@ -97,7 +97,7 @@ bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
                          // deadline
   computing.reset();
   {
-    const NotedSpan waiting(p_.timeline, metrics::Activity::wait);
+    const sync::NotedSpan waiting(p_.timeline, metrics::Activity::wait);
     if (observed) p_.synchronizer.read_gradient();
     p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
   }

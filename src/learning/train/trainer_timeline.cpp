@@ -9,7 +9,7 @@ namespace eqt::train {
 
 void Trainer::begin_timeline() {
   if (p_.timeline == nullptr) return;
-  const CommonClock clock = agree_on_clock(p_.comm);
+  const sync::CommonClock clock = sync::agree_on_clock(p_.comm);
   p_.timeline->set_clock(clock);
   if (clock.error_seconds == 0 || p_.comm.rank() != 0) return;
   p_.sink.write(metrics::NoteRecord{

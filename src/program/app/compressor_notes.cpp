@@ -46,7 +46,7 @@ VarianceBound bound_of(const config::RunConfig& config, const Layout& layout,
 /// Empty: what is not sent is lost.
 std::optional<std::string> memory_of(const config::RunConfig& config,
                                      const codec::Properties& properties) {
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (!algorithm.averages()) return fmt::format("by the algorithm {}", algorithm.name);
   if (properties.forgets_sent || properties.votes) return "its own";
   const config::ErrorFeedback feedback = config::settled_feedback(config, properties);

@@ -15,7 +15,7 @@
 #include "comm/session.hpp"
 #include "config/run_config.hpp"
 #include "setup/choose_device.hpp"
-#include "train/fault.hpp"
+#include "comm/fault.hpp"
 
 namespace eqt::app {
 
@@ -26,7 +26,7 @@ struct Job {
   const comm::Session& session;
   comm::Communicator& comm;
   config::RunConfig config;  // with --resume, keys that must not change are those of the saved run
-  std::optional<train::Fault> fault;
+  std::optional<comm::Fault> fault;
   std::string path;                   // of the run folder
   std::unique_ptr<RunFolder> folder;  // on rank 0
   std::optional<Resume> resume;

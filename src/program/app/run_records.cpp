@@ -24,7 +24,7 @@
 #include "model/bf16.hpp"
 #include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
-#include "train/local_sgd_plan.hpp"
+#include "sync/local/local_sgd_plan.hpp"
 
 namespace eqt::app {
 namespace {
@@ -95,7 +95,7 @@ std::vector<std::string> notes_on_rounds(const config::RunConfig& config) {
         "synchronization.outer.momentum multiplies what a round moves the model by {:.3g} in the "
         "long run, and is meant for rounds of {} steps and more",
         s.outer.learning_rate / (1 - s.outer.momentum), kLongRound));
-  if (s.delay.count > train::automatic_delay(least) && s.quorum == 0)
+  if (s.delay.count > sync::automatic_delay(least) && s.quorum == 0)
     notes.push_back(fmt::format(
         "synchronization.delay {} is more than half of the {} steps of a round: averages that come "
         "so late cost accuracy; take \"auto\" unless messages need so long",

@@ -33,7 +33,7 @@
 #include "setup/named_files.hpp"
 #include "setup/room_to_start.hpp"
 #include "setup/same_everywhere.hpp"
-#include "train/fault.hpp"
+#include "comm/fault.hpp"
 #include "train/folder_checkpointer.hpp"
 
 namespace eqt::app {
@@ -47,7 +47,7 @@ void inject_fault_at_launch() {
   const char* text = std::getenv("EQT_FAULT");
   if (text == nullptr) return;
   try {
-    train::parse_fault(text).inject(train::Fault::Phase::launch, comm::launched_rank(), 0, {});
+    comm::parse_fault(text).inject(comm::Fault::Phase::launch, comm::launched_rank(), 0, {});
   } catch (const Error& error) {
     if (error.kind() == Kind::usage) return;  // all ranks report it together
     throw Error(error.kind(), fmt::format("[rank {}/{}] before MPI_Init: {}", comm::launched_rank(),
@@ -56,12 +56,12 @@ void inject_fault_at_launch() {
 }
 
 /// @param messages is installed as the transport's hook if there is a fault
-std::optional<train::Fault> fault_from_environment(comm::Communicator& comm,
-                                                   train::MessageFaults& messages) {
-  std::optional<train::Fault> fault;
+std::optional<comm::Fault> fault_from_environment(comm::Communicator& comm,
+                                                   comm::MessageFaults& messages) {
+  std::optional<comm::Fault> fault;
   comm.agree_after([&] {
     const char* text = std::getenv("EQT_FAULT");
-    if (text != nullptr) fault = train::parse_fault(text);
+    if (text != nullptr) fault = comm::parse_fault(text);
   });
   if (!fault) return fault;
   fault->messages = &messages;
@@ -190,12 +190,27 @@ void require_inputs_stay(const config::RunConfig& config, const RunFolder& folde
            file.name, file.path.string());
 }
 
+/// What a power failure while a file is written may leave, for EQT_FAULT.
+void truncate_newest_file(const std::string& run_folder, Rank rank) {
+  const checkpoint::StateFolder folder(run_folder);
+  std::vector<std::string> damaged;
+  for (const checkpoint::FoundFile& file : folder.list(damaged)) {
+    if (file.head.rank != rank) continue;
+    std::filesystem::resize_file(folder.file_path(file.head.step, file.head.rank, file.head.ranks),
+                                 file.bytes / 2);
+    return;
+  }
+}
+
 /// Opens the run folder and the sinks. Collective.
 void open_folder(Job& job) {
   const TrainCommand& command = job.command;
   comm::Communicator& comm = job.comm;
   job.path = command.out.empty() ? "runs/" + job.config.name : command.out;
-  if (job.fault) job.fault->run_folder = job.path;
+  if (job.fault)
+    job.fault->truncate_checkpoint = [path = job.path, rank = comm.rank()] {
+      truncate_newest_file(path, rank);
+    };
   comm.heartbeat("opening of the run folder");
   comm.agree_after([&] {
     job.laboratory = read_laboratory(command.simulate > 0, comm);
@@ -278,7 +293,7 @@ void train_and_record(Job& job, setup::Run& run, const config::Facts& files,
   comm.heartbeat("the mean model");
   trainer.adopt_result();
   comm.heartbeat("writing of the results", true);
-  if (job.fault) job.fault->inject(train::Fault::Phase::end, comm.rank(), summary.steps, {});
+  if (job.fault) job.fault->inject(comm::Fault::Phase::end, comm.rank(), summary.steps, {});
   comm.agree_after([&] {
     if (comm.rank() == 0) write_end(job, run, summary, *sink);
   });
@@ -290,7 +305,7 @@ void train_and_record(Job& job, setup::Run& run, const config::Facts& files,
 
 int train_rank(const TrainCommand& command, const char* program, const OwnConfig& own,
                const comm::Session& session) {
-  train::MessageFaults message_faults;  // declared before objects that point to it
+  comm::MessageFaults message_faults;  // declared before objects that point to it
   comm::Communicator comm(session, own.timeout_seconds);
   comm.heartbeat("comparison of ranks");
   setup::require_same_command(command_facts(command), comm);
@@ -311,7 +326,7 @@ int train_rank(const TrainCommand& command, const char* program, const OwnConfig
   session.set_timeout(job.config.synchronization.timeout_seconds);
   job.fault = fault_from_environment(comm, message_faults);
   comm.heartbeat("the start");
-  if (job.fault) job.fault->inject(train::Fault::Phase::start, comm.rank(), 0, {});
+  if (job.fault) job.fault->inject(comm::Fault::Phase::start, comm.rank(), 0, {});
   open_folder(job);
 
   comm.heartbeat("start of the threads");

@@ -99,7 +99,7 @@ PlannedRun plan_one_board(const Scheme& scheme, const ClusterFile& cluster,
                           const Subject& subject) {
   Scheme alone = {.name = {}, .config = scheme.config};
   alone.config.synchronization = {};
-  alone.config.synchronization.algorithm = gossip::kNone;
+  alone.config.synchronization.algorithm = sync::kNone;
   alone.config.train.batch_sizes = {};
   std::optional<PlannedRun> fastest;
   for (std::size_t b = 0; b < cluster.cluster.boards.size(); ++b) {

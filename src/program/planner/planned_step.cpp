@@ -19,7 +19,7 @@
 #include "setup/build_model.hpp"
 #include "setup/choose_by_cost.hpp"
 #include "train/batch_allocation.hpp"
-#include "train/local_sgd_plan.hpp"
+#include "sync/local/local_sgd_plan.hpp"
 
 namespace eqt::planner {
 namespace {
@@ -182,7 +182,7 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
   step.work.every = static_cast<int>(*s.local_steps.count);
   step.work.after_update = s.algorithm->mixes || s.algorithm->averages_models;
   step.work.delay =
-      static_cast<int>(s.delay.count.value_or(train::automatic_delay(*s.local_steps.count)));
+      static_cast<int>(s.delay.count.value_or(sync::automatic_delay(*s.local_steps.count)));
   if (ranks == 1) step.quantisation = PlannedStep::Quantisation();
   if (ranks == 1 || !s.algorithm->exchanges()) return step;
 

@@ -3,7 +3,7 @@
 
 #include "core/error.hpp"
 #include "data/partition_plan.hpp"
-#include "gossip/algorithm.hpp"
+#include "sync/algorithm.hpp"
 
 namespace eqt::config {
 
@@ -22,7 +22,7 @@ void check_batches(const RunConfig& config, const codec::Properties& compressor,
          "\"auto\", of at least train.batch_least, {}, found {}; raise it, or lower "
          "train.batch_least",
          origin, train.batch_least, train.batch_size);
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (!algorithm.averages_gradients || algorithm.lazy)
     fail(Kind::usage,
          "{}: expected synchronization.algorithm \"allreduce\" with train.batch_sizes, whose "

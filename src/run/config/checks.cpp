@@ -33,7 +33,7 @@ void check_optimizer(const RunConfig& config, const codec::Properties& compresso
          "own, "
          "found \"{}\"; set optimizer.name to \"sgd\" or take another compressor",
          origin, config.compressor.name->name, name_of(kind));
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (algorithm.plain_gradients())
     fail(Kind::usage,
          "{}: expected optimizer.name \"sgd\" for synchronization.algorithm \"{}\", which needs "
@@ -151,7 +151,7 @@ void check_selection(const RunConfig& config, const std::string& origin) {
          "train.mixup out",
          origin, model::tasks::classification.name, config.task.kind->name);
   if (config.train.ema == 0) return;
-  const gossip::AlgorithmRow& algorithm = *synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *synchronization.algorithm;
   if (config.train.is_emulated())
     fail(Kind::usage,
          "{}: expected train.ema 0 with train.emulate_compute, which trains nothing, found {}; "
@@ -176,9 +176,9 @@ void check_groups(const RunConfig& config, const codec::Properties& compressor,
                        return group.rate_factor != 1 || group.weight_decay;
                      });
   if (!apart) return;
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   const bool directed =
-      algorithm.plain_gradients() || optimizer.momentum_kind == gossip::MomentumKind::quasi_global;
+      algorithm.plain_gradients() || optimizer.momentum_kind == sync::MomentumKind::quasi_global;
   if (!directed && !compressor.votes) return;
   fail(Kind::usage,
        "{}: expected the same rate and weight decay for all parameters with {}, found "
@@ -195,7 +195,7 @@ void check_groups(const RunConfig& config, const codec::Properties& compressor,
 void check_weighted(const RunConfig& config, const codec::Properties& compressor,
                     const std::string& origin) {
   if (config.data.partition.epoch != data::LocalEpoch::weighted) return;
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   std::string reason;
   if (!algorithm.exchanges())
     reason =
@@ -286,7 +286,7 @@ void check_collective(const RunConfig& config, const codec::Compressor& compress
 
 void check_without_exchange(const RunConfig& config, const codec::Properties& properties,
                             const std::string& origin) {
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (algorithm.exchanges() || properties.lossless) return;
   fail(Kind::usage,
        "{}: expected the compressor none for synchronization.algorithm \"{}\" (nothing is sent), "

@@ -14,14 +14,14 @@ namespace {
 /// "a, b, c": the algorithms that quasi-global momentum goes with.
 std::string quasi_global_algorithms() {
   std::string names;
-  for (const Entry<gossip::AlgorithmRow> row : gossip::AlgorithmRow::all())
+  for (const Entry<sync::AlgorithmRow> row : sync::AlgorithmRow::all())
     if (row->quasi_global) names += fmt::format("{}{}", names.empty() ? "" : ", ", row->name);
   return names;
 }
 
 void check_keys(const RunConfig& config, const std::string& origin) {
   const auto& s = config.synchronization;
-  check_keys_read(config, "synchronization.algorithm", *s.algorithm, gossip::AlgorithmRow::all(),
+  check_keys_read(config, "synchronization.algorithm", *s.algorithm, sync::AlgorithmRow::all(),
                   origin);
   if (s.algorithm->averages_models && s.local_steps.count == 1u && s.post_local_epochs != 0)
     fail(Kind::usage,
@@ -85,11 +85,11 @@ void check_outer_step(const RunConfig& config, const std::string& origin) {
          "{}: expected synchronization.delay of at most the steps per round, which are {}, found "
          "{}; try \"{}\"",
          origin, least, *s.delay.count, kAuto);
-  if (s.algorithm->mixes && s.delay.count != 0u && s.order != gossip::Order::adapt_then_combine)
+  if (s.algorithm->mixes && s.delay.count != 0u && s.order != sync::Order::adapt_then_combine)
     fail(Kind::usage,
          "{}: expected synchronization.order \"{}\" with synchronization.delay, which itself lets "
          "ranks train while messages are under way, found \"{}\"; leave it out",
-         origin, name_of(gossip::Order::adapt_then_combine), name_of(s.order));
+         origin, name_of(sync::Order::adapt_then_combine), name_of(s.order));
   if (s.adaptive_step && s.delay.count != 0u)
     fail(Kind::usage,
          "{}: expected synchronization.adaptive_step false with synchronization.delay, whose steps "
@@ -114,7 +114,7 @@ void check_outer_step(const RunConfig& config, const std::string& origin) {
          "{}: expected synchronization.post_local_epochs 0 with synchronization.{}, found {}; "
          "leave one of them out",
          origin, key, s.post_local_epochs);
-  if (config.optimizer.momentum_kind == gossip::MomentumKind::quasi_global)
+  if (config.optimizer.momentum_kind == sync::MomentumKind::quasi_global)
     fail(Kind::usage,
          "{}: expected optimizer.momentum_kind \"local\" with synchronization.{}, found "
          "\"quasi-global\", which learns from averages of the whole model that are applied at once",
@@ -132,8 +132,8 @@ void check_events(const RunConfig& config, const std::string& origin) {
 }
 
 void check_momentum(const RunConfig& config, const std::string& origin) {
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
-  const bool quasi_global = config.optimizer.momentum_kind == gossip::MomentumKind::quasi_global;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const bool quasi_global = config.optimizer.momentum_kind == sync::MomentumKind::quasi_global;
   if (quasi_global && !algorithm.quasi_global)
     fail(Kind::usage,
          "{}: expected optimizer.momentum_kind \"local\" for synchronization.algorithm \"{}\", "
@@ -194,8 +194,8 @@ void check_network_weights(const RunConfig& config, const std::string& origin) {
     refuse("model.precision", name_of(model::Precision::int8), name_of(config.model.precision));
   if (config.compressor.name != codec::kInt8Channels)
     refuse("compressor.name", codec::kInt8Channels.name, config.compressor.name->name);
-  if (s.order != gossip::Order::combine_then_adapt)
-    refuse("synchronization.order", name_of(gossip::Order::combine_then_adapt), name_of(s.order));
+  if (s.order != sync::Order::combine_then_adapt)
+    refuse("synchronization.order", name_of(sync::Order::combine_then_adapt), name_of(s.order));
   if (config.compressor.granularity != codec::Granularity::layer)
     refuse("compressor.granularity", name_of(codec::Granularity::layer),
            name_of(config.compressor.granularity));
@@ -259,7 +259,7 @@ double quadratic_rule_alpha(const RunConfig& config) {
 
 void check_gossip(const RunConfig& config, const codec::Properties& properties,
                   const std::string& origin) {
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   check_keys(config, origin);
   check_quadratic_rule(config, origin);
   check_fragments(config, origin);

@@ -59,7 +59,7 @@ bool reads_compressor_key(const CompressorConfig& compressor, std::string_view n
 
 bool has_effect(const RunConfig& config, std::string_view key) {
   constexpr std::string_view kCompressor = "compressor.";
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (key.starts_with(kCompressor)) {
     const std::string_view name = key.substr(kCompressor.size());
     return algorithm.exchanges() && !algorithm.lazy &&

@@ -20,7 +20,7 @@
 #include "core/catalogue.hpp"
 #include "data/catalogue.hpp"
 #include "data/partition_plan.hpp"
-#include "gossip/algorithm.hpp"
+#include "sync/algorithm.hpp"
 #include "metrics/sink.hpp"
 #include "model/catalogue.hpp"
 #include "model/task.hpp"
@@ -155,7 +155,7 @@ struct RunConfig {
     ParameterGroups groups;
     double clip_norm = 0;                               // 0 = off
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adamw
-    gossip::MomentumKind momentum_kind = gossip::MomentumKind::local;
+    sync::MomentumKind momentum_kind = sync::MomentumKind::local;
 
     bool operator==(const Optimizer&) const = default;
   } optimizer;
@@ -170,7 +170,7 @@ struct RunConfig {
   } schedule;
 
   struct Synchronization {
-    Entry<gossip::AlgorithmRow> algorithm = gossip::kAllreduce;
+    Entry<sync::AlgorithmRow> algorithm = sync::kAllreduce;
     Entry<eqt::collective::CollectiveRow> collective = eqt::collective::kAutomatic;
     bool overlap = true;
     double bucket_mib = 4;
@@ -198,7 +198,7 @@ struct RunConfig {
     double laq_weight = 0.8;               // sum over the history
     std::uint64_t laq_silence = 100;       // [steps]
     std::optional<double> consensus_step;  // "auto" = unset
-    gossip::Order order = gossip::Order::adapt_then_combine;
+    sync::Order order = sync::Order::adapt_then_combine;
     bool adaptive_step = false;      // AdaGossip
     bool network_weights = false;    // deep-squeeze: messages are the network's own 8-bit weights
     std::uint64_t resync_every = 0;  // [steps], 0 = never

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "core/error.hpp"
-#include "gossip/consensus_step.hpp"
+#include "sync/gossip/consensus_step.hpp"
 #include "setup/agree_on_topology.hpp"
 #include "theory/paper_volume.hpp"
 
@@ -38,7 +38,7 @@ bool is_symmetric(const Topology& topology) {
   return in_every_step(topology, &topology::MixingMatrix::is_symmetric);
 }
 
-void require_doubly_stochastic(const gossip::AlgorithmRow& algorithm, const Topology& topology) {
+void require_doubly_stochastic(const sync::AlgorithmRow& algorithm, const Topology& topology) {
   if (is_doubly_stochastic(topology)) return;
   fail(Kind::usage,
        "synchronization.algorithm {}: expected weights whose rows and columns sum to 1, found rows "
@@ -57,7 +57,7 @@ void require_equal_steps(const Topology& topology) {
 }
 
 void check_topology_fits(const config::RunConfig& config, const Topology& topology) {
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (algorithm.asynchronous) return;  // no weights; assign_role() has conditions of its own
   if (!algorithm.push_sum) require_doubly_stochastic(algorithm, topology);
   if (algorithm.check_topology != nullptr) algorithm.check_topology(topology);
@@ -79,7 +79,7 @@ void check_topology_fits(const config::RunConfig& config, const Topology& topolo
 /// The default gamma of an algorithm for a compressor of this contraction.
 double default_step(const config::RunConfig& config, double contraction,
                     const codec::Properties& properties, bool symmetric) {
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   const double most = config.synchronization.delay.count != 0u ? kMostLateStep : 1;
   if (config.synchronization.adaptive_step || algorithm.default_step == nullptr) return most;
   return std::min(most, algorithm.default_step(contraction, properties, symmetric));
@@ -88,7 +88,7 @@ double default_step(const config::RunConfig& config, double contraction,
 void choose_step(const config::RunConfig& config, comm::Communicator& comm,
                  const codec::Compressor& compressor,
                  const std::vector<pipeline::FusionBucket>& plan, Gossip& gossip) {
-  const gossip::Quality quality = gossip::measure_quality(compressor, plan, config.seed);
+  const sync::Quality quality = sync::measure_quality(compressor, plan, config.seed);
   // Rank 0's, should another machine's arithmetic differ in a last bit.
   std::array<double, 2> shared = {static_cast<double>(quality.damping), quality.contraction};
   comm.broadcast(std::as_writable_bytes(std::span(shared)), 0);
@@ -101,7 +101,7 @@ void choose_step(const config::RunConfig& config, comm::Communicator& comm,
   if (!config.synchronization.consensus_step) {
     // Whatever the values' size, no step is above one that contracts.
     gossip.most_adaptive_step = static_cast<float>(
-        gossip::choco_step(shared[1], compressor.properties(), is_symmetric(*gossip.topology)));
+        sync::choco_step(shared[1], compressor.properties(), is_symmetric(*gossip.topology)));
     gossip.note =
         fmt::format("synchronization.consensus_step is {:.3g}: {} keeps {:.3g} of what it is given",
                     step, codec::codec_name(compressor.id()), shared[1]);
@@ -113,8 +113,8 @@ void choose_step(const config::RunConfig& config, comm::Communicator& comm,
   }
 }
 
-std::unique_ptr<gossip::Mixer> make_mixer(const config::RunConfig& config,
-                                          const gossip::MixerParts& parts, std::size_t count,
+std::unique_ptr<sync::Mixer> make_mixer(const config::RunConfig& config,
+                                          const sync::MixerParts& parts, std::size_t count,
                                           const Gossip& gossip, WeightRounding* network) {
   return config.synchronization.algorithm->make_mixer(
       parts, count,
@@ -127,24 +127,24 @@ std::unique_ptr<gossip::Mixer> make_mixer(const config::RunConfig& config,
 }
 
 /// Averaging in pairs instead of mixing.
-void build_pairs(const config::RunConfig& config, const gossip::MixerParts& parts,
+void build_pairs(const config::RunConfig& config, const sync::MixerParts& parts,
                  std::size_t count, Gossip& gossip) {
-  gossip.shared_model = std::make_unique<gossip::SharedModel>(parts.plan, count);
-  gossip.pairs = std::make_unique<gossip::PairwiseAveraging>(
-      gossip::PairwiseParts{parts.comm, parts.compressor, parts.plan, *gossip.shared_model},
-      gossip::PairwiseOptions{.run_seed = config.seed, .consensus_step = gossip.consensus_step});
+  gossip.shared_model = std::make_unique<sync::SharedModel>(parts.plan, count);
+  gossip.pairs = std::make_unique<sync::PairwiseAveraging>(
+      sync::PairwiseParts{parts.comm, parts.compressor, parts.plan, *gossip.shared_model},
+      sync::PairwiseOptions{.run_seed = config.seed, .consensus_step = gossip.consensus_step});
 }
 
 }  // namespace
 
-std::unique_ptr<gossip::Direction> make_direction(const config::RunConfig& config,
+std::unique_ptr<sync::Direction> make_direction(const config::RunConfig& config,
                                                   std::size_t count) {
   const auto decay = static_cast<float>(config.optimizer.weight_decay);
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (algorithm.make_direction != nullptr) return algorithm.make_direction(count, decay);
-  if (config.optimizer.momentum_kind == gossip::MomentumKind::local) return nullptr;
+  if (config.optimizer.momentum_kind == sync::MomentumKind::local) return nullptr;
   const auto momentum = static_cast<float>(config.optimizer.momentum);
-  return gossip::make_quasi_global_momentum(count, {.beta = momentum,
+  return sync::make_quasi_global_momentum(count, {.beta = momentum,
                                                     .mu = momentum,
                                                     .nesterov = config.optimizer.nesterov,
                                                     .weight_decay = decay});
@@ -156,14 +156,14 @@ std::unique_ptr<Gossip> build_gossip(const config::RunConfig& config, comm::Comm
                                      std::size_t count, WeightRounding* network) {
   auto gossip = std::make_unique<Gossip>();
   gossip->topology = agree_on_topology(config.synchronization.topology, comm);
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   comm.agree_after([&] {
     check_topology_fits(config, *gossip->topology);
-    if (algorithm.asynchronous) gossip->role = gossip::assign_role(*gossip->topology, comm.rank());
+    if (algorithm.asynchronous) gossip->role = sync::assign_role(*gossip->topology, comm.rank());
   });
   choose_step(config, comm, compressor, plan, *gossip);
   comm.agree_after([&] {
-    const gossip::MixerParts parts{comm, compressor, *gossip->topology, plan};
+    const sync::MixerParts parts{comm, compressor, *gossip->topology, plan};
     if (algorithm.asynchronous) return build_pairs(config, parts, count, *gossip);
     const bool sends_weights = config.synchronization.network_weights;
     EQT_CHECK(!sends_weights || network != nullptr, "{} without 8-bit weights",
@@ -173,14 +173,14 @@ std::unique_ptr<Gossip> build_gossip(const config::RunConfig& config, comm::Comm
     if (gossip->direction != nullptr && !gossip->direction->mixed().empty())
       gossip->direction_mixer = make_mixer(config, parts, count, *gossip, nullptr);
     if (algorithm.push_sum)
-      gossip->push_sum = std::make_unique<gossip::PushSum>(*gossip->topology, comm.rank(), count);
+      gossip->push_sum = std::make_unique<sync::PushSum>(*gossip->topology, comm.rank(), count);
   });
   return gossip;
 }
 
 std::optional<std::uint64_t> paper_sent_bytes(const config::RunConfig& config, const Layout& layout,
                                               StepId steps) {
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (!algorithm.mixes || algorithm.asynchronous || algorithm.mixes_direction) return {};
   const auto& compressor = config.compressor;
   const StepId rounds = steps / *config.synchronization.local_steps.count;

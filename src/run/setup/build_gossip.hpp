@@ -13,12 +13,12 @@
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "core/layout.hpp"
-#include "gossip/direction.hpp"
-#include "gossip/mixer.hpp"
-#include "gossip/pair_roles.hpp"
-#include "gossip/pairwise.hpp"
-#include "gossip/push_sum.hpp"
-#include "gossip/shared_model.hpp"
+#include "sync/direction.hpp"
+#include "sync/gossip/mixer.hpp"
+#include "sync/gossip/pair_roles.hpp"
+#include "sync/gossip/pairwise.hpp"
+#include "sync/gossip/push_sum.hpp"
+#include "sync/gossip/shared_model.hpp"
 #include "pipeline/plan.hpp"
 #include "topology/topology.hpp"
 
@@ -27,24 +27,24 @@ namespace eqt::setup {
 /// Owns the parts, in the order in which they depend on each other.
 struct Gossip {
   std::unique_ptr<topology::Topology> topology;
-  std::unique_ptr<gossip::Mixer> mixer;
-  std::unique_ptr<gossip::Direction> direction;    // may be null
-  std::unique_ptr<gossip::Mixer> direction_mixer;  // may be null
-  std::unique_ptr<gossip::PushSum> push_sum;       // may be null
+  std::unique_ptr<sync::Mixer> mixer;
+  std::unique_ptr<sync::Direction> direction;    // may be null
+  std::unique_ptr<sync::Mixer> direction_mixer;  // may be null
+  std::unique_ptr<sync::PushSum> push_sum;       // may be null
   // The role in asynchronous algorithms, which have no mixer; null for the others.
-  gossip::PairRole role;
-  std::unique_ptr<gossip::SharedModel> shared_model;
-  std::unique_ptr<gossip::PairwiseAveraging> pairs;
+  sync::PairRole role;
+  std::unique_ptr<sync::SharedModel> shared_model;
+  std::unique_ptr<sync::PairwiseAveraging> pairs;
   float consensus_step = 1;      // the configured or the chosen gamma
-  float most_adaptive_step = 1;  // see gossip::MixerOptions
-  float damping = 1;             // see gossip::MixContext
+  float most_adaptive_step = 1;  // see sync::MixerOptions
+  float damping = 1;             // see sync::MixContext
   std::string note;              // what was chosen, or a warning; may be empty
 };
 
 /// The direction that this config makes from gradients, including momentum; null: the optimizer's
 /// own momentum.
 /// @param count values of the model
-std::unique_ptr<gossip::Direction> make_direction(const config::RunConfig& config,
+std::unique_ptr<sync::Direction> make_direction(const config::RunConfig& config,
                                                   std::size_t count);
 
 /// @param count    values of the model. Keeps references to compressor and plan.

@@ -45,7 +45,7 @@ StepId steps_of(const config::RunConfig& config, StepId steps_per_epoch) {
 /// What the trainer is told of this config.
 train::Plan make_train_plan(const config::RunConfig& config, int ranks, StepId steps_per_epoch,
                             const std::optional<SavedPosition>& from) {
-  const gossip::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   train::Plan plan;
   plan.emulated = config.train.is_emulated();
   plan.steps_per_epoch = steps_per_epoch;
@@ -194,11 +194,11 @@ config::RunConfig settled_config(const config::RunConfig& config, const Run& run
 }
 
 std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicator& comm,
-                               bool communication_thread, const std::optional<train::Fault>& fault,
+                               bool communication_thread, const std::optional<comm::Fault>& fault,
                                const std::optional<SavedPosition>& from, int simulate,
                                const model::Placement& placement) {
   auto run = std::make_unique<Run>();
-  run->divergence = std::make_unique<train::Divergence>(config.train.on_divergence ==
+  run->divergence = std::make_unique<sync::Divergence>(config.train.on_divergence ==
                                                         config::OnDivergence::rollback);
   OpenedData opened = open_local_data(config, comm, simulate);
   comm.agree_after([&] {
@@ -224,7 +224,7 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
   run->messages = build_messages(config, run->model.replica->layout(), run->model.threads,
                                  run->data.simulation != nullptr, comm);
   if (config.output.timeline > 0)
-    run->timeline = std::make_unique<train::Timeline>(config.output.timeline);
+    run->timeline = std::make_unique<sync::Timeline>(config.output.timeline);
   const SyncBase base = {.comm = comm,
                          .messages = run->messages,
                          .replica = *run->model.replica,

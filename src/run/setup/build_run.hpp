@@ -18,7 +18,7 @@
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
 #include "setup/build_synchronization.hpp"
-#include "train/divergence.hpp"
+#include "sync/divergence.hpp"
 #include "train/trainer.hpp"
 
 namespace eqt::setup {
@@ -33,8 +33,8 @@ struct Run {
   ModelParts model;
   DataParts data;
   MessageParts messages;
-  std::unique_ptr<train::Divergence> divergence;
-  std::unique_ptr<train::Timeline> timeline;  // null: nothing is noted
+  std::unique_ptr<sync::Divergence> divergence;
+  std::unique_ptr<sync::Timeline> timeline;  // null: nothing is noted
   SyncParts sync;
   std::unique_ptr<train::BatchBalancer> balancer;  // null: batches of one size
   UpdateParts update;
@@ -64,7 +64,7 @@ config::RunConfig settled_config(const config::RunConfig& config, const Run& run
 /// @throws Error{usage}, Error{data}; the same on every rank or agreed by all. Collective.
 std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicator& comm,
                                bool communication_thread,
-                               const std::optional<train::Fault>& fault = {},
+                               const std::optional<comm::Fault>& fault = {},
                                const std::optional<SavedPosition>& from = {}, int simulate = 0,
                                const model::Placement& placement = {});
 

@@ -80,10 +80,10 @@ void build_workers(model::Replica& replica, Simulation& simulation) {
   simulation.workers = std::make_unique<train::Workers>(replica, std::move(batches));
 }
 
-std::unique_ptr<train::Synchronizer> build_simulated_averaging(
+std::unique_ptr<sync::Synchronizer> build_simulated_averaging(
     const config::RunConfig& config, codec::Compressor& compressor,
     std::vector<pipeline::FusionBucket> plan, model::Replica& replica,
-    const train::GradientAveragingOptions& options, Simulation& simulation) {
+    const sync::GradientAveragingOptions& options, Simulation& simulation) {
   simulation.mean =
       config.synchronization.collective->make_for_workers(compressor, plan, simulation.count());
   if (const codec::MixedGrades* const grades = compressor.mixed_grades(); grades != nullptr)
@@ -95,7 +95,7 @@ std::unique_ptr<train::Synchronizer> build_simulated_averaging(
         make_memory(config, simulation.count(), compressor, replica.gradient().size()));
     memories.push_back(simulation.memories.back().get());
   }
-  return train::make_simulated_averaging(*simulation.mean, std::move(memories), std::move(plan),
+  return sync::make_simulated_averaging(*simulation.mean, std::move(memories), std::move(plan),
                                          replica.layout(), replica.gradient(), options);
 }
 

@@ -17,7 +17,7 @@
 #include "data/partition.hpp"
 #include "model/replica.hpp"
 #include "pipeline/plan.hpp"
-#include "train/simulated_averaging.hpp"
+#include "sync/simulated_averaging.hpp"
 #include "train/workers.hpp"
 
 namespace eqt::setup {
@@ -48,9 +48,9 @@ std::unique_ptr<Simulation> make_simulation(
 void build_workers(model::Replica& replica, Simulation& simulation);
 
 /// Keeps references to all but the config.
-std::unique_ptr<train::Synchronizer> build_simulated_averaging(
+std::unique_ptr<sync::Synchronizer> build_simulated_averaging(
     const config::RunConfig& config, codec::Compressor& compressor,
     std::vector<pipeline::FusionBucket> plan, model::Replica& replica,
-    const train::GradientAveragingOptions& options, Simulation& simulation);
+    const sync::GradientAveragingOptions& options, Simulation& simulation);
 
 }  // namespace eqt::setup

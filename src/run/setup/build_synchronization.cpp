@@ -10,13 +10,13 @@
 #include "core/error.hpp"
 #include "setup/build_grades.hpp"
 #include "setup/make_collective.hpp"
-#include "train/asynchronous_gossip.hpp"
-#include "train/gossip_averaging.hpp"
-#include "train/gradient_averaging.hpp"
-#include "train/lazy_averaging.hpp"
-#include "train/local_sgd.hpp"
-#include "train/periodic_gossip.hpp"
-#include "train/quorum_rounds.hpp"
+#include "sync/gossip/asynchronous_gossip.hpp"
+#include "sync/gossip/gossip_averaging.hpp"
+#include "sync/gradient_averaging.hpp"
+#include "sync/lazy/lazy_averaging.hpp"
+#include "sync/local/local_sgd.hpp"
+#include "sync/gossip/periodic_gossip.hpp"
+#include "sync/quorum/quorum_rounds.hpp"
 
 namespace eqt::setup {
 
@@ -53,7 +53,7 @@ SyncParts build_asynchronous_gossip(const config::RunConfig& config, const SyncB
   codec::Compressor& compressor = *base.messages.compressor;
   note_fixed_levels(compressor, parts.gossip->note);
   parts.synchronizer =
-      train::make_asynchronous_gossip({.comm = base.comm,
+      sync::make_asynchronous_gossip({.comm = base.comm,
                                        .pairs = *parts.gossip->pairs,
                                        .model = *parts.gossip->shared_model,
                                        .plan = base.messages.buckets,
@@ -66,17 +66,17 @@ SyncParts build_asynchronous_gossip(const config::RunConfig& config, const SyncB
 }
 
 /// In a run whose ranks take steps alone, rounds count as steps for what adapts and for faults.
-std::optional<train::Fault> fault_in_round(const config::RunConfig& config,
+std::optional<comm::Fault> fault_in_round(const config::RunConfig& config,
                                            const train::Plan& plan) {
-  std::optional<train::Fault> fault = plan.fault;
+  std::optional<comm::Fault> fault = plan.fault;
   if (fault) fault->step /= *config.synchronization.local_steps.count;
   return fault;
 }
 
-train::GradientAveragingOptions averaging_options(const config::RunConfig& config,
+sync::GradientAveragingOptions averaging_options(const config::RunConfig& config,
                                                   const SyncBase& base, const SyncParts& parts,
                                                   bool communication_thread) {
-  train::GradientAveragingOptions options;
+  sync::GradientAveragingOptions options;
   options.run_seed = config.seed;
   options.overlap = config.synchronization.overlap && communication_thread;
   options.adaptation = parts.adaptation.get();
@@ -102,28 +102,28 @@ StepId dense_steps(const config::RunConfig& config, const train::Plan& plan) {
   return static_cast<StepId>(std::max<std::int64_t>(0, steps));
 }
 
-train::LocalSgdPlan build_local_sgd_plan(const config::RunConfig& config, const SyncBase& base) {
+sync::LocalSgdPlan build_local_sgd_plan(const config::RunConfig& config, const SyncBase& base) {
   const auto& s = config.synchronization;
-  train::LocalSgdPlan plan = {.local_steps = s.local_steps.count.value_or(1),
+  sync::LocalSgdPlan plan = {.local_steps = s.local_steps.count.value_or(1),
                               .dense_steps = dense_steps(config, base.plan),
                               .total_steps = base.plan.total_steps,
                               .delay = s.delay.count,
                               .fragments = s.fragments};
   if (s.local_steps.count) return plan;
-  const train::QuadraticRule rule = {.least = s.local_steps_base,
+  const sync::QuadraticRule rule = {.least = s.local_steps_base,
                                      .most = s.local_steps_most,
                                      .alpha = config::quadratic_rule_alpha(config)};
   const double warmup =
       config.schedule.warmup_epochs * static_cast<double>(base.plan.steps_per_epoch);
   plan.ends =
-      train::quadratic_round_ends(rule, base.schedule, plan.total_steps, base.plan.shift,
+      sync::quadratic_round_ends(rule, [&](StepId position) { return base.schedule.rate(position); }, plan.total_steps, base.plan.shift,
                                   static_cast<StepId>(std::llround(warmup)));  // as the schedule
   return plan;
 }
 
-train::OuterStep outer_step(const config::RunConfig& config) {
+sync::OuterStep outer_step(const config::RunConfig& config) {
   const auto& outer = config.synchronization.outer;
-  train::OuterStep step{.learning_rate = static_cast<float>(outer.learning_rate),
+  sync::OuterStep step{.learning_rate = static_cast<float>(outer.learning_rate),
                         .momentum = static_cast<float>(outer.momentum),
                         .nesterov = outer.nesterov,
                         .by_rate = outer.by_rate};
@@ -148,12 +148,12 @@ void average_exact_grades(const SyncBase& base, SyncParts& parts) {
 /// Steps of the mean are averages: they count as steps for what adapts and for faults.
 void build_local_sgd(const config::RunConfig& config, const SyncBase& base, SyncParts& parts) {
   model::Replica& replica = base.replica;
-  const train::LocalSgdPlan steps = build_local_sgd_plan(config, base);
+  const sync::LocalSgdPlan steps = build_local_sgd_plan(config, base);
   const bool late = steps.delays();
   if (late) parts.difference = FlatBuffer(replica.parameters().size());
   const std::span<float> difference = late ? parts.difference.span() : replica.gradient();
   share_memory(base, *parts.collective, late ? &parts.difference : replica.gradient_memory());
-  train::GradientAveragingOptions options =
+  sync::GradientAveragingOptions options =
       averaging_options(config, base, parts, late && base.communication_thread);
   const std::size_t buckets = base.messages.buckets.size();
   if (steps.fragments > buckets)
@@ -166,8 +166,8 @@ void build_local_sgd(const config::RunConfig& config, const SyncBase& base, Sync
         options.fault->step, options.fault->bucket.value_or(0) % steps.fragments);
   parts.direction = make_direction(config, replica.parameters().size());
   parts.synchronizer =
-      train::make_local_sgd({.comm = base.comm,
-                             .mean = train::make_fragment_averaging(
+      sync::make_local_sgd({.comm = base.comm,
+                             .mean = sync::make_fragment_averaging(
                                  base.comm, *parts.collective, base.messages.memory.get(),
                                  std::move(base.messages.buckets), steps.fragments,
                                  replica.layout(), difference, options),
@@ -196,22 +196,22 @@ void build_quorum_rounds(const config::RunConfig& config, const SyncBase& base, 
   model::Replica& replica = base.replica;
   parts.quorum = std::make_unique<QuorumParts>();
   if (base.messages.memory != nullptr) parts.quorum->memory.emplace(*base.messages.memory);
-  train::QuorumMemory* const memory = parts.quorum->memory ? &*parts.quorum->memory : nullptr;
+  sync::QuorumMemory* const memory = parts.quorum->memory ? &*parts.quorum->memory : nullptr;
   collective::Group group = collective::everyone(base.comm);
   group.senders = &parts.quorum->senders;
   parts.collective = collective::make_allgather(base.comm, *base.messages.compressor,
                                                 base.messages.buckets, std::move(group));
   parts.difference = FlatBuffer(replica.parameters().size());
-  train::GradientAveragingOptions options = averaging_options(config, base, parts, false);
+  sync::GradientAveragingOptions options = averaging_options(config, base, parts, false);
   options.divergence = nullptr;
   options.fault = fault_in_round(config, base.plan);
-  std::optional<train::QuorumReplay> replay;
+  std::optional<sync::QuorumReplay> replay;
   if (!config.train.replay.empty())
-    replay.emplace(metrics::read_decisions(config.train.replay, train::kQuorumDecisions),
+    replay.emplace(metrics::read_decisions(config.train.replay, sync::kQuorumDecisions),
                    static_cast<std::size_t>(base.comm.size()));
-  parts.synchronizer = train::make_quorum_rounds(
+  parts.synchronizer = sync::make_quorum_rounds(
       {.comm = base.comm,
-       .mean = train::make_gradient_averaging(base.comm, *parts.collective, memory,
+       .mean = sync::make_gradient_averaging(base.comm, *parts.collective, memory,
                                               std::move(base.messages.buckets), replica.layout(),
                                               parts.difference.span(), options),
        .senders = parts.quorum->senders,
@@ -220,7 +220,7 @@ void build_quorum_rounds(const config::RunConfig& config, const SyncBase& base, 
        .difference = parts.difference.span(),
        .layout = replica.layout()},
       {.local_steps = *s.local_steps.count,
-       .delay = s.delay.count.value_or(train::automatic_delay(*s.local_steps.count)),
+       .delay = s.delay.count.value_or(sync::automatic_delay(*s.local_steps.count)),
        .quorum = s.quorum,
        .grace_seconds = s.grace_seconds,
        .outer = outer_step(config),
@@ -230,10 +230,10 @@ void build_quorum_rounds(const config::RunConfig& config, const SyncBase& base, 
        .replay = std::move(replay)});
 }
 
-std::unique_ptr<train::Synchronizer> build_lazy_averaging(const config::RunConfig& config,
+std::unique_ptr<sync::Synchronizer> build_lazy_averaging(const config::RunConfig& config,
                                                           const SyncBase& base) {
   const auto& s = config.synchronization;
-  return train::make_lazy_averaging(
+  return sync::make_lazy_averaging(
       {.comm = base.comm,
        .parameters = base.replica.parameters(),
        .gradient = base.replica.gradient(),
@@ -262,9 +262,9 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
   parts.adaptation = make_adaptation(config, base.comm, compressor);
   const std::uint64_t local_steps = *config.synchronization.local_steps.count;
   const std::uint64_t delay =
-      config.synchronization.delay.count.value_or(train::automatic_delay(local_steps));
+      config.synchronization.delay.count.value_or(sync::automatic_delay(local_steps));
   const bool periodic = local_steps > 1 || delay > 0;
-  parts.synchronizer = train::make_gossip_averaging(
+  parts.synchronizer = sync::make_gossip_averaging(
       {.comm = base.comm,
        .mixer = *gossip.mixer,
        .direction = periodic ? nullptr : gossip.direction.get(),
@@ -277,7 +277,7 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
        .consensus_step = gossip.consensus_step,
        .damping = gossip.damping,
        .combine_first =
-           delay > 0 || config.synchronization.order == gossip::Order::combine_then_adapt,
+           delay > 0 || config.synchronization.order == sync::Order::combine_then_adapt,
        .overlap = config.synchronization.overlap && base.communication_thread,
        .delayed = delay > 0,
        .lossy = !compressor.properties().lossless,
@@ -287,7 +287,7 @@ SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase
        .adaptation = parts.adaptation.get(),
        .total_steps = base.plan.total_steps / local_steps});
   if (!periodic) return parts;
-  parts.synchronizer = train::make_periodic_gossip(
+  parts.synchronizer = sync::make_periodic_gossip(
       {.gossip = std::move(parts.synchronizer),
        .direction = gossip.direction.get(),
        .parameters = replica.parameters(),
@@ -303,7 +303,7 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
     return parts;
   }
   if (!config.synchronization.algorithm->averages()) {
-    parts.synchronizer = std::make_unique<train::NoSynchronizer>();
+    parts.synchronizer = std::make_unique<sync::NoSynchronizer>();
     return parts;
   }
   MessageParts& messages = base.messages;
@@ -332,7 +332,7 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
     return parts;
   }
   share_memory(base, *parts.collective, base.replica.gradient_memory());
-  train::GradientAveragingOptions options =
+  sync::GradientAveragingOptions options =
       averaging_options(config, base, parts, base.communication_thread);
   options.profiles = true;
   parts.encoding = choose_encoder(config, base, parts.collective.get());
@@ -340,7 +340,7 @@ SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base)
   options.leave_on_device = [&replica = base.replica](bool leave) {
     replica.leave_gradient_on_device(leave);
   };
-  parts.synchronizer = train::make_gradient_averaging(
+  parts.synchronizer = sync::make_gradient_averaging(
       base.comm, *parts.collective, messages.memory.get(), std::move(messages.buckets),
       base.replica.layout(), base.replica.gradient(), options);
   return parts;

@@ -11,16 +11,16 @@
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "core/flat_buffer.hpp"
-#include "gossip/direction.hpp"
+#include "sync/direction.hpp"
 #include "model/replica.hpp"
 #include "optim/schedule.hpp"
 #include "setup/build_encoder.hpp"
 #include "setup/build_gossip.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_simulation.hpp"
-#include "train/divergence.hpp"
-#include "train/quorum_memory.hpp"
-#include "train/synchronizer.hpp"
+#include "sync/divergence.hpp"
+#include "sync/quorum/quorum_memory.hpp"
+#include "sync/synchronizer.hpp"
 #include "train/trainer.hpp"
 
 namespace eqt::setup {
@@ -28,7 +28,7 @@ namespace eqt::setup {
 /// What rounds of a quorum change from one to the next.
 struct QuorumParts {
   collective::Senders senders;
-  std::optional<train::QuorumMemory> memory = {};  // empty: no error feedback
+  std::optional<sync::QuorumMemory> memory = {};  // empty: no error feedback
 };
 
 /// Owns the parts, in the order in which they depend on each other.
@@ -36,11 +36,11 @@ struct SyncParts {
   std::unique_ptr<collective::Adaptation> adaptation;  // null: the compressor stays as it is
   std::unique_ptr<collective::Collective> collective;  // null: nothing is averaged by one
   std::unique_ptr<Gossip> gossip;                      // null: no algorithm that gossips
-  std::unique_ptr<gossip::Direction> direction;        // of local-sgd; may be null
+  std::unique_ptr<sync::Direction> direction;        // of local-sgd; may be null
   FlatBuffer difference;                               // of local-sgd with a delay: under way
   std::unique_ptr<QuorumParts> quorum;                 // of local-sgd with a quorum
   EncoderChoice encoding;
-  std::unique_ptr<train::Synchronizer> synchronizer;
+  std::unique_ptr<sync::Synchronizer> synchronizer;
 };
 
 /// What synchronization is built from; all of it outlives what is built.
@@ -48,12 +48,12 @@ struct SyncBase {
   comm::Communicator& comm;
   MessageParts& messages;
   model::Replica& replica;
-  train::Divergence& divergence;
+  sync::Divergence& divergence;
   const train::Plan& plan;
   const optim::Schedule& schedule;
   Simulation* simulation = nullptr;   // null: every rank is a process
   bool communication_thread = false;  // whether MPI admits one
-  train::Timeline* timeline = nullptr;
+  sync::Timeline* timeline = nullptr;
   const train::BatchBalancer* balancer = nullptr;  // null: all ranks have the same batch
   model::Placement placement = {};                 // of this rank's network
 };

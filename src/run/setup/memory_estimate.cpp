@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "codec/message.hpp"
-#include "collective/lazy_difference.hpp"
+#include "sync/lazy/lazy_difference.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -98,12 +98,12 @@ std::uint64_t models_remembered(const config::RunConfig& config, int ranks,
   const auto& s = config.synchronization;
   std::uint64_t models = compressor.properties().lossless ? 0 : 1;  // what variances are taken of
   if (config.compressor.adapts_grades()) models += 1;               // a gradient that is observed
-  if (config.optimizer.momentum_kind == gossip::MomentumKind::quasi_global) models += 2;
+  if (config.optimizer.momentum_kind == sync::MomentumKind::quasi_global) models += 2;
   models += s.algorithm->models_remembered;
   if (s.delay.count != 0u) models += 2;
   if (s.outer.momentum != 0) models += 1;
   if (s.event_threshold > 0) models += 1;
-  if (s.order == gossip::Order::combine_then_adapt) models += 2;
+  if (s.order == sync::Order::combine_then_adapt) models += 2;
   if (!s.algorithm->mixes) models += buffers_of_memory(config, ranks, compressor);
   return models;
 }
@@ -115,7 +115,7 @@ std::uint64_t message_bytes(const config::RunConfig& config, int ranks, const La
   const auto n = static_cast<std::uint64_t>(ranks);
   if (config.synchronization.algorithm->lazy) {
     const auto bits = static_cast<unsigned>(config.synchronization.laq_bits);
-    const collective::LazyDifference whole(total_count(layout), bits);
+    const sync::LazyDifference whole(total_count(layout), bits);
     return n * whole.frame_bytes() + kMpiBytes + n * kMpiBytesPerRank;
   }
   std::uint64_t message = 0, values = 0;

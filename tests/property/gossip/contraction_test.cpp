@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "gossip/consensus_step.hpp"
+#include "sync/gossip/consensus_step.hpp"
 #include "support/catch.hpp"
 #include "support/gossip_cases.hpp"
 
@@ -42,8 +42,8 @@ double remaining(Mixing mixing, const codec::Compressor& compressor, bool direct
   const Layout layout = layout_of(kShapes);
   const std::size_t count = total_count(layout);
   const auto plan = pipeline::plan_buckets(layout, compressor, {.skip_below = 1});
-  const gossip::Quality quality = gossip::measure_quality(compressor, plan, 1);
-  const auto step = mixing == Mixing::choco ? &gossip::choco_step : &gossip::squeeze_step;
+  const sync::Quality quality = sync::measure_quality(compressor, plan, 1);
+  const auto step = mixing == Mixing::choco ? &sync::choco_step : &sync::squeeze_step;
   *gamma = step(quality.contraction, compressor.properties(), !directed);
   const auto ring = make(topology::GraphKind::ring, kNodes, directed);
   GossipOracle oracle({.name = "averaging", .mixing = mixing},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gossip/consensus_step.hpp"
+#include "sync/gossip/consensus_step.hpp"
 
 #include <cmath>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "support/layouts.hpp"
 
 using namespace eqt;
-using namespace eqt::gossip;
+using namespace eqt::sync;
 
 namespace {
 

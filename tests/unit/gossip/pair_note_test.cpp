@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gossip/pair_note.hpp"
+#include "sync/gossip/pair_note.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "support/catch.hpp"
 
 using namespace eqt;
-using namespace eqt::gossip;
+using namespace eqt::sync;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gossip/pair_roles.hpp"
+#include "sync/gossip/pair_roles.hpp"
 
 #include <set>
 
@@ -7,7 +7,7 @@
 #include "topology/bipartition.hpp"
 
 using namespace eqt;
-using namespace eqt::gossip;
+using namespace eqt::sync;
 using topology::GraphKind;
 
 namespace {

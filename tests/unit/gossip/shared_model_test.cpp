@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gossip/shared_model.hpp"
+#include "sync/gossip/shared_model.hpp"
 
 #include <vector>
 
@@ -22,7 +22,7 @@ std::vector<pipeline::FusionBucket> two_buckets() {
 
 TEST_CASE("without averages the model is the trainer's, bit for bit", "[pairs]") {
   const auto plan = two_buckets();
-  gossip::SharedModel model(plan, 2500);
+  sync::SharedModel model(plan, 2500);
   auto parameters = test::gaussian(2500, {.run_seed = 1});
   model.reset(parameters);
   const auto update = test::gaussian(2500, {.run_seed = 2});
@@ -41,7 +41,7 @@ TEST_CASE("without averages the model is the trainer's, bit for bit", "[pairs]")
 TEST_CASE("an update and an average at the same time are both kept", "[pairs]") {
   const auto plan = two_buckets();
   REQUIRE(plan.size() >= 2);
-  gossip::SharedModel model(plan, 2500);
+  sync::SharedModel model(plan, 2500);
   std::vector<float> parameters(2500, 1);
   model.reset(parameters);
   for (float& value : parameters) value += 2;  // not last yet

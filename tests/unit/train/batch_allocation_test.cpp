@@ -8,6 +8,7 @@
 
 #include "support/catch.hpp"
 
+using namespace eqt::sync;
 using namespace eqt::train;
 
 namespace {

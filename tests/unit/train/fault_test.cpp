@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/fault.hpp"
+#include "comm/fault.hpp"
 
 #include <cmath>
 #include <vector>
@@ -8,7 +8,7 @@
 #include "support/catch.hpp"
 
 using namespace eqt;
-using namespace eqt::train;
+using namespace eqt::comm;
 using Phase = Fault::Phase;
 
 TEST_CASE("a fault happens only on its rank and in its step", "[fault]") {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // When gradients are ready is recorded once in a run, in the order of the backward pass.
 
-#include "train/step_profile.hpp"
+#include "sync/step_profile.hpp"
 
 #include <algorithm>
 
 #include "support/catch.hpp"
 
 using namespace eqt;
+using namespace eqt::sync;
 using namespace eqt::train;
 
 namespace {

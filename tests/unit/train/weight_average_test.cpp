@@ -9,6 +9,7 @@
 #include "support/toy_replica.hpp"
 
 using namespace eqt;
+using namespace eqt::sync;
 using namespace eqt::train;
 
 namespace {

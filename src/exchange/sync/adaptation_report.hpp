@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an adaptation has found, as records.
+
+#pragma once
+
+#include "collective/adaptation.hpp"
+#include "core/layout.hpp"
+#include "sync/synchronizer.hpp"
+
+namespace eqt::sync {
+
+/// Adds the findings and the decision of an adaptation's last adapt() to `result`.
+void report_adaptation(collective::Adaptation& adaptation, StepId step, const Layout& layout,
+                       SyncResult& result);
+
+}  // namespace eqt::sync
