@@ -11,7 +11,6 @@
 #include "support/saved_state.hpp"
 
 using namespace eqt;
-using namespace eqt::sync;
 using namespace eqt::train;
 
 namespace {

@@ -18,7 +18,6 @@
 using namespace eqt;
 using namespace eqt::collective;
 using namespace eqt::sync;
-using namespace eqt::train;
 
 namespace {
 

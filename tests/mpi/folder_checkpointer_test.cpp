@@ -17,7 +17,6 @@
 #include "support/temporary_folder.hpp"
 
 using namespace eqt;
-using namespace eqt::sync;
 using namespace eqt::train;
 namespace fs = std::filesystem;
 

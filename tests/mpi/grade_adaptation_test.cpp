@@ -23,7 +23,6 @@
 using namespace eqt;
 using namespace eqt::collective;
 using namespace eqt::sync;
-using namespace eqt::train;
 
 namespace {
 

@@ -7,7 +7,6 @@
 #include "support/mpi_world.hpp"
 
 using namespace eqt;
-using namespace eqt::sync;
 using namespace eqt::train;
 
 namespace {

@@ -8,7 +8,6 @@
 
 #include "support/catch.hpp"
 
-using namespace eqt::sync;
 using namespace eqt::train;
 
 namespace {

@@ -3,7 +3,6 @@
 
 #include "support/catch.hpp"
 
-using namespace eqt::sync;
 using namespace eqt::train;
 
 TEST_CASE("the best evaluation is the first of the highest", "[selection]") {
