@@ -34,7 +34,7 @@ if(EQT_FUZZ)
   target_link_options(codec_fuzz PRIVATE -fsanitize=fuzzer)
   add_executable(reader_fuzz fuzz/reader_fuzz.cpp fuzz/text_readers.cpp)
   target_include_directories(reader_fuzz PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(reader_fuzz PRIVATE eqt_analyze eqt_config eqt_data eqt_forecast eqt_text eqt_report eqt_topology eqt_weights
+  target_link_libraries(reader_fuzz PRIVATE eqt_analyze eqt_config eqt_data eqt_forecast eqt_report eqt_topology eqt_weights
     ZLIB::ZLIB eqt_options)
   target_link_options(reader_fuzz PRIVATE -fsanitize=fuzzer)
   # The readers alone: their room needs MPI and LibTorch.

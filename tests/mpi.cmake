@@ -47,7 +47,7 @@ eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
 eqt_test(step_model LABEL unit LINK eqt_setup eqt_networks SOURCES
   unit/setup/choose_by_cost_test.cpp unit/setup/choose_device_test.cpp unit/setup/mixed_ranks_test.cpp
   unit/setup/named_files_test.cpp unit/setup/step_model_test.cpp)
-eqt_test(grades_unit LABEL unit LINK eqt_collective SOURCES
+eqt_test(grades_unit LABEL unit LINK eqt_adaptation SOURCES
   unit/collective/grade_adaptation_test.cpp unit/collective/grade_choice_test.cpp
   unit/collective/gradient_noise_test.cpp unit/collective/link_slowdown_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES

@@ -25,7 +25,7 @@
 #include "core/error.hpp"
 #include "data/catalogue.hpp"
 #include "data/dataset.hpp"
-#include "model/precision/own_replica.hpp"
+#include "model/own/own_replica.hpp"
 #include "model/replica.hpp"
 #include "support/rounded_weights.hpp"
 

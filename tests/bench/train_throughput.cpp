@@ -21,7 +21,7 @@
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
-#include "model/precision/own_replica.hpp"
+#include "model/own/own_replica.hpp"
 #include "model/replica.hpp"
 #include "unit/model/support.hpp"
 

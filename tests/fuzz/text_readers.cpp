@@ -10,9 +10,9 @@
 #include <memory>
 #include <string>
 
+#include "data/text/rows.hpp"
+#include "data/text/word_piece.hpp"
 #include "model/encoder_shape.hpp"
-#include "text/rows.hpp"
-#include "text/word_piece.hpp"
 
 namespace eqt::fuzz {
 namespace {
@@ -40,11 +40,11 @@ std::string path_of(Bytes bytes) {
 
 void read_texts(Bytes bytes) {
   if (bytes.empty()) return;
-  constexpr text::RowFormat kFormats[] = {text::RowFormat::csv, text::RowFormat::tsv,
-                                          text::RowFormat::json_lines};
+  constexpr data::RowFormat kFormats[] = {data::RowFormat::csv, data::RowFormat::tsv,
+                                          data::RowFormat::json_lines};
   std::uint64_t line = 0;
   std::size_t held = 0;
-  text::read_rows(path_of(bytes.subspan(1)), kFormats[bytes[0] % 3], [&](text::Row&& row) {
+  data::read_rows(path_of(bytes.subspan(1)), kFormats[bytes[0] % 3], [&](data::Row&& row) {
     require(row.line > line, "rows in the order of their lines");
     line = row.line;
     held += row.text.size();
@@ -55,12 +55,12 @@ void read_texts(Bytes bytes) {
 void read_vocabulary(Bytes bytes) {
   const std::string all = text_of(bytes);
   const std::size_t end = std::min(all.find('\0'), all.size());
-  const auto vocabulary = std::make_shared<const text::Vocabulary>(all.substr(0, end), "fuzz");
+  const auto vocabulary = std::make_shared<const data::Vocabulary>(all.substr(0, end), "fuzz");
   const std::string sample = all.substr(std::min(end + 1, all.size()));
   for (const bool lower_case : {true, false}) {
-    const text::WordPiece words(vocabulary, lower_case);
+    const data::WordPiece words(vocabulary, lower_case);
     const auto tokens = words.tokens(sample, SIZE_MAX);
-    for (const text::TokenId token : tokens)
+    for (const data::TokenId token : tokens)
       require(token >= 0 && static_cast<std::size_t>(token) < vocabulary->size(),
               "tokens of the vocabulary");
     const auto first = words.tokens(sample, 3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokens of awkward texts against those of PyPI's tokenizers; make_word_piece.py made them.
 
-#include "text/word_piece.hpp"
+#include "data/text/word_piece.hpp"
 
 #include <fstream>
 #include <memory>

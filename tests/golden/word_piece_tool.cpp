@@ -14,8 +14,8 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "text/unicode.hpp"
-#include "text/word_piece.hpp"
+#include "data/text/unicode.hpp"
+#include "data/text/word_piece.hpp"
 
 int main(int argc, char** argv) try {
   using namespace eqt::text;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "adaptation/adaptation.hpp"
 #include "codec/catalogue.hpp"
-#include "collective/adaptation.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"

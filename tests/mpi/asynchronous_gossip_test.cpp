@@ -45,10 +45,10 @@ class Pairs {
         averaging_({comm, compressor, plan_, model_}, {.run_seed = 3}),
         role(sync::assign_role(*topology_, comm.rank())),
         synchronizer(sync::make_asynchronous_gossip({comm, averaging_, model_, plan_, parameters},
-                                                     {.role = role,
-                                                      .lossy = !compressor.properties().lossless,
-                                                      .timeout_seconds = kTimeout,
-                                                      .fault = {}})) {}
+                                                    {.role = role,
+                                                     .lossy = !compressor.properties().lossless,
+                                                     .timeout_seconds = kTimeout,
+                                                     .fault = {}})) {}
 
   /// The values of each rank.
   void draw(std::uint64_t seed) {
@@ -274,10 +274,10 @@ TEST_CASE("the loop trains without a common step", "[asynchronous]") {
   const auto topology = test::make(GraphKind::star, comm.size());
   const auto synchronizer =
       sync::make_asynchronous_gossip({comm, averaging, model, buckets, replica.parameters()},
-                                      {.role = sync::assign_role(*topology, comm.rank()),
-                                       .lossy = true,
-                                       .timeout_seconds = kTimeout,
-                                       .fault = {}});
+                                     {.role = sync::assign_role(*topology, comm.rank()),
+                                      .lossy = true,
+                                      .timeout_seconds = kTimeout,
+                                      .fault = {}});
   const auto optimizer = optim::make_sgd(replica.parameters().size(), {});
   const auto schedule = optim::make_schedule({.learning_rate = 0.02, .milestones = {}});
   test::RecordLog log;

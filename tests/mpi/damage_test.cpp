@@ -14,8 +14,6 @@
 
 #include "codec/catalogue.hpp"
 #include "collective/collective.hpp"
-#include "sync/lazy/lazy_mean.hpp"
-#include "sync/gossip/pairwise.hpp"
 #include "pipeline/engine.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
@@ -23,6 +21,8 @@
 #include "support/gossip_rank.hpp"
 #include "support/mpi_world.hpp"
 #include "support/shared_flag.hpp"
+#include "sync/gossip/pairwise.hpp"
+#include "sync/lazy/lazy_mean.hpp"
 
 using namespace eqt;
 using comm::Communicator;
@@ -201,13 +201,13 @@ std::vector<Case> collectives() {
       [](auto& comm, auto&, auto& plan) {
         return make_power_sgd(comm, plan, {.rank = 2, .run_seed = 1});
       }));
-  cases.push_back({.name = "laq", .work = [](Communicator& comm) {
-                     auto& values =
-                         keep(std::make_shared<std::vector<float>>(values_of(comm.rank())));
-                     auto& mean = keep(std::make_shared<sync::LazyMean>(
-                         comm, values.size(), sync::LazyMeanOptions{}));
-                     (void)mean.mean(kStep, values);
-                   }});
+  cases.push_back(
+      {.name = "laq", .work = [](Communicator& comm) {
+         auto& values = keep(std::make_shared<std::vector<float>>(values_of(comm.rank())));
+         auto& mean =
+             keep(std::make_shared<sync::LazyMean>(comm, values.size(), sync::LazyMeanOptions{}));
+         (void)mean.mean(kStep, values);
+       }});
   return cases;
 }
 
@@ -232,8 +232,7 @@ void meet_in_pairs(Communicator& comm) {
   Plan& plan = keep(std::make_shared<Plan>(plan_buckets(test_layout(), compressor, {})));
   auto& model = keep(std::make_shared<sync::SharedModel>(plan, total_count(test_layout())));
   auto& averaging = keep(std::make_shared<sync::PairwiseAveraging>(
-      sync::PairwiseParts{comm, compressor, plan, model},
-      sync::PairwiseOptions{.run_seed = 3}));
+      sync::PairwiseParts{comm, compressor, plan, model}, sync::PairwiseOptions{.run_seed = 3}));
   averaging.prepare(1 - comm.rank(), 0, 0, false);
   pipeline::Engine(comm, plan).run(averaging);
 }

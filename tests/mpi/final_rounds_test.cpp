@@ -13,10 +13,10 @@
 #include "support/gaussian.hpp"
 #include "support/mpi_world.hpp"
 #include "support/number_replica.hpp"
-#include "topology/spectrum.hpp"
 #include "sync/edge_count.hpp"
-#include "train/evaluator.hpp"
 #include "sync/gossip/gossip_averaging.hpp"
+#include "topology/spectrum.hpp"
+#include "train/evaluator.hpp"
 
 using namespace eqt;
 using topology::GraphKind;

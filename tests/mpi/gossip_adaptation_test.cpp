@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "adaptation/adaptation.hpp"
 #include "codec/catalogue.hpp"
-#include "collective/adaptation.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
 #include "support/mpi_world.hpp"
-#include "topology/topology.hpp"
 #include "sync/gossip/gossip_averaging.hpp"
+#include "topology/topology.hpp"
 
 using namespace eqt;
 
@@ -25,8 +25,7 @@ Layout test_layout() {
   return {{"a", {100, 100}, 0, 10000}, {"b", {20}, 10000, 20}, {"c", {40, 50}, 10020, 2000}};
 }
 
-std::unique_ptr<sync::Mixer> make_mixer(const std::string& name,
-                                          const sync::MixerParts& parts) {
+std::unique_ptr<sync::Mixer> make_mixer(const std::string& name, const sync::MixerParts& parts) {
   if (name == "choco") return sync::make_choco_mixer(parts, kCount, {.resync_every = 3});
   if (name == "squeeze") return sync::make_squeeze_mixer(parts, kCount);
   return sync::make_plain_mixer(parts);
@@ -42,7 +41,7 @@ std::vector<double> sums_over_ranks(comm::Communicator& comm, const std::vector<
 void check_mixing(comm::Communicator& comm, const std::string& mixer_name, bool combine_first) {
   const auto compressor = codec::make_compressor("alq", {.bits = 4, .bucket_size = 512});
   codec::AdaptiveLevelCodec& adaptive = *compressor->adaptive_levels();
-  const auto adaptation = collective::make_level_adaptation(comm, adaptive, 2);
+  const auto adaptation = adaptation::make_level_adaptation(comm, adaptive, 2);
   const auto ring = topology::make_topology({}, comm.size());
   const auto plan = pipeline::plan_buckets(test_layout(), *compressor, {.bucket_bytes = 8000});
   const auto mixer = make_mixer(mixer_name, {comm, *compressor, *ring, plan});

@@ -95,11 +95,11 @@ std::vector<float> train_on_blobs(comm::Communicator& comm, const topology::Topo
   const auto plan = pipeline::plan_buckets(replica.layout(), *none, {});
   const auto mixer = sync::make_plain_mixer({comm, *none, topology, plan});
   const auto synchronizer = sync::make_gossip_averaging({.comm = comm,
-                                                          .mixer = *mixer,
-                                                          .plan = plan,
-                                                          .parameters = replica.parameters(),
-                                                          .gradient = replica.gradient()},
-                                                         {.density = {}});
+                                                         .mixer = *mixer,
+                                                         .plan = plan,
+                                                         .parameters = replica.parameters(),
+                                                         .gradient = replica.gradient()},
+                                                        {.density = {}});
   const auto optimizer =
       optim::make_sgd(replica.parameters().size(), {.momentum = 0, .momentum_corrected = {}});
   const auto schedule = optim::make_schedule({.learning_rate = 0.02, .milestones = {}});

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "adaptation/grade_adaptation.hpp"
 #include "codec/catalogue.hpp"
 #include "codec/mixed/mixed_grades.hpp"
-#include "collective/grade_adaptation.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"

@@ -18,12 +18,12 @@
 
 #include "codec/bytes.hpp"
 #include "codec/frame.hpp"
-#include "sync/lazy/lazy_mean.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 #include "support/saved_state.hpp"
+#include "sync/lazy/lazy_mean.hpp"
 
 using namespace eqt;
 using sync::LazyDifference;

@@ -237,14 +237,13 @@ TEST_CASE("each late average counts as dense in the step that applies it", "[loc
 
 TEST_CASE("rounds of the quadratic rule grow as the learning rate falls", "[local_sgd]") {
   const auto schedule = [](optim::ScheduleOptions::Kind kind, double warmup) {
-    const std::shared_ptr<optim::Schedule> made =
-        optim::make_schedule({.kind = kind,
-                              .learning_rate = 0.8,
-                              .milestones = {1, 2},
-                              .factor = 0.5,
-                              .warmup_epochs = warmup,
-                              .steps_per_epoch = 10,
-                              .total_steps = 30});
+    const std::shared_ptr<optim::Schedule> made = optim::make_schedule({.kind = kind,
+                                                                        .learning_rate = 0.8,
+                                                                        .milestones = {1, 2},
+                                                                        .factor = 0.5,
+                                                                        .warmup_epochs = warmup,
+                                                                        .steps_per_epoch = 10,
+                                                                        .total_steps = 30});
     return [made](StepId position) { return made->rate(position); };
   };
   const sync::QuadraticRule rule{.least = 2, .most = 5, .alpha = 0.8};
@@ -285,7 +284,7 @@ TEST_CASE("a model that is no longer finite is named with its rank and step", "[
   const auto synchronizer = sync::make_local_sgd(
       {.comm = comm,
        .mean = sync::make_fragment_averaging(comm, *collective, nullptr, std::move(buckets), 1,
-                                              replica.layout(), replica.gradient(), options),
+                                             replica.layout(), replica.gradient(), options),
        .parameters = replica.parameters(),
        .gradient = replica.gradient(),
        .difference = replica.gradient(),

@@ -32,8 +32,8 @@ std::vector<float> delayed(comm::Communicator& comm, const codec::Compressor& co
   options.overlap = false;
   const auto synchronizer = sync::make_local_sgd(
       {.comm = comm,
-       .mean = sync::make_fragment_averaging(comm, *collective, memory.get(), std::move(buckets),
-                                              1, kLayout, difference.span(), options),
+       .mean = sync::make_fragment_averaging(comm, *collective, memory.get(), std::move(buckets), 1,
+                                             kLayout, difference.span(), options),
        .parameters = parameters,
        .gradient = gradient.span(),
        .difference = difference.span(),
@@ -358,7 +358,7 @@ TEST_CASE("notes of a quorum are checked", "[quorum]") {
   CHECK_THROWS_WITH(sync::read_quorum_note(std::span(bytes).first(40), 3, read),
                     Catch::Matchers::ContainsSubstring("bytes 48, found 40"));
   sync::write_quorum_note({.kind = sync::QuorumNoteKind::close, .round = 7, .counts = {0, 0, 0}},
-                           bytes);
+                          bytes);
   CHECK_THROWS_WITH(sync::read_quorum_note(bytes, 3, read),
                     Catch::Matchers::ContainsSubstring("members of round 7, found none"));
 }

@@ -70,7 +70,7 @@ Result run_toy(comm::Communicator& comm, const codec::Compressor& compressor, bo
   options.lossy = !compressor.properties().lossless;
   const auto synchronizer =
       sync::make_gradient_averaging(comm, *collective, nullptr, std::move(buckets),
-                                     replica.layout(), replica.gradient(), options);
+                                    replica.layout(), replica.gradient(), options);
   if (observer != nullptr) observer->replica = &replica;
   const auto optimizer = optim::make_sgd(replica.parameters().size(), {});
   const auto schedule = optim::make_schedule({.learning_rate = 0.02, .milestones = {}});

@@ -9,9 +9,9 @@
 
 #include "comm/communicator.hpp"
 #include "core/layout.hpp"
-#include "sync/gossip/consensus_step.hpp"
 #include "optim/optimizer.hpp"
 #include "support/gossip_oracle.hpp"
+#include "sync/gossip/consensus_step.hpp"
 #include "sync/gossip/gossip_averaging.hpp"
 #include "sync/gossip/periodic_gossip.hpp"
 
@@ -68,30 +68,30 @@ class GossipRank {
     const bool periodic = settings.local_steps > 1 || settings.delay > 0;
     synchronizer_ =
         sync::make_gossip_averaging({.comm = comm,
-                                      .mixer = *mixer_,
-                                      .direction = periodic ? nullptr : direction_.get(),
-                                      .direction_mixer = direction_mixer_.get(),
-                                      .push_sum = push_sum_.get(),
-                                      .plan = plan_,
-                                      .parameters = parameters_,
-                                      .gradient = gradient_},
-                                     {.run_seed = settings.seed,
-                                      .consensus_step = static_cast<float>(settings.gamma),
-                                      .damping = static_cast<float>(settings.damping),
-                                      .combine_first = scheme.combine_first || settings.delay > 0,
-                                      .overlap = setup.overlap,
-                                      .delayed = settings.delay > 0,
-                                      .lossy = !compressor.properties().lossless,
-                                      .density = {},
-                                      .total_steps = setup.total_steps});
+                                     .mixer = *mixer_,
+                                     .direction = periodic ? nullptr : direction_.get(),
+                                     .direction_mixer = direction_mixer_.get(),
+                                     .push_sum = push_sum_.get(),
+                                     .plan = plan_,
+                                     .parameters = parameters_,
+                                     .gradient = gradient_},
+                                    {.run_seed = settings.seed,
+                                     .consensus_step = static_cast<float>(settings.gamma),
+                                     .damping = static_cast<float>(settings.damping),
+                                     .combine_first = scheme.combine_first || settings.delay > 0,
+                                     .overlap = setup.overlap,
+                                     .delayed = settings.delay > 0,
+                                     .lossy = !compressor.properties().lossless,
+                                     .density = {},
+                                     .total_steps = setup.total_steps});
     if (!periodic) return;
     synchronizer_ = sync::make_periodic_gossip({.gossip = std::move(synchronizer_),
-                                                 .direction = direction_.get(),
-                                                 .parameters = parameters_,
-                                                 .gradient = gradient_},
-                                                {.local_steps = settings.local_steps,
-                                                 .delay = settings.delay,
-                                                 .total_steps = settings.total_steps});
+                                                .direction = direction_.get(),
+                                                .parameters = parameters_,
+                                                .gradient = gradient_},
+                                               {.local_steps = settings.local_steps,
+                                                .delay = settings.delay,
+                                                .total_steps = settings.total_steps});
   }
 
   std::span<float> parameters() { return parameters_; }
@@ -137,8 +137,8 @@ class GossipRank {
 
  private:
   static std::unique_ptr<sync::Mixer> make_mixer(const GossipScheme& scheme,
-                                                   const sync::MixerParts& parts,
-                                                   std::size_t count, const GossipSetup& setup) {
+                                                 const sync::MixerParts& parts, std::size_t count,
+                                                 const GossipSetup& setup) {
     if (scheme.mixing == Mixing::choco) return sync::make_choco_mixer(parts, count, setup.mixer);
     if (scheme.mixing == Mixing::squeeze)
       return sync::make_squeeze_mixer(parts, count, setup.mixer);
@@ -146,7 +146,7 @@ class GossipRank {
   }
 
   static std::unique_ptr<sync::Direction> make_direction(const GossipScheme& scheme,
-                                                           std::size_t count) {
+                                                         std::size_t count) {
     const auto decay = static_cast<float>(scheme.weight_decay);
     const auto momentum = static_cast<float>(scheme.momentum);
     if (scheme.rule == Rule::d2) return sync::make_d2(count, decay);

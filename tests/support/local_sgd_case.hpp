@@ -118,18 +118,18 @@ inline Result train_toy(comm::Communicator& comm, const codec::Compressor& compr
   const std::span<float> difference =
       local_sgd && settings.plan.delays() ? under_way.span() : node.replica.gradient();
   auto mean = sync::make_fragment_averaging(comm, *collective, memory.get(), std::move(buckets),
-                                             settings.plan.fragments, node.replica.layout(),
-                                             difference, options);
+                                            settings.plan.fragments, node.replica.layout(),
+                                            difference, options);
   std::unique_ptr<sync::Synchronizer> synchronizer;
   if (local_sgd) {
     synchronizer = sync::make_local_sgd({.comm = comm,
-                                          .mean = std::move(mean),
-                                          .direction = node.direction.get(),
-                                          .parameters = node.replica.parameters(),
-                                          .gradient = node.replica.gradient(),
-                                          .difference = difference,
-                                          .layout = node.replica.layout()},
-                                         settings.plan, settings.outer);
+                                         .mean = std::move(mean),
+                                         .direction = node.direction.get(),
+                                         .parameters = node.replica.parameters(),
+                                         .gradient = node.replica.gradient(),
+                                         .difference = difference,
+                                         .layout = node.replica.layout()},
+                                        settings.plan, settings.outer);
   } else {
     synchronizer = std::move(mean);
   }

@@ -67,7 +67,7 @@ class Node {
     options.overlap = false;
     sync::QuorumMemory* const memory = memory_ ? &*memory_ : nullptr;
     auto mean = sync::make_gradient_averaging(comm, *collective_, memory, std::move(buckets),
-                                               kLayout, difference_.span(), options);
+                                              kLayout, difference_.span(), options);
     synchronizer_ = sync::make_quorum_rounds(
         {.comm = comm,
          .mean = std::move(mean),

@@ -65,7 +65,7 @@ struct Fault {
   // Happens when this fusion bucket's mean begins, while others are exchanged, not at the beginning
   // of the step.
   std::optional<std::uint32_t> bucket = {};
-  MessageFaults* messages = nullptr;  // the hook that flips, truncates or drops them
+  MessageFaults* messages = nullptr;               // the hook that flips, truncates or drops them
   std::function<void()> truncate_checkpoint = {};  // cuts this rank's newest file in half
 
   /// Called when a phase begins: acts if rank, phase and step match and no bucket is named.

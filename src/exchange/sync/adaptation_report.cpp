@@ -7,13 +7,13 @@
 
 namespace eqt::sync {
 
-void report_adaptation(collective::Adaptation& adaptation, StepId step, const Layout& layout,
+void report_adaptation(adaptation::Adaptation& adaptation, StepId step, const Layout& layout,
                        SyncResult& result) {
   if (auto found = adaptation.take_findings()) {
     metrics::NoiseRecord noise{.step = step + 1, .noise_scale = found->noise_scale};
     noise.noise_share = found->gradient_noise > 0 ? found->added_noise / found->gradient_noise
                                                   : std::numeric_limits<double>::quiet_NaN();
-    for (const collective::Findings::Slice& slice : found->slices) {
+    for (const adaptation::Findings::Slice& slice : found->slices) {
       noise.slices.push_back({.name = slice_name(layout, slice.slice),
                               .gradient_noise = slice.gradient_noise,
                               .grade = slice.grade});
@@ -22,7 +22,7 @@ void report_adaptation(collective::Adaptation& adaptation, StepId step, const La
   }
   if (auto decision = adaptation.take_decision())
     result.decisions.push_back({.step = step + 1,
-                                .kind = collective::kGradeDecisions,
+                                .kind = adaptation::kGradeDecisions,
                                 .values = std::move(decision->values),
                                 .why = std::move(decision->why)});
 }

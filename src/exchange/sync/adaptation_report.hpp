@@ -3,14 +3,14 @@
 
 #pragma once
 
-#include "collective/adaptation.hpp"
+#include "adaptation/adaptation.hpp"
 #include "core/layout.hpp"
 #include "sync/synchronizer.hpp"
 
 namespace eqt::sync {
 
 /// Adds the findings and the decision of an adaptation's last adapt() to `result`.
-void report_adaptation(collective::Adaptation& adaptation, StepId step, const Layout& layout,
+void report_adaptation(adaptation::Adaptation& adaptation, StepId step, const Layout& layout,
                        SyncResult& result);
 
 }  // namespace eqt::sync

@@ -11,14 +11,14 @@
 #include <span>
 #include <vector>
 
-#include "collective/adaptation.hpp"
+#include "adaptation/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
 #include "comm/communicator.hpp"
+#include "comm/fault.hpp"
 #include "device/gradient_encoder.hpp"
 #include "pipeline/plan.hpp"
 #include "sync/divergence.hpp"
-#include "comm/fault.hpp"
 #include "sync/synchronizer.hpp"
 #include "sync/timeline.hpp"
 
@@ -34,8 +34,8 @@ struct GradientAveragingOptions {
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
   /// Adapts the compressor to the gradients; null: no adaptation.
-  collective::Adaptation* adaptation = nullptr;
-  std::optional<comm::Fault> fault = {};   // happens when its bucket's mean begins
+  adaptation::Adaptation* adaptation = nullptr;
+  std::optional<comm::Fault> fault = {};  // happens when its bucket's mean begins
   Divergence* divergence = nullptr;  // gets gradients that are not finite; null: they are errors
   Timeline* timeline = nullptr;      // null: nothing is noted
   /// Encodes gradients on a device in steps in which the host need not read them; null: the host

@@ -155,8 +155,8 @@ void OwnGradient::add_sketch_to(MeanSketch& all) const {
 }
 
 void OwnGradient::require_finite(const FusionBucket& bucket, std::string_view what) const {
-  sync::require_finite(layout_, gradient_.subspan(bucket.begin, bucket.count()), bucket.begin,
-                        what, step_, options_.rank, options_.divergence);
+  sync::require_finite(layout_, gradient_.subspan(bucket.begin, bucket.count()), bucket.begin, what,
+                       step_, options_.rank, options_.divergence);
 }
 
 }  // namespace eqt::sync

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/adaptation.hpp"
+#include "adaptation/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "collective/memory.hpp"
 #include "core/layout.hpp"
@@ -54,7 +54,7 @@ struct OwnGradientOptions {
   bool lossy = false;                                 // measure the variance every few steps
   float largest = std::numeric_limits<float>::max();  // magnitude that the compressor can send
   collective::GradientMemory* memory = nullptr;       // may be null
-  collective::Adaptation* adaptation = nullptr;       // likewise
+  adaptation::Adaptation* adaptation = nullptr;       // likewise
   Divergence* divergence = nullptr;            // may be null: values that are not finite are an
                                                // error
   device::GradientEncoder* encoder = nullptr;  // of a gradient on a device; null: the host's

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "collective/adaptation.hpp"
+#include "adaptation/adaptation.hpp"
 #include "core/clock.hpp"
 #include "core/thread_clock.hpp"
 
@@ -69,14 +69,14 @@ class StepClock {
   std::span<const double> slices() const { return slices_; }
 
   /// After end() of an observed step.
-  collective::StepSeconds take_seconds() {
-    collective::StepSeconds result = now_;
+  adaptation::StepSeconds take_seconds() {
+    adaptation::StepSeconds result = now_;
     if (!recent_.empty()) {
-      result.forward = median(&collective::StepSeconds::forward);
-      result.backward = median(&collective::StepSeconds::backward);
-      result.delayed = median(&collective::StepSeconds::delayed);
-      result.communicating = median(&collective::StepSeconds::communicating);
-      result.all = median(&collective::StepSeconds::all);
+      result.forward = median(&adaptation::StepSeconds::forward);
+      result.backward = median(&adaptation::StepSeconds::backward);
+      result.delayed = median(&adaptation::StepSeconds::delayed);
+      result.communicating = median(&adaptation::StepSeconds::communicating);
+      result.all = median(&adaptation::StepSeconds::all);
     }
     if (!only_observed_) recent_.clear();
     result.ready = ready_;
@@ -87,19 +87,19 @@ class StepClock {
   // Steps that are remembered, where all are observed and where others are.
   static constexpr std::size_t kFirst = 3, kMost = 32;
 
-  double median(double collective::StepSeconds::*part) const {
+  double median(double adaptation::StepSeconds::*part) const {
     std::vector<double> values;
-    for (const collective::StepSeconds& step : recent_) values.push_back(step.*part);
+    for (const adaptation::StepSeconds& step : recent_) values.push_back(step.*part);
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
     std::ranges::nth_element(values, middle);
     return *middle;
   }
 
   const bool used_;
-  collective::StepSeconds now_;
+  adaptation::StepSeconds now_;
   std::uint64_t steps_ = 0;
   bool only_observed_ = true;                    // so far
-  std::vector<collective::StepSeconds> recent_;  // steps that seconds are medians of
+  std::vector<adaptation::StepSeconds> recent_;  // steps that seconds are medians of
   Stopwatch step_;
   DelayStopwatch delay_;
   OtherWorkStopwatch communication_;

@@ -9,8 +9,8 @@
 #include <system_error>
 
 #include "core/error.hpp"
-#include "text/rows.hpp"
-#include "text/unicode.hpp"
+#include "data/text/rows.hpp"
+#include "data/text/unicode.hpp"
 
 namespace eqt::data {
 namespace {
@@ -44,7 +44,7 @@ std::string_view without_space(std::string_view text) {
 }
 
 std::string printable(std::string_view text) {
-  const bool utf8 = text::is_utf8(text);
+  const bool utf8 = is_utf8(text);
   std::string shown(text);
   std::ranges::replace_if(
       shown, [&](unsigned char c) { return is_control(c) || (c > 127 && !utf8); }, '?');
@@ -60,16 +60,15 @@ std::string shown_name(std::string_view name) {
 }
 
 std::string as_read(std::string_view name) {
-  std::u32string letters = text::decomposed(text::decode_utf8(name));
-  for (char32_t& letter : letters) letter = text::lower_case(letter);
+  std::u32string letters = decomposed(decode_utf8(name));
+  for (char32_t& letter : letters) letter = lower_case(letter);
   std::string found;
-  for (const char32_t letter : text::decomposed(letters)) text::append_utf8(letter, found);
+  for (const char32_t letter : decomposed(letters)) append_utf8(letter, found);
   return found;
 }
 
 std::string told_apart(std::string_view first, std::string_view second) {
-  const std::u32string all_of_one = text::decode_utf8(first),
-                       all_of_two = text::decode_utf8(second);
+  const std::u32string all_of_one = decode_utf8(first), all_of_two = decode_utf8(second);
   std::u32string_view one = all_of_one, two = all_of_two;
   while (!one.empty() && !two.empty() && one.front() == two.front()) {
     one.remove_prefix(1);
@@ -107,7 +106,7 @@ void require_unlike(const std::vector<std::string>& known, std::string_view name
 }
 
 void require_class_name(std::string_view name, const std::string& where) {
-  if (!name.empty() && text::is_utf8(name) && std::ranges::none_of(name, is_control)) return;
+  if (!name.empty() && is_utf8(name) && std::ranges::none_of(name, is_control)) return;
   fail(Kind::data, "{}: expected names of classes in UTF-8 without control characters, found {}",
        where, name.empty() ? "an empty one" : quoted(name));
 }
@@ -134,7 +133,7 @@ std::optional<std::vector<std::string>> read_class_names(const std::filesystem::
   if (path.empty()) return std::nullopt;
   std::vector<std::string> names;
   std::set<std::string> seen;
-  text::read_lines(path, [&](std::string_view line) {
+  read_lines(path, [&](std::string_view line) {
     std::string name(without_space(line));
     if (name.empty()) return;
     require_class_name(name, path.string());

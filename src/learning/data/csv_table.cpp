@@ -11,7 +11,7 @@
 
 #include "core/error.hpp"
 #include "data/shown.hpp"
-#include "text/rows.hpp"
+#include "data/text/rows.hpp"
 
 namespace eqt::data {
 namespace {
@@ -79,7 +79,7 @@ class Reader {
 
   /// Also where pandas has counted columns behind its index.
   bool is_header() const {
-    if (text::counts_columns(fields_) && text::names_index(fields_.front())) return true;
+    if (counts_columns(fields_) && names_index(fields_.front())) return true;
     if (std::ranges::any_of(fields_,
                             [](const auto& field) { return number_of(field).has_value(); }))
       return require_no_counts();
@@ -89,7 +89,7 @@ class Reader {
   /// A sample 0, 1 is a likely one, longer ones are not.
   bool require_no_counts() const {
     constexpr std::size_t kFew = 2;
-    if (fields_.size() > kFew && text::counts_columns(fields_))
+    if (fields_.size() > kFew && counts_columns(fields_))
       fail(
           Kind::data,
           "{}, line {}: expected a sample or names of columns, found 0, 1, 2, ... as pandas writes "
@@ -136,7 +136,7 @@ std::optional<std::size_t> column_called(const CsvTable& table, std::string_view
 std::size_t target_column(const CsvTable& table, std::string_view key) {
   std::vector<std::size_t> named;
   for (std::size_t column = 0; column < table.names.size(); ++column)
-    if (text::names_class(table.names[column])) named.push_back(column);
+    if (names_class(table.names[column])) named.push_back(column);
   if (named.empty()) return table.columns - 1;
   if (named.size() > 1)
     fail(Kind::usage,
@@ -154,7 +154,7 @@ std::string CsvTable::place(std::size_t row, std::size_t column) const {
 }
 
 bool CsvTable::has_index() const {
-  if (names.size() < 2 || !text::names_index(names.front())) return false;
+  if (names.size() < 2 || !names_index(names.front())) return false;
   std::vector<double> numbers;
   for (std::size_t row = 0; row < rows(); ++row) {
     numbers.push_back(at(row, 0));
@@ -168,10 +168,10 @@ CsvTable read_csv(const std::filesystem::path& file) {
   CsvTable table;
   table.path = file.string();
   Reader reader(table);
-  text::read_fields(file, text::RowFormat::csv, text::kLongestTableRow,
-                    [&](std::vector<std::string>&& fields, std::uint64_t line) {
-                      reader.take(std::move(fields), line);
-                    });
+  read_fields(file, RowFormat::csv, kLongestTableRow,
+              [&](std::vector<std::string>&& fields, std::uint64_t line) {
+                reader.take(std::move(fields), line);
+              });
   reader.finish();
   return table;
 }

@@ -39,7 +39,7 @@ struct CsvTable {
 CsvTable read_csv(const std::filesystem::path& file);
 
 /// The columns that a list of names or numbers (from 1 on), separated by commas, stands for; if
-/// it is empty, the one that text::names_class() finds, else the last one.
+/// it is empty, the one that names_class() finds, else the last one.
 /// @throws Error{usage} naming `key` for a column that is not there or named twice, or an empty
 /// list where several columns may be meant
 std::vector<std::size_t> columns_called(const CsvTable& table, std::string_view list,

@@ -17,7 +17,7 @@
 #include "data/images.hpp"
 #include "data/moments.hpp"
 #include "data/picture_options.hpp"
-#include "data/text_options.hpp"
+#include "data/text/text_options.hpp"
 
 namespace eqt::data {
 

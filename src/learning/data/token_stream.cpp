@@ -7,16 +7,16 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "text/rows.hpp"
+#include "data/text/rows.hpp"
 
 namespace eqt::data {
 
 TokenStream::TokenStream(std::shared_ptr<const TextInput> input, const std::filesystem::path& file,
                          std::size_t most)
     : input_(std::move(input)), length_(input_->options().max_length) {
-  text::read_lines(file, [&](std::string_view line) {
+  read_lines(file, [&](std::string_view line) {
     if (most > 0 && tokens_.size() > most * length_) return;
-    const std::vector<text::TokenId> found = input_->words(line);
+    const std::vector<TokenId> found = input_->words(line);
     if (found.empty()) return;
     tokens_.insert(tokens_.end(), found.begin(), found.end());
     tokens_.push_back(input_->vocabulary().end());

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/text_input.hpp"
+#include "data/text/text_input.hpp"
 
 namespace eqt::data {
 
@@ -35,8 +35,8 @@ class TokenStream final : public Dataset {
 
  private:
   std::shared_ptr<const TextInput> input_;
-  std::size_t length_;                 // [tokens] of a sample
-  std::vector<text::TokenId> tokens_;  // one more than samples need
+  std::size_t length_;           // [tokens] of a sample
+  std::vector<TokenId> tokens_;  // one more than samples need
   std::size_t samples_ = 0;
 };
 

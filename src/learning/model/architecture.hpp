@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shapes of the convolutional networks of models.def, without torch: what resnet.cpp and
-// plain_network.cpp build with LibTorch, and precision/ with 8-bit operands.
+// plain_network.cpp build with LibTorch, and own/ with 8-bit operands.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the networks of torch/ are in a build without LibTorch (EQT_TORCH=OFF): training by
-// precision/ alone, with 8-bit or float32 operands.
+// own/ alone, with 8-bit or float32 operands.
 
 #include <memory>
 #include <optional>
@@ -13,9 +13,9 @@
 #include "model/export.hpp"
 #include "model/linear_algebra.hpp"
 #include "model/model_options.hpp"
-#include "model/precision/initial_values.hpp"
-#include "model/precision/own_replica.hpp"
-#include "model/precision/plan.hpp"
+#include "model/own/initial_values.hpp"
+#include "model/own/own_replica.hpp"
+#include "model/own/plan.hpp"
 #include "model/process_settings.hpp"
 #include "model/replica.hpp"
 #include "model/step_memory.hpp"

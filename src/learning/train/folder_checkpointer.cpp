@@ -235,7 +235,7 @@ class FolderCheckpointer final : public Checkpointer {
   FileHead manifest_head_;
   std::vector<ManifestEntry> manifest_;  // of the set before; empty if it is written
   std::vector<StepId> obsolete_;         // to be removed
-  sync::BackgroundThread writer_;              // last: its thread uses all of the above
+  sync::BackgroundThread writer_;        // last: its thread uses all of the above
 };
 
 }  // namespace

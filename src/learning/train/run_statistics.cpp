@@ -49,7 +49,8 @@ RunStatistics::RunStatistics(comm::Communicator& comm, metrics::Sink& sink,
 /// Workers count as ranks.
 int RunStatistics::ranks() const { return options_.workers > 0 ? options_.workers : comm_.size(); }
 
-void RunStatistics::note_step(metrics::StepRecord record, const sync::SyncResult& result, bool may_send) {
+void RunStatistics::note_step(metrics::StepRecord record, const sync::SyncResult& result,
+                              bool may_send) {
   const Traffic& traffic = result.traffic;
   record.seconds.encode = traffic.encode_seconds;
   record.seconds.transfer = traffic.transfer_seconds;

@@ -14,8 +14,8 @@
 #include "core/saved_state.hpp"
 #include "metrics/records.hpp"
 #include "metrics/sink.hpp"
-#include "train/evaluator.hpp"
 #include "sync/synchronizer.hpp"
+#include "train/evaluator.hpp"
 
 namespace eqt::train {
 

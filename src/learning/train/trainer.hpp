@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/fault.hpp"
 #include "core/clock.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
@@ -19,18 +20,17 @@
 #include "model/replica.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "sync/divergence.hpp"
+#include "sync/synchronizer.hpp"
+#include "sync/timeline.hpp"
 #include "train/accumulation.hpp"
 #include "train/batch_balancer.hpp"
 #include "train/checkpointer.hpp"
-#include "sync/divergence.hpp"
 #include "train/evaluator.hpp"
-#include "comm/fault.hpp"
 #include "train/gradient_observer.hpp"
 #include "train/health_check.hpp"
 #include "train/run_statistics.hpp"
 #include "train/selection.hpp"
-#include "sync/synchronizer.hpp"
-#include "sync/timeline.hpp"
 #include "train/weight_average.hpp"
 #include "train/workers.hpp"
 
@@ -45,16 +45,16 @@ struct Parts {
   optim::Optimizer& optimizer;
   const optim::Schedule& schedule;
   sync::Synchronizer& synchronizer;
-  metrics::Sink& sink;                   // written to on rank 0 only
-  Checkpointer* checkpointer = nullptr;  // null: nothing is saved
-  sync::Divergence* divergence = nullptr;      // null: a value that is not finite ends the run
-  GradientObserver* observer = nullptr;  // null: no observer
+  metrics::Sink& sink;                     // written to on rank 0 only
+  Checkpointer* checkpointer = nullptr;    // null: nothing is saved
+  sync::Divergence* divergence = nullptr;  // null: a value that is not finite ends the run
+  GradientObserver* observer = nullptr;    // null: no observer
   // Simulated ranks of this process, each with its own batches; then there is one real rank, and
   // `batches` is null. Null: no simulation.
   Workers* workers = nullptr;
-  BatchBalancer* balancer = nullptr;  // null: all ranks have batches of the same size
-  sync::Timeline* timeline = nullptr;       // null: nothing is noted
-  std::string best_weights = {};      // the file of the best evaluation's weights, of rank 0
+  BatchBalancer* balancer = nullptr;   // null: all ranks have batches of the same size
+  sync::Timeline* timeline = nullptr;  // null: nothing is noted
+  std::string best_weights = {};       // the file of the best evaluation's weights, of rank 0
 };
 
 struct Plan {

@@ -99,7 +99,7 @@ void Trainer::compare_replicas() {
 /// After the update: the loss was finite, but the new parameters may not be.
 void Trainer::require_finite_model(StepId step) {
   sync::require_finite(p_.replica.layout(), p_.replica.parameters(), 0, "the parameter", step,
-                 p_.comm.rank(), p_.divergence);
+                       p_.comm.rank(), p_.divergence);
 }
 
 void Trainer::require_finite_loss(StepId step, double loss, Rank rank) {

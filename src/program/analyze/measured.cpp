@@ -4,7 +4,7 @@
 #include "analyze/frames.hpp"
 #include "config/run_config.hpp"
 #include "data/images.hpp"
-#include "model/precision/plan.hpp"
+#include "model/own/plan.hpp"
 #include "model/step_memory.hpp"
 #include "theory/network_shape.hpp"
 

@@ -257,8 +257,8 @@ bool parsed(CLI::App& app, int argc, char** argv) {
 class CommandLine {
  public:
   explicit CommandLine(CLI::App& app) : app_(app), analyze_options_(app) {
-    app.footer("Train: mpirun -np N equant-train --config FILE   Keys: " +
-               shipped("docs/keys.md") + ", equant-train schema");
+    app.footer("Train: mpirun -np N equant-train --config FILE   Keys: " + shipped("docs/keys.md") +
+               ", equant-train schema");
     app.require_subcommand(0, 1);
     add_train_options(app, train_);
     app.add_flag("--version", version_, "Print version and libraries");

@@ -12,10 +12,10 @@
 #include "app/resume.hpp"
 #include "app/run_folder.hpp"
 #include "comm/communicator.hpp"
+#include "comm/fault.hpp"
 #include "comm/session.hpp"
 #include "config/run_config.hpp"
 #include "setup/choose_device.hpp"
-#include "comm/fault.hpp"
 
 namespace eqt::app {
 

@@ -17,9 +17,9 @@
 #include "data/pictures/framing.hpp"
 #include "data/pictures/picture_list.hpp"
 #include "data/shown.hpp"
-#include "data/text_input.hpp"
+#include "data/text/rows.hpp"
+#include "data/text/text_input.hpp"
 #include "metrics/run_files.hpp"
-#include "text/rows.hpp"
 
 namespace eqt::app {
 namespace {
@@ -123,9 +123,9 @@ class TextLines final : public PredictInput {
       if (names_.size() == most) full();
     };
     if (source == kStandardInput)
-      text::read_standard_input(take);
+      data::read_standard_input(take);
     else
-      text::read_lines(source, take);
+      data::read_lines(source, take);
   }
 
   data::Batch take() override {

@@ -11,7 +11,7 @@
 #include "core/error.hpp"
 #include "core/whole_file.hpp"
 #include "data/array_set.hpp"
-#include "data/text_input.hpp"
+#include "data/text/text_input.hpp"
 #include "metrics/run_files.hpp"
 #include "model/replica.hpp"
 

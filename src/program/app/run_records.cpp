@@ -18,7 +18,7 @@
 #include "core/shipped.hpp"
 #include "core/whole_file.hpp"
 #include "data/catalogue.hpp"
-#include "data/text_input.hpp"
+#include "data/text/text_input.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/run_files.hpp"
 #include "model/bf16.hpp"

@@ -21,6 +21,7 @@
 #include "checkpoint/state_folder.hpp"
 #include "codec/plugin.hpp"
 #include "comm/communicator.hpp"
+#include "comm/fault.hpp"
 #include "comm/launch.hpp"
 #include "comm/session.hpp"
 #include "comm/signals.hpp"
@@ -33,7 +34,6 @@
 #include "setup/named_files.hpp"
 #include "setup/room_to_start.hpp"
 #include "setup/same_everywhere.hpp"
-#include "comm/fault.hpp"
 #include "train/folder_checkpointer.hpp"
 
 namespace eqt::app {
@@ -57,7 +57,7 @@ void inject_fault_at_launch() {
 
 /// @param messages is installed as the transport's hook if there is a fault
 std::optional<comm::Fault> fault_from_environment(comm::Communicator& comm,
-                                                   comm::MessageFaults& messages) {
+                                                  comm::MessageFaults& messages) {
   std::optional<comm::Fault> fault;
   comm.agree_after([&] {
     const char* text = std::getenv("EQT_FAULT");

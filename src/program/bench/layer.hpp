@@ -13,7 +13,7 @@
 #include "bench/onednn.hpp"
 #include "core/flat_buffer.hpp"
 #include "int8/convolution.hpp"
-#include "model/precision/float_convolution.hpp"
+#include "model/own/float_convolution.hpp"
 
 namespace eqt::bench {
 

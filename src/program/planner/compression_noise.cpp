@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/compression_noise.hpp"
 
-#include "collective/gradient_noise.hpp"
+#include "adaptation/gradient_noise.hpp"
 
 namespace eqt::planner {
 
@@ -9,7 +9,7 @@ double compression_noise(double variance, int quantisations, int ranks, double s
                          double noise_scale) {
   const double batch_noise = noise_scale / samples;
   const double square = 1 + ranks * batch_noise;
-  return collective::added_noise({.square = square, .error = variance * square}, 1, batch_noise,
+  return adaptation::added_noise({.square = square, .error = variance * square}, 1, batch_noise,
                                  ranks, quantisations) /
          batch_noise;
 }

@@ -18,8 +18,8 @@
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
 #include "setup/choose_by_cost.hpp"
-#include "train/batch_allocation.hpp"
 #include "sync/local/local_sgd_plan.hpp"
+#include "train/batch_allocation.hpp"
 
 namespace eqt::planner {
 namespace {

@@ -20,12 +20,12 @@
 #include "core/catalogue.hpp"
 #include "data/catalogue.hpp"
 #include "data/partition_plan.hpp"
-#include "sync/algorithm.hpp"
 #include "metrics/sink.hpp"
 #include "model/catalogue.hpp"
 #include "model/task.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "sync/algorithm.hpp"
 #include "topology/topology.hpp"
 
 namespace eqt::config {

@@ -7,8 +7,8 @@
 #include <array>
 
 #include "core/error.hpp"
-#include "sync/gossip/consensus_step.hpp"
 #include "setup/agree_on_topology.hpp"
+#include "sync/gossip/consensus_step.hpp"
 #include "theory/paper_volume.hpp"
 
 namespace eqt::setup {
@@ -114,8 +114,8 @@ void choose_step(const config::RunConfig& config, comm::Communicator& comm,
 }
 
 std::unique_ptr<sync::Mixer> make_mixer(const config::RunConfig& config,
-                                          const sync::MixerParts& parts, std::size_t count,
-                                          const Gossip& gossip, WeightRounding* network) {
+                                        const sync::MixerParts& parts, std::size_t count,
+                                        const Gossip& gossip, WeightRounding* network) {
   return config.synchronization.algorithm->make_mixer(
       parts, count,
       {.adaptive_step = config.synchronization.adaptive_step,
@@ -127,8 +127,8 @@ std::unique_ptr<sync::Mixer> make_mixer(const config::RunConfig& config,
 }
 
 /// Averaging in pairs instead of mixing.
-void build_pairs(const config::RunConfig& config, const sync::MixerParts& parts,
-                 std::size_t count, Gossip& gossip) {
+void build_pairs(const config::RunConfig& config, const sync::MixerParts& parts, std::size_t count,
+                 Gossip& gossip) {
   gossip.shared_model = std::make_unique<sync::SharedModel>(parts.plan, count);
   gossip.pairs = std::make_unique<sync::PairwiseAveraging>(
       sync::PairwiseParts{parts.comm, parts.compressor, parts.plan, *gossip.shared_model},
@@ -138,16 +138,16 @@ void build_pairs(const config::RunConfig& config, const sync::MixerParts& parts,
 }  // namespace
 
 std::unique_ptr<sync::Direction> make_direction(const config::RunConfig& config,
-                                                  std::size_t count) {
+                                                std::size_t count) {
   const auto decay = static_cast<float>(config.optimizer.weight_decay);
   const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (algorithm.make_direction != nullptr) return algorithm.make_direction(count, decay);
   if (config.optimizer.momentum_kind == sync::MomentumKind::local) return nullptr;
   const auto momentum = static_cast<float>(config.optimizer.momentum);
   return sync::make_quasi_global_momentum(count, {.beta = momentum,
-                                                    .mu = momentum,
-                                                    .nesterov = config.optimizer.nesterov,
-                                                    .weight_decay = decay});
+                                                  .mu = momentum,
+                                                  .nesterov = config.optimizer.nesterov,
+                                                  .weight_decay = decay});
 }
 
 std::unique_ptr<Gossip> build_gossip(const config::RunConfig& config, comm::Communicator& comm,

@@ -13,13 +13,13 @@
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "core/layout.hpp"
+#include "pipeline/plan.hpp"
 #include "sync/direction.hpp"
 #include "sync/gossip/mixer.hpp"
 #include "sync/gossip/pair_roles.hpp"
 #include "sync/gossip/pairwise.hpp"
 #include "sync/gossip/push_sum.hpp"
 #include "sync/gossip/shared_model.hpp"
-#include "pipeline/plan.hpp"
 #include "topology/topology.hpp"
 
 namespace eqt::setup {
@@ -44,8 +44,7 @@ struct Gossip {
 /// The direction that this config makes from gradients, including momentum; null: the optimizer's
 /// own momentum.
 /// @param count values of the model
-std::unique_ptr<sync::Direction> make_direction(const config::RunConfig& config,
-                                                  std::size_t count);
+std::unique_ptr<sync::Direction> make_direction(const config::RunConfig& config, std::size_t count);
 
 /// @param count    values of the model. Keeps references to compressor and plan.
 /// @param network  what rounds the weights that the model computes with; may be null

@@ -11,10 +11,10 @@
 #include <utility>
 #include <variant>
 
+#include "adaptation/grade_trial.hpp"
 #include "codec/frame.hpp"
 #include "collective/collective.hpp"
 #include "collective/exact_grades.hpp"
-#include "collective/grade_trial.hpp"
 #include "core/checksum.hpp"
 #include "core/error.hpp"
 #include "metrics/decisions.hpp"
@@ -61,7 +61,7 @@ forecast::Link slowest_link(const std::vector<comm::Link>& links, bool one_host)
 std::uint32_t fingerprint_of(const SyncBase& base) {
   std::string text;
   const Layout& layout = base.replica.layout();
-  for (const auto& slice : collective::compressed_slices(base.messages.buckets)) {
+  for (const auto& slice : adaptation::compressed_slices(base.messages.buckets)) {
     text += fmt::format("{} {}\n", slice_name(layout, slice.slice), slice.count);
   }
   for (const std::string& grade : base.messages.compressor->mixed_grades()->names())
@@ -86,7 +86,7 @@ std::vector<double> slice_moments(const Layout& layout) {
 
 std::vector<StepModel::Bucket> buckets_of(const SyncBase& base, int ranks, int hosts) {
   const std::span<const pipeline::FusionBucket> plan = base.messages.buckets;
-  const auto slices = collective::compressed_slices(plan);
+  const auto slices = adaptation::compressed_slices(plan);
   const Layout& layout = base.replica.layout();
   const std::vector<double> ready = pipeline::ready_times(plan, layout, slice_moments(layout));
   const auto volumes = collective::bucket_volumes(*base.messages.compressor, plan, ranks, hosts);
@@ -101,7 +101,7 @@ std::vector<StepModel::Bucket> buckets_of(const SyncBase& base, int ranks, int h
         own.raw_bytes += count * sizeof(float);
       } else if (segment.count > 0) {
         const auto slice =
-            std::ranges::lower_bound(slices, segment.slice, {}, &collective::SliceParts::slice);
+            std::ranges::lower_bound(slices, segment.slice, {}, &adaptation::SliceParts::slice);
         own.shares.push_back({.slice = static_cast<std::size_t>(slice - slices.begin()),
                               .part = count / static_cast<double>(slice->count)});
       }
@@ -152,15 +152,15 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
 }
 
 /// Weights and batches of the ranks: constant, or those of the balancer.
-std::function<collective::RankBatch(Rank)> batches_of(const config::RunConfig& config,
+std::function<adaptation::RankBatch(Rank)> batches_of(const config::RunConfig& config,
                                                       const SyncBase& base) {
   const auto accumulated = static_cast<double>(config.train.accumulate);
   if (base.balancer != nullptr)
     return [balancer = base.balancer, accumulated](Rank) {
-      return collective::RankBatch{.samples = accumulated * static_cast<double>(balancer->own()),
+      return adaptation::RankBatch{.samples = accumulated * static_cast<double>(balancer->own()),
                                    .weight = balancer->weight()};
     };
-  std::vector<collective::RankBatch> all;
+  std::vector<adaptation::RankBatch> all;
   if (config.train.has_batches_by_rank()) {
     const std::vector<std::size_t> batches = first_batches(config, ranks_of(base));
     const std::vector<double> weights = batch_weights(batches);
@@ -173,14 +173,14 @@ std::function<collective::RankBatch(Rank)> batches_of(const config::RunConfig& c
   return [all](Rank rank) { return all.at(static_cast<std::size_t>(rank)); };
 }
 
-std::function<std::optional<collective::Decision>(StepId)> replay_of(const std::string& path) {
+std::function<std::optional<adaptation::Decision>(StepId)> replay_of(const std::string& path) {
   if (path.empty()) return {};
   const auto replay = std::make_shared<const metrics::Replay>(
-      metrics::read_decisions(path, collective::kGradeDecisions));
-  return [replay](StepId done) -> std::optional<collective::Decision> {
+      metrics::read_decisions(path, adaptation::kGradeDecisions));
+  return [replay](StepId done) -> std::optional<adaptation::Decision> {
     const metrics::DecisionRecord* const found = replay->after(done);
     if (found == nullptr) return {};
-    return collective::Decision{.values = found->values, .why = found->why};
+    return adaptation::Decision{.values = found->values, .why = found->why};
   };
 }
 
@@ -191,11 +191,11 @@ bool measures_links(const config::RunConfig& config, int ranks) {
          config.compressor.link == config::LinkRate(config::LinkRule::measured);
 }
 
-std::unique_ptr<collective::Adaptation> build_grade_adaptation(const config::RunConfig& config,
+std::unique_ptr<adaptation::Adaptation> build_grade_adaptation(const config::RunConfig& config,
                                                                const SyncBase& base) {
   const config::CompressorConfig& compressor = config.compressor;
   const int ranks = ranks_of(base);
-  collective::GradeAdaptationOptions options{
+  adaptation::GradeAdaptationOptions options{
       .run_seed = config.seed,
       .ranks = ranks,
       .threads = base.messages.threads,
@@ -220,11 +220,11 @@ std::unique_ptr<collective::Adaptation> build_grade_adaptation(const config::Run
   const bool by_bytes =
       compressor.link == config::LinkRate(config::LinkRule::ignore) || !model.has_value();
   if (!by_bytes)
-    options.predict = [model = *model](std::span<const collective::SliceLoad> slices,
-                                       const collective::StepSpeeds& speeds) {
+    options.predict = [model = *model](std::span<const adaptation::SliceLoad> slices,
+                                       const adaptation::StepSpeeds& speeds) {
       return predict_step(model, slices, speeds);
     };
-  return collective::make_grade_adaptation(base.comm, *base.messages.compressor->mixed_grades(),
+  return adaptation::make_grade_adaptation(base.comm, *base.messages.compressor->mixed_grades(),
                                            base.messages.buckets, std::move(options));
 }
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "collective/grade_adaptation.hpp"
+#include "adaptation/grade_adaptation.hpp"
 #include "config/run_config.hpp"
 #include "setup/build_synchronization.hpp"
 
@@ -16,7 +16,7 @@ bool measures_links(const config::RunConfig& config, int ranks);
 
 /// @pre base.messages.compressor has mixed grades
 /// @throws Error{usage}, Error{data}
-std::unique_ptr<collective::Adaptation> build_grade_adaptation(const config::RunConfig& config,
+std::unique_ptr<adaptation::Adaptation> build_grade_adaptation(const config::RunConfig& config,
                                                                const SyncBase& base);
 
 }  // namespace eqt::setup

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "adaptation/grade_trial.hpp"
 #include "codec/mixed/mixed_grades.hpp"
 #include "codec/plugin.hpp"
 #include "codec/simd.hpp"
-#include "collective/grade_trial.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
@@ -199,7 +199,7 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
                                const model::Placement& placement) {
   auto run = std::make_unique<Run>();
   run->divergence = std::make_unique<sync::Divergence>(config.train.on_divergence ==
-                                                        config::OnDivergence::rollback);
+                                                       config::OnDivergence::rollback);
   OpenedData opened = open_local_data(config, comm, simulate);
   comm.agree_after([&] {
     require_thread(config, communication_thread);
@@ -261,7 +261,7 @@ std::optional<metrics::GradesRecord> grades_of(const config::RunConfig& config, 
   metrics::GradesRecord record{.menu = mixed->names(), .tensors = {}, .start = mixed->start()};
   const Layout& layout = run.model.replica->layout();
   const auto plan = make_plan(settled_config(config, run), layout, compressor);
-  for (const collective::SliceParts& slice : collective::compressed_slices(plan))
+  for (const adaptation::SliceParts& slice : adaptation::compressed_slices(plan))
     record.tensors.push_back(slice_name(layout, slice.slice));
   return record;
 }

@@ -96,7 +96,7 @@ std::unique_ptr<sync::Synchronizer> build_simulated_averaging(
     memories.push_back(simulation.memories.back().get());
   }
   return sync::make_simulated_averaging(*simulation.mean, std::move(memories), std::move(plan),
-                                         replica.layout(), replica.gradient(), options);
+                                        replica.layout(), replica.gradient(), options);
 }
 
 }  // namespace eqt::setup

@@ -12,10 +12,10 @@
 #include "setup/make_collective.hpp"
 #include "sync/gossip/asynchronous_gossip.hpp"
 #include "sync/gossip/gossip_averaging.hpp"
+#include "sync/gossip/periodic_gossip.hpp"
 #include "sync/gradient_averaging.hpp"
 #include "sync/lazy/lazy_averaging.hpp"
 #include "sync/local/local_sgd.hpp"
-#include "sync/gossip/periodic_gossip.hpp"
 #include "sync/quorum/quorum_rounds.hpp"
 
 namespace eqt::setup {
@@ -33,12 +33,12 @@ void require_thread(const config::RunConfig& config, bool communication_thread) 
 namespace {
 
 /// Null: the compressor stays as it is.
-std::unique_ptr<collective::Adaptation> make_adaptation(const config::RunConfig& config,
+std::unique_ptr<adaptation::Adaptation> make_adaptation(const config::RunConfig& config,
                                                         comm::Communicator& comm,
                                                         codec::Compressor& compressor) {
   codec::AdaptiveLevelCodec* const adaptive = compressor.adaptive_levels();
   if (adaptive == nullptr) return nullptr;
-  return collective::make_level_adaptation(comm, *adaptive, config.compressor.adapt_every);
+  return adaptation::make_level_adaptation(comm, *adaptive, config.compressor.adapt_every);
 }
 
 /// Adapting takes a step that all ranks share.
@@ -54,28 +54,28 @@ SyncParts build_asynchronous_gossip(const config::RunConfig& config, const SyncB
   note_fixed_levels(compressor, parts.gossip->note);
   parts.synchronizer =
       sync::make_asynchronous_gossip({.comm = base.comm,
-                                       .pairs = *parts.gossip->pairs,
-                                       .model = *parts.gossip->shared_model,
-                                       .plan = base.messages.buckets,
-                                       .parameters = base.replica.parameters()},
-                                      {.role = parts.gossip->role,
-                                       .lossy = !compressor.properties().lossless,
-                                       .timeout_seconds = config.synchronization.timeout_seconds,
-                                       .fault = base.plan.fault});
+                                      .pairs = *parts.gossip->pairs,
+                                      .model = *parts.gossip->shared_model,
+                                      .plan = base.messages.buckets,
+                                      .parameters = base.replica.parameters()},
+                                     {.role = parts.gossip->role,
+                                      .lossy = !compressor.properties().lossless,
+                                      .timeout_seconds = config.synchronization.timeout_seconds,
+                                      .fault = base.plan.fault});
   return parts;
 }
 
 /// In a run whose ranks take steps alone, rounds count as steps for what adapts and for faults.
 std::optional<comm::Fault> fault_in_round(const config::RunConfig& config,
-                                           const train::Plan& plan) {
+                                          const train::Plan& plan) {
   std::optional<comm::Fault> fault = plan.fault;
   if (fault) fault->step /= *config.synchronization.local_steps.count;
   return fault;
 }
 
 sync::GradientAveragingOptions averaging_options(const config::RunConfig& config,
-                                                  const SyncBase& base, const SyncParts& parts,
-                                                  bool communication_thread) {
+                                                 const SyncBase& base, const SyncParts& parts,
+                                                 bool communication_thread) {
   sync::GradientAveragingOptions options;
   options.run_seed = config.seed;
   options.overlap = config.synchronization.overlap && communication_thread;
@@ -105,28 +105,29 @@ StepId dense_steps(const config::RunConfig& config, const train::Plan& plan) {
 sync::LocalSgdPlan build_local_sgd_plan(const config::RunConfig& config, const SyncBase& base) {
   const auto& s = config.synchronization;
   sync::LocalSgdPlan plan = {.local_steps = s.local_steps.count.value_or(1),
-                              .dense_steps = dense_steps(config, base.plan),
-                              .total_steps = base.plan.total_steps,
-                              .delay = s.delay.count,
-                              .fragments = s.fragments};
+                             .dense_steps = dense_steps(config, base.plan),
+                             .total_steps = base.plan.total_steps,
+                             .delay = s.delay.count,
+                             .fragments = s.fragments};
   if (s.local_steps.count) return plan;
   const sync::QuadraticRule rule = {.least = s.local_steps_base,
-                                     .most = s.local_steps_most,
-                                     .alpha = config::quadratic_rule_alpha(config)};
+                                    .most = s.local_steps_most,
+                                    .alpha = config::quadratic_rule_alpha(config)};
   const double warmup =
       config.schedule.warmup_epochs * static_cast<double>(base.plan.steps_per_epoch);
-  plan.ends =
-      sync::quadratic_round_ends(rule, [&](StepId position) { return base.schedule.rate(position); }, plan.total_steps, base.plan.shift,
-                                  static_cast<StepId>(std::llround(warmup)));  // as the schedule
+  plan.ends = sync::quadratic_round_ends(
+      rule, [&](StepId position) { return base.schedule.rate(position); }, plan.total_steps,
+      base.plan.shift,
+      static_cast<StepId>(std::llround(warmup)));  // as the schedule
   return plan;
 }
 
 sync::OuterStep outer_step(const config::RunConfig& config) {
   const auto& outer = config.synchronization.outer;
   sync::OuterStep step{.learning_rate = static_cast<float>(outer.learning_rate),
-                        .momentum = static_cast<float>(outer.momentum),
-                        .nesterov = outer.nesterov,
-                        .by_rate = outer.by_rate};
+                       .momentum = static_cast<float>(outer.momentum),
+                       .nesterov = outer.nesterov,
+                       .by_rate = outer.by_rate};
   if (outer.mixing.value) step.mixing = static_cast<float>(*outer.mixing.value);
   return step;
 }
@@ -167,17 +168,17 @@ void build_local_sgd(const config::RunConfig& config, const SyncBase& base, Sync
   parts.direction = make_direction(config, replica.parameters().size());
   parts.synchronizer =
       sync::make_local_sgd({.comm = base.comm,
-                             .mean = sync::make_fragment_averaging(
-                                 base.comm, *parts.collective, base.messages.memory.get(),
-                                 std::move(base.messages.buckets), steps.fragments,
-                                 replica.layout(), difference, options),
-                             .direction = parts.direction.get(),
-                             .parameters = replica.parameters(),
-                             .gradient = replica.gradient(),
-                             .difference = difference,
-                             .layout = replica.layout(),
-                             .divergence = &base.divergence},
-                            steps, outer_step(config));
+                            .mean = sync::make_fragment_averaging(
+                                base.comm, *parts.collective, base.messages.memory.get(),
+                                std::move(base.messages.buckets), steps.fragments, replica.layout(),
+                                difference, options),
+                            .direction = parts.direction.get(),
+                            .parameters = replica.parameters(),
+                            .gradient = replica.gradient(),
+                            .difference = difference,
+                            .layout = replica.layout(),
+                            .divergence = &base.divergence},
+                           steps, outer_step(config));
 }
 
 /// The number of ranks is known here only.
@@ -212,8 +213,8 @@ void build_quorum_rounds(const config::RunConfig& config, const SyncBase& base, 
   parts.synchronizer = sync::make_quorum_rounds(
       {.comm = base.comm,
        .mean = sync::make_gradient_averaging(base.comm, *parts.collective, memory,
-                                              std::move(base.messages.buckets), replica.layout(),
-                                              parts.difference.span(), options),
+                                             std::move(base.messages.buckets), replica.layout(),
+                                             parts.difference.span(), options),
        .senders = parts.quorum->senders,
        .memory = memory,
        .parameters = replica.parameters(),
@@ -231,7 +232,7 @@ void build_quorum_rounds(const config::RunConfig& config, const SyncBase& base, 
 }
 
 std::unique_ptr<sync::Synchronizer> build_lazy_averaging(const config::RunConfig& config,
-                                                          const SyncBase& base) {
+                                                         const SyncBase& base) {
   const auto& s = config.synchronization;
   return sync::make_lazy_averaging(
       {.comm = base.comm,

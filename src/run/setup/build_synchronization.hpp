@@ -6,18 +6,18 @@
 #include <memory>
 #include <optional>
 
-#include "collective/adaptation.hpp"
+#include "adaptation/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "core/flat_buffer.hpp"
-#include "sync/direction.hpp"
 #include "model/replica.hpp"
 #include "optim/schedule.hpp"
 #include "setup/build_encoder.hpp"
 #include "setup/build_gossip.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_simulation.hpp"
+#include "sync/direction.hpp"
 #include "sync/divergence.hpp"
 #include "sync/quorum/quorum_memory.hpp"
 #include "sync/synchronizer.hpp"
@@ -33,10 +33,10 @@ struct QuorumParts {
 
 /// Owns the parts, in the order in which they depend on each other.
 struct SyncParts {
-  std::unique_ptr<collective::Adaptation> adaptation;  // null: the compressor stays as it is
+  std::unique_ptr<adaptation::Adaptation> adaptation;  // null: the compressor stays as it is
   std::unique_ptr<collective::Collective> collective;  // null: nothing is averaged by one
   std::unique_ptr<Gossip> gossip;                      // null: no algorithm that gossips
-  std::unique_ptr<sync::Direction> direction;        // of local-sgd; may be null
+  std::unique_ptr<sync::Direction> direction;          // of local-sgd; may be null
   FlatBuffer difference;                               // of local-sgd with a delay: under way
   std::unique_ptr<QuorumParts> quorum;                 // of local-sgd with a quorum
   EncoderChoice encoding;

@@ -134,7 +134,7 @@ StepModel reference_model(const Job& job) {
 /// The place of the one that `auto` takes. Sets the seconds of all.
 std::size_t choose(std::vector<CostedCollective>& found, const Job& job) {
   StepModel model = reference_model(job);
-  std::vector<collective::SliceLoad> loads;
+  std::vector<adaptation::SliceLoad> loads;
   for (const StepModel::Bucket& bucket : model.buckets)
     loads.push_back({.values = bucket.volume.values, .bytes = bucket.volume.message_bytes});
   std::vector<Candidate> candidates;

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "codec/message.hpp"
-#include "sync/lazy/lazy_difference.hpp"
 #include "comm/host_facts.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -25,6 +24,7 @@
 #include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/room_to_start.hpp"
+#include "sync/lazy/lazy_difference.hpp"
 #include "train/evaluator.hpp"
 
 namespace eqt::setup {

@@ -9,8 +9,8 @@
 namespace eqt::setup {
 namespace {
 
-using collective::SliceLoad;
-using collective::StepSpeeds;
+using adaptation::SliceLoad;
+using adaptation::StepSpeeds;
 
 // About what docs/compressors.md measures.
 constexpr double kCodecSeconds = 1e-9, kCopySeconds = 1e-10;

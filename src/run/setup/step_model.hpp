@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "adaptation/grade_adaptation.hpp"
 #include "codec/compressor.hpp"
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/grade_adaptation.hpp"
 #include "collective/rounds.hpp"
 #include "forecast/cluster.hpp"
 
@@ -57,7 +57,7 @@ forecast::Link fixed_link(double megabits);
 
 /// From the start of the forward pass until the mean of the last bucket is there [seconds].
 /// @pre collective_cost() is defined for the model's collective and volumes
-double predict_step(const StepModel& model, std::span<const collective::SliceLoad> slices,
-                    const collective::StepSpeeds& speeds);
+double predict_step(const StepModel& model, std::span<const adaptation::SliceLoad> slices,
+                    const adaptation::StepSpeeds& speeds);
 
 }  // namespace eqt::setup

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "sync/gossip/consensus_step.hpp"
 #include "support/catch.hpp"
 #include "support/gossip_cases.hpp"
+#include "sync/gossip/consensus_step.hpp"
 
 using namespace eqt;
 using namespace eqt::test;

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "adaptation/grade_adaptation.hpp"
+#include "adaptation/grade_trial.hpp"
+#include "adaptation/running_means.hpp"
 #include "codec/catalogue.hpp"
-#include "collective/grade_adaptation.hpp"
-#include "collective/grade_trial.hpp"
-#include "collective/running_means.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
 #include "support/layouts.hpp"

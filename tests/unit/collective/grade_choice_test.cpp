@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "collective/grade_choice.hpp"
+#include "adaptation/grade_choice.hpp"
 #include "support/catch.hpp"
 
 using namespace eqt::collective;

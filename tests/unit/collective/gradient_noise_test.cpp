@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "adaptation/gradient_noise.hpp"
 #include "codec/mixed/mixed_grades.hpp"
-#include "collective/gradient_noise.hpp"
 #include "core/square_norm.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "collective/link_slowdown.hpp"
+#include "adaptation/link_slowdown.hpp"
 #include "support/catch.hpp"
 
 using eqt::collective::link_slowdown;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "data/catalogue.hpp"
-#include "data/text_classes.hpp"
-#include "data/text_input.hpp"
+#include "data/text/text_classes.hpp"
+#include "data/text/text_input.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/random.hpp"
-#include "data/text_input.hpp"
+#include "data/text/text_input.hpp"
 #include "model/bf16.hpp"
 #include "model/export.hpp"
 #include "model/replica.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "model/precision/own_replica.hpp"
+#include "model/own/own_replica.hpp"
 #include "support/catch.hpp"
 #include "unit/model/int8_support.hpp"
 #include "unit/model/support.hpp"

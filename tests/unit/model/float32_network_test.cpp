@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "model/precision/own_replica.hpp"
+#include "model/own/own_replica.hpp"
 #include "support/catch.hpp"
 #include "support/counted_allocations.hpp"
 #include "support/refusal.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions with float32 operands against sums in float64.
 
-#include "model/precision/float_convolution.hpp"
+#include "model/own/float_convolution.hpp"
 
 #include <hwy/targets.h>
 

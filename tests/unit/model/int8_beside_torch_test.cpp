@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/precision/own_replica.hpp"
+#include "model/own/own_replica.hpp"
 #include "support/catch.hpp"
 #include "support/rounded_weights.hpp"
 #include "support/temporary_folder.hpp"

@@ -16,7 +16,7 @@
 #include "core/random.hpp"
 #include "int8/convolution.hpp"
 #include "int8/quantize.hpp"
-#include "model/precision/plan.hpp"
+#include "model/own/plan.hpp"
 #include "support/catch.hpp"
 #include "unit/model/support.hpp"
 

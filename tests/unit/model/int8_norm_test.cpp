@@ -10,7 +10,7 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "model/precision/norm.hpp"
+#include "model/own/norm.hpp"
 #include "support/catch.hpp"
 #include "support/norm_oracle.hpp"
 #include "support/refusal.hpp"

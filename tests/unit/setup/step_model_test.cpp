@@ -31,7 +31,7 @@ StepModel model_of(double forward, double backward) {
   return model;
 }
 
-std::vector<collective::SliceLoad> loads(double first, double second) {
+std::vector<adaptation::SliceLoad> loads(double first, double second) {
   return {{.values = 100, .bytes = first, .grade = 0},
           {.values = 100, .bytes = second, .grade = 1}};
 }
@@ -75,7 +75,7 @@ TEST_CASE("ranks of a host share its link, and one host's have one each", "[grad
 TEST_CASE("measured times count where none are fixed", "[grades]") {
   StepModel model = model_of(0, 0);
   model.fixed.reset();
-  const collective::StepSpeeds speeds{.forward = 1,
+  const adaptation::StepSpeeds speeds{.forward = 1,
                                       .backward = 2,
                                       .encode_seconds = {0, 0.01},
                                       .decode_seconds = {0, 0},
@@ -102,7 +102,7 @@ TEST_CASE("grades that lose nothing are averaged by dense, in memory without the
   for (StepModel::Bucket& bucket : model.buckets) bucket.volume = {.ranks = 3, .values = 100};
   model.communication.add = 0.001;
   model.lossless = {true, false};
-  std::vector<collective::SliceLoad> slices = loads(400, 400);
+  std::vector<adaptation::SliceLoad> slices = loads(400, 400);
   // One slice has a grade that loses something: both send 400 bytes to two others, from 2 s to
   // 2.8 s and from 3 s on.
   CHECK(predict_step(model, slices, {}) == Approx(3.8));

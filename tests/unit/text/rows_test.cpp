@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/rows.hpp"
+#include "data/text/rows.hpp"
 
 #include <fstream>
 #include <string>

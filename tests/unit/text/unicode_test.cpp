@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/unicode.hpp"
+#include "data/text/unicode.hpp"
 
 #include <string>
 

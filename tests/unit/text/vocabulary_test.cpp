@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/vocabulary.hpp"
+#include "data/text/vocabulary.hpp"
 
 #include <fstream>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Beside golden/word_piece_test.cpp: the steps one by one.
 
-#include "text/word_piece.hpp"
+#include "data/text/word_piece.hpp"
 
 #include <memory>
 #include <string>

@@ -8,10 +8,10 @@
 #include <span>
 
 #include "comm/communicator.hpp"
-#include "sync/gossip/pairwise.hpp"
-#include "sync/gossip/shared_model.hpp"
 #include "pipeline/plan.hpp"
+#include "sync/gossip/pairwise.hpp"
 #include "sync/gossip/pairwise_exchange.hpp"
+#include "sync/gossip/shared_model.hpp"
 #include "sync/synchronizer.hpp"
 
 namespace eqt::sync {

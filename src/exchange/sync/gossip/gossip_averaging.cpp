@@ -31,8 +31,7 @@ class MixWork final : public pipeline::Work {
 
   /// @param background the job that this is part of, so that only waits of its owner count; null:
   /// all waits count
-  void prepare(const MixContext& context, std::span<float> values,
-               BackgroundThread* background) {
+  void prepare(const MixContext& context, std::span<float> values, BackgroundThread* background) {
     context_ = context;
     values_ = values;
     background_ = background;
@@ -328,8 +327,7 @@ class GossipAveraging final : public Synchronizer {
   pipeline::Engine engine_;
   MixWork work_;
   std::optional<MixWork> direction_work_;
-  const Observer observer_ = [this](const FusionBucket& bucket,
-                                            std::span<const float> values) {
+  const Observer observer_ = [this](const FusionBucket& bucket, std::span<const float> values) {
     options_.adaptation->observe(bucket, values);
   };
   bool adapting_ = false;  // this step's messages change the compressor

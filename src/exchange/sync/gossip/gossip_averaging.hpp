@@ -10,13 +10,13 @@
 #include <span>
 #include <vector>
 
-#include "collective/adaptation.hpp"
+#include "adaptation/adaptation.hpp"
 #include "comm/communicator.hpp"
+#include "comm/fault.hpp"
+#include "pipeline/plan.hpp"
 #include "sync/direction.hpp"
 #include "sync/gossip/mixer.hpp"
 #include "sync/gossip/push_sum.hpp"
-#include "pipeline/plan.hpp"
-#include "comm/fault.hpp"
 #include "sync/synchronizer.hpp"
 #include "sync/timeline.hpp"
 
@@ -39,10 +39,10 @@ struct GossipAveragingOptions {
   /// Density of sparse compressors in an epoch; unset = the compressor's own.
   std::function<double(std::uint64_t epoch)> density;
   std::optional<comm::Fault> fault = {};  // happens when its bucket's mix begins
-  Timeline* timeline = nullptr;     // null: nothing is noted
+  Timeline* timeline = nullptr;           // null: nothing is noted
   /// Adapts the compressor to the encoded values; null: no adaptation. Collective in the few steps
   /// that adapt.
-  collective::Adaptation* adaptation = nullptr;
+  adaptation::Adaptation* adaptation = nullptr;
   /// Steps of the run: the last one's result notes how many slices were sent, if some may be left
   /// out.
   StepId total_steps = 0;

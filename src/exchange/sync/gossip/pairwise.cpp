@@ -23,8 +23,8 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/square_norm.hpp"
-#include "sync/algorithm.hpp"
 #include "pipeline/messages.hpp"
+#include "sync/algorithm.hpp"
 
 namespace eqt::sync {
 

@@ -10,10 +10,10 @@
 
 #include "codec/compressor.hpp"
 #include "comm/communicator.hpp"
-#include "sync/gossip/mixer.hpp"
-#include "sync/gossip/shared_model.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/plan.hpp"
+#include "sync/gossip/mixer.hpp"
+#include "sync/gossip/shared_model.hpp"
 
 namespace eqt::sync {
 

@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "comm/communicator.hpp"
+#include "comm/fault.hpp"
 #include "core/clock.hpp"
+#include "pipeline/engine.hpp"
+#include "sync/edge_count.hpp"
 #include "sync/gossip/pair_note.hpp"
 #include "sync/gossip/pair_roles.hpp"
 #include "sync/gossip/pairwise.hpp"
-#include "pipeline/engine.hpp"
-#include "sync/edge_count.hpp"
-#include "comm/fault.hpp"
-#include "sync/note_link.hpp"
 #include "sync/gossip/pairwise_progress.hpp"
+#include "sync/note_link.hpp"
 
 namespace eqt::sync {
 
@@ -26,7 +26,8 @@ struct PairwiseExchangeOptions {
   PairRole role;
   bool lossy = false;          // measure the quantization variance every few exchanges
   double timeout_seconds = 0;  // 0 = none
-  std::optional<comm::Fault> fault;  // with a bucket: happens before the first exchange after its step
+  std::optional<comm::Fault>
+      fault;  // with a bucket: happens before the first exchange after its step
 };
 
 /// Asks or answers for an epoch. All of the rank's MPI calls are made here during run().
@@ -80,7 +81,7 @@ class PairwiseExchange {
   std::size_t turn_ = 0;
   std::uint64_t exchanges_ = 0;
   EdgeCount edges_;            // open during run(); bytes since the progress was last updated
-  PairNote note_;      // the last read
+  PairNote note_;              // the last read
   std::vector<StepId> known_;  // the last sent
 };
 

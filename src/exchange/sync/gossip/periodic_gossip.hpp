@@ -14,8 +14,8 @@ namespace eqt::sync {
 
 /// The parts of gossip every few steps; pointed-to objects must outlive the synchronizer.
 struct PeriodicGossipParts {
-  std::unique_ptr<Synchronizer> gossip;    // of one round; its steps are rounds
-  Direction* direction = nullptr;  // null: the optimizer has momentum and weight decay
+  std::unique_ptr<Synchronizer> gossip;  // of one round; its steps are rounds
+  Direction* direction = nullptr;        // null: the optimizer has momentum and weight decay
   std::span<float> parameters, gradient;
 };
 

@@ -7,11 +7,11 @@
 #include <optional>
 #include <span>
 
-#include "sync/lazy/lazy_mean.hpp"
 #include "comm/communicator.hpp"
+#include "comm/fault.hpp"
 #include "core/layout.hpp"
 #include "sync/divergence.hpp"
-#include "comm/fault.hpp"
+#include "sync/lazy/lazy_mean.hpp"
 #include "sync/synchronizer.hpp"
 
 namespace eqt::sync {
@@ -26,8 +26,8 @@ struct LazyAveragingParts {
 
 struct LazyAveragingOptions {
   LazyMeanOptions rule = {};
-  float weight_decay = 0;           // part of the gradient that is sent, not of the update
-  StepId total_steps = 0;           // the last step's result notes how many messages were sent
+  float weight_decay = 0;  // part of the gradient that is sent, not of the update
+  StepId total_steps = 0;  // the last step's result notes how many messages were sent
   std::optional<comm::Fault> fault = {};  // happens in its step, as bucket 0
 };
 

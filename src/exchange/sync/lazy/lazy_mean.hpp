@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
-#include "sync/lazy/lazy_difference.hpp"
 #include "comm/communicator.hpp"
 #include "core/layout.hpp"
 #include "core/saved_state.hpp"
 #include "core/traffic.hpp"
+#include "sync/lazy/lazy_difference.hpp"
 
 namespace eqt::sync {
 

@@ -32,7 +32,8 @@ StepId LocalSgdPlan::averages_before(StepId step, std::size_t fragment) const {
   return step <= dense_steps ? step : dense_steps + (step - dense_steps) / local_steps;
 }
 
-std::vector<StepId> quadratic_round_ends(const QuadraticRule& rule, const std::function<float(StepId)>& rate_at,
+std::vector<StepId> quadratic_round_ends(const QuadraticRule& rule,
+                                         const std::function<float(StepId)>& rate_at,
                                          StepId total_steps, std::int64_t shift,
                                          StepId warmup_steps) {
   constexpr std::size_t kMostRounds = 10'000'000;

@@ -62,7 +62,8 @@ struct QuadraticRule {
 /// @param shift the position of a step is step + shift; steps before position 0 have no rounds
 /// @param warmup_steps positions before this one are in the warm-up
 /// @throws Error{usage} for a run of more than 10^7 rounds
-std::vector<StepId> quadratic_round_ends(const QuadraticRule& rule, const std::function<float(StepId)>& rate_at,
+std::vector<StepId> quadratic_round_ends(const QuadraticRule& rule,
+                                         const std::function<float(StepId)>& rate_at,
                                          StepId total_steps, std::int64_t shift,
                                          StepId warmup_steps);
 

@@ -10,16 +10,15 @@
 namespace eqt::sync {
 namespace {
 
-constexpr RankNoteFormat kFormat = {
-    .magic = 0x51545145,  // "EQTQ"
-    .kinds = static_cast<std::uint8_t>(QuorumNoteKind::alive),
-    .name = "note of a quorum",
-    .expected_kinds = "a kind from 1 to 5"};
+constexpr RankNoteFormat kFormat = {.magic = 0x51545145,  // "EQTQ"
+                                    .kinds = static_cast<std::uint8_t>(QuorumNoteKind::alive),
+                                    .name = "note of a quorum",
+                                    .expected_kinds = "a kind from 1 to 5"};
 
 void expect_at_most(const char* what, std::uint64_t found) {
   if (found > kMostInRankNote)
-    fail(Kind::wire, "note of a quorum: expected {} of at most {}, found {}", what,
-         kMostInRankNote, found);
+    fail(Kind::wire, "note of a quorum: expected {} of at most {}, found {}", what, kMostInRankNote,
+         found);
 }
 
 }  // namespace

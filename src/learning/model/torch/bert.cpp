@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "core/error.hpp"
-#include "data/text_input.hpp"
+#include "data/text/text_input.hpp"
 #include "model/torch/encoder.hpp"
 
 namespace eqt::model {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "data/text_input.hpp"
+#include "data/text/text_input.hpp"
 #include "metrics/output_file.hpp"
 #include "model/torch/network.hpp"
 #include "model/torch/torch_errors.hpp"

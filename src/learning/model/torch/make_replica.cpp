@@ -3,7 +3,7 @@
 #include "model/bf16.hpp"
 #include "model/example_batch.hpp"
 #include "model/model_options.hpp"
-#include "model/precision/own_replica.hpp"
+#include "model/own/own_replica.hpp"
 #include "model/torch/network.hpp"
 #include "model/torch/torch_errors.hpp"
 #include "model/torch/torch_replica.hpp"

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "model/example_batch.hpp"
-#include "model/precision/own_replica.hpp"
+#include "model/own/own_replica.hpp"
 
 namespace eqt::model {
 namespace {

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/text/word_piece.hpp"
+
+#include <algorithm>
+
+#include "data/text/unicode.hpp"
+
+namespace eqt::data {
+namespace {
+
+constexpr std::size_t kLongestWord = 100;  // [characters]
+constexpr char32_t kReplacement = 0xFFFD;  // what decoders write in place of bad bytes
+
+/// Line ends and tabs are white space here, although their category is control.
+bool is_left_out(char32_t c) {
+  if (c == '\t' || c == '\n' || c == '\r') return false;
+  return c == 0 || c == kReplacement || is_other(c);
+}
+
+std::u32string cleaned(std::string_view text) {
+  std::u32string out;
+  out.reserve(text.size());
+  for (const char32_t c : decode_utf8(text)) {
+    if (is_left_out(c)) continue;
+    if (is_white_space(c)) {
+      out.push_back(' ');
+    } else if (is_chinese(c)) {
+      out.append({U' ', c, U' '});
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+std::u32string without_accents_in_lower_case(const std::u32string& text) {
+  std::u32string out = decomposed(text);
+  std::erase_if(out, is_nonspacing_mark);
+  std::ranges::transform(out, out.begin(), lower_case);
+  return out;
+}
+
+}  // namespace
+
+std::u32string WordPiece::normalized(std::string_view text) const {
+  std::u32string clean = cleaned(text);
+  return lower_case_ ? without_accents_in_lower_case(clean) : clean;
+}
+
+std::vector<std::u32string_view> words_of(std::u32string_view normalized) {
+  std::vector<std::u32string_view> words;
+  for (std::size_t at = 0; at < normalized.size();) {
+    std::size_t end = at + 1;
+    if (normalized[at] != ' ' && !is_punctuation(normalized[at]))
+      while (end < normalized.size() && normalized[end] != ' ' && !is_punctuation(normalized[end]))
+        ++end;
+    if (normalized[at] != ' ') words.push_back(normalized.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+std::vector<TokenId> WordPiece::tokens(std::string_view text, std::size_t most) const {
+  std::vector<TokenId> out;
+  const std::u32string all = normalized(text);
+  for (const std::u32string_view word : words_of(all)) {
+    if (out.size() >= most) break;
+    add_word(word, out);
+  }
+  if (out.size() > most) out.resize(most);
+  return out;
+}
+
+void WordPiece::add_word(std::u32string_view word, std::vector<TokenId>& out) const {
+  if (word.size() > kLongestWord) return out.push_back(vocabulary_->unknown());
+  std::string bytes;
+  std::vector<std::size_t> ends;  // [bytes] of each character
+  for (const char32_t c : word) {
+    append_utf8(c, bytes);
+    ends.push_back(bytes.size());
+  }
+  const std::string_view all = bytes;
+  const std::size_t before = out.size();
+  std::size_t done = 0;  // [characters] that tokens match
+  while (done < ends.size()) {
+    const std::size_t begin = done == 0 ? 0 : ends[done - 1];
+    TokenId found = -1;
+    std::size_t end = ends.size();
+    for (; end > done && found < 0; --end) {
+      const std::size_t length = ends[end - 1] - begin;
+      if (length > vocabulary_->longest_bytes()) continue;
+      const std::string_view part = all.substr(begin, length);
+      found = done == 0 ? vocabulary_->find_first(part) : vocabulary_->find_next(part);
+    }
+    if (found < 0) {
+      out.resize(before);
+      return out.push_back(vocabulary_->unknown());
+    }
+    out.push_back(found);
+    done = end + 1;
+  }
+}
+
+}  // namespace eqt::data

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward pass of Executor: errors and normalization. weight_gradients.cpp has the rest.
+#include <algorithm>
+#include <array>
+
+#include "core/error.hpp"
+#include "int8/quantize.hpp"
+#include "model/own/executor.hpp"
+#include "model/own/passes.hpp"
+#include "model/own/windows.hpp"
+
+namespace eqt::model::precision {
+namespace {
+
+/// What is rounded; part of the key of random bits.
+enum ErrorKind { kOfNode = 0, kOfBranch = 1 };
+
+}  // namespace
+
+template <typename Operand>
+std::span<float> Executor<Operand>::of(std::span<float> gradient, std::size_t slice) const {
+  const TensorSlice& s = plan_.parameters[slice];
+  return gradient.subspan(s.offset, s.count);
+}
+
+template <typename Operand>
+RandomKey Executor<Operand>::key_for(int index, int kind) const {
+  RandomKey key = key_;
+  key.slice = static_cast<std::uint32_t>(2 * index + kind);
+  return key;
+}
+
+template <typename Operand>
+void Executor<Operand>::backward(std::span<const float> means, const RandomKey& key,
+                                 std::span<float> gradient, const SliceReady& ready) {
+  EQT_CHECK(pass_ == Pass::training && means.size() == means_.size(), "{} gradients of {} means",
+            means.size(), means_.size());
+  key_ = key;
+  start_error(means);
+  for (int i = static_cast<int>(plan_.nodes.size()) - 1; i >= 0; --i) {
+    const Node& to = plan_.node(i);
+    const bool adds_node = to.residual == Residual::identity || to.residual == Residual::padding;
+    for (const int read : {i, adds_node ? to.second : i})
+      if (computed_again_for(plan_, read) == i && !computed_again(read)) compute_again(read);
+    if (i < static_cast<int>(plan_.nodes.size()) - 1) gather_error(i, gradient, ready);
+    if (plan_.node(i).kind == NodeKind::layer) sum_error(i, gradient, ready);
+  }
+}
+
+/// A node's values, as the forward pass rounded them.
+template <typename Operand>
+void Executor<Operand>::compute_again(int i) {
+  const Samples to = now_->again(i);
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n)
+      round_again(plan_.rectifies, to.scales[n], activation(i, n, lane.room), to.sample(n));
+  });
+  computed_again_[static_cast<std::size_t>(i)] = true;
+}
+
+/// The last node's error: each pixel has an equal share of the mean's.
+template <typename Operand>
+void Executor<Operand>::start_error(std::span<const float> means) {
+  const int last = static_cast<int>(plan_.nodes.size()) - 1;
+  const Node& to = plan_.nodes.back();
+  const auto channels = static_cast<std::size_t>(to.channels);
+  const float share = 1.0f / static_cast<float>(to.pixels());
+  const auto error = [&](std::size_t n, Room& room) {
+    const std::span<float> sample(room.first.get(), to.count());
+    for (std::size_t i = 0; i < sample.size(); ++i)
+      sample[i] = means[n * channels + i % channels] * share;
+    return sample;
+  };
+  const float range = shared_range_of(false, "errors of the means", error);
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n) {
+      error(n, lane.room);
+      round_error(last, lane, n, 1, range);
+    }
+  });
+}
+
+/// The room's first values become the errors of some samples. @param range  0: each sample's own
+template <typename Operand>
+void Executor<Operand>::round_error(int i, const Lane& lane, std::size_t first, std::size_t n,
+                                    float range) {
+  const Samples to = error(i);
+  const Node& of_node = plan_.node(i);
+  const int near = of_node.kind == NodeKind::layer ? of_node.main : plan_.node(of_node.input).main;
+  const std::string_view what = label("errors of activations", plan_.branch(near).name, lane.room);
+  for (std::size_t k = 0; k < n; ++k)
+    to.scales[first + k] =
+        quantize_error({lane.room.first.get() + k * to.count, to.count}, range, what,
+                       key_for(i, kOfNode), first + k, to.sample(first + k));
+}
+
+/// The error of a node, from those of all that read it; and the gradients of the convolutions that
+/// read it.
+template <typename Operand>
+void Executor<Operand>::gather_error(int i, std::span<float> gradient, const SliceReady& ready) {
+  const Node& to = plan_.node(i);
+  const auto& readers = plan_.readers_of(i);
+  start_weights(i, gradient);
+  for (const int b : readers.branches) {
+    Layer& layer = layer_of(b);
+    std::ranges::fill(layer.bias_sums, 0.0);
+    layer.error_range = shared_range_of(
+        false, label("errors of the convolution", plan_.branch(b).name, rooms_.front()),
+        [&](std::size_t n, Room& room) { return branch_error(b, n, room); });
+  }
+  const std::size_t step = chunk(i);
+  const auto measure = [&](const Lane& lane, SharedRange& shared) {
+    for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
+      sum_of_readers(i, lane, first, n, false);
+      for (std::size_t k = 0; k < n; ++k)
+        shared.add(int8::largest_magnitude({lane.room.first.get() + k * to.count(), to.count()},
+                                           "errors"));
+    });
+  };
+  const float range = i > 0 ? shared_range(false, measure) : 0;
+  for_each_lane([&](const Lane& lane) {
+    for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
+      sum_of_readers(i, lane, first, n, true);
+      if (i > 0) round_error(i, lane, first, n, range);
+    });
+  });
+  for (std::size_t b = readers.branches.size(); b-- > 0;)
+    finish_weight(readers.branches[b], gradient, ready);
+}
+
+/// The errors of some samples into the room's first values. The pictures have no error.
+/// @param learns  into the weights' gradients as well
+template <typename Operand>
+void Executor<Operand>::sum_of_readers(int i, const Lane& lane, std::size_t first, std::size_t n,
+                                       bool learns) {
+  const Node& to = plan_.node(i);
+  const auto& readers = plan_.readers_of(i);
+  const std::span<float> sum(lane.room.first.get(), n * to.count());
+  bool empty = true;
+  for (const int b : readers.branches) {
+    if (i == 0) {
+      through_branch(b, lane, first, n, {.gradient = learns, .input_error = {}});
+      continue;
+    }
+    const std::span<float> part(empty ? sum.data() : lane.room.third.get(), sum.size());
+    through_branch(b, lane, first, n, {.gradient = learns, .input_error = part});
+    if (!empty) add(part, sum);
+    empty = false;
+  }
+  if (i == 0) return;
+  if (empty) std::ranges::fill(sum, 0.0f);
+  for (std::size_t k = 0; k < n; ++k)
+    for (const int m : readers.nodes)
+      through_node(m, i, first + k, lane.room, sum.subspan(k * to.count(), to.count()));
+}
+
+/// The float errors of a sample at the output of a convolution, times the weights' scales.
+template <typename Operand>
+std::span<const float> Executor<Operand>::branch_error(int b, std::size_t n, Room& room) {
+  const Samples x = branch(b), g = error(plan_.branch(b).node);
+  const std::span<float> values(room.second.get(), x.count);
+  Layer& layer = layer_of(b);
+  layer.norm->error(rounded(g, n), rounded(x, n), n, layer.convolution.weight_scales(), values);
+  return values;
+}
+
+/// @param range  0: the sample's own. @return the scale
+template <typename Operand>
+float Executor<Operand>::quantize_error(std::span<const float> x, float range,
+                                        std::string_view what, const RandomKey& key, std::size_t n,
+                                        std::span<Operand> q) {
+  const float all = range > 0 ? range : int8::largest_magnitude(x, what);
+  const bool nearest = options_.error_rounding == ErrorRounding::nearest;
+  return precision::round_error(nearest, all, x, q, key, static_cast<std::uint32_t>(n));
+}
+
+/// Normalization and convolution of some samples.
+template <typename Operand>
+void Executor<Operand>::through_branch(int b, const Lane& lane, std::size_t first, std::size_t n,
+                                       const Wanted& wanted) {
+  Layer& layer = layer_of(b);
+  Room& room = lane.room;
+  const WeightSum& sum = weight_sum(b);
+  const std::size_t count = branch(b).count, channels = plan_.branch(b).channels();
+  const std::string_view what = label("errors of the convolution", plan_.branch(b).name, room);
+  const bool keeps = sum.how == Sums::by_outputs;
+  const std::span<Operand> errors = keeps ? sum.errors.subspan(first * count, n * count)
+                                          : std::span(room.rounded.get(), n * count);
+  const std::span<float> scales =
+      keeps ? sum.scales.subspan(first, n) : std::span(room.rounded_scales).first(n);
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::size_t s = first + k;
+    const auto values = branch_error(b, s, room);
+    if (wanted.gradient && !layer.bias_sums.empty()) {
+      const auto sums = std::span(room.double_sums).first(channels);
+      const auto to = std::span(layer.bias_sums).subspan(lane.index * channels, channels);
+      channel_sums(values, sums);
+      for (std::size_t c = 0; c < channels; ++c) to[c] += sums[c];
+    }
+    scales[k] = quantize_error(values, layer.error_range, what, key_for(b, kOfBranch), s,
+                               errors.subspan(k * count, count));
+    if constexpr (kIsRounded<Operand>)
+      if (wanted.gradient && wide_errors()) take_wide_error(b, s, k, values, room);
+  }
+  if (wanted.gradient && !keeps) add_weight_gradient(b, lane, first, n);
+  if (!wanted.input_error.empty())
+    layer.convolution.backward_input(errors, scales, wanted.input_error,
+                                     {room.scratch.get(), scratch_bytes_});
+}
+
+/// Adds what a node that reads `node` as a residual or pools it says about a sample's error.
+template <typename Operand>
+void Executor<Operand>::through_node(int i, int node_index, std::size_t n, Room& room,
+                                     std::span<float> sum) {
+  const Node& from = plan_.node(i);
+  const Node& to = plan_.node(node_index);
+  const Samples g = error(i);
+  const auto errors = g.sample(n);
+  const float scale = g.scales[n];
+  const auto channels = static_cast<std::size_t>(to.channels);
+  if (from.kind == NodeKind::max_pool) {
+    const auto x = node(node_index).sample(n), y = node(i).sample(n);
+    const std::span<Operand> left(room.rounded.get(), errors.size());
+    std::ranges::copy(errors, left.begin());
+    for_each_window(to, from, [&](std::size_t pooled, std::size_t source) {
+      for (std::size_t c = 0; c < channels; ++c) {
+        if (left[pooled + c] == 0 || x[source + c] != y[pooled + c]) continue;
+        sum[source + c] += static_cast<float>(left[pooled + c]) * scale;
+        left[pooled + c] = 0;  // the first of equal values gets it all
+      }
+    });
+  } else if (from.residual == Residual::identity) {
+    add_scaled(errors, 0, scale, sum);
+  } else {
+    for_each_kept_pixel(to, from, [&](std::size_t source, std::size_t target) {
+      add_scaled(errors.subspan(target, channels), 0, scale, sum.subspan(source, channels));
+    });
+  }
+}
+
+/// ReLU's gradient, and the sums of the norms behind a node.
+template <typename Operand>
+void Executor<Operand>::sum_error(int i, std::span<float> gradient, const SliceReady& ready) {
+  const Node& to = plan_.node(i);
+  const Samples g = error(i);
+  const std::array<int, 2> branches = {to.main, to.residual == Residual::branch ? to.second : -1};
+  for (const int b : branches)
+    if (b >= 0) layer_of(b).norm->start_backward();
+  const auto sample = [&](std::size_t n, Room& room) {
+    if (plan_.rectifies && to.residual == Residual::none) {
+      layer_of(to.main).norm->gate(rounded(branch(to.main), n), n, g.sample(n));
+    } else if (plan_.rectifies) {
+      const std::span<float> before(room.first.get(), to.count());
+      add_up(i, n, before);
+      gate(before, g.sample(n));
+    }
+    for (const int b : branches)
+      if (b >= 0) layer_of(b).norm->sum_error(rounded(g, n), rounded(branch(b), n), n);
+  };
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n) sample(n, lane.room);
+  });
+  for (const int b : {branches[1], branches[0]})
+    if (b >= 0) finish_norm(b, gradient, ready);
+}
+
+template <typename Operand>
+void Executor<Operand>::finish_norm(int b, std::span<float> gradient, const SliceReady& ready) {
+  const Branch& branch_plan = plan_.branch(b);
+  if (!branch_plan.norm) {
+    layer_of(b).norm->finish_backward({});
+    return;
+  }
+  const std::size_t weight = *branch_plan.norm, bias = weight + 1, v = weight + 2;
+  layer_of(b).norm->finish_backward({.weight = of(gradient, weight),
+                                     .bias = of(gradient, bias),
+                                     .v = plan_.rectifies ? std::span<float>() : of(gradient, v)});
+  if (!plan_.rectifies) ready(v);
+  ready(bias);
+  ready(weight);
+}
+
+template class Executor<std::int8_t>;
+template class Executor<float>;
+
+}  // namespace eqt::model::precision

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operands that a pass through a network keeps, in one block of memory: 8-bit integers, or
+// floats, whose scales are 1.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/own/plan.hpp"
+
+namespace eqt::model::precision {
+
+/// Operands of consecutive samples, with a scale for each.
+template <typename Operand>
+struct Samples {
+  std::span<Operand> values;  // (n, count)
+  std::span<float> scales;    // (n)
+  std::size_t count = 0;      // values of a sample
+
+  Samples part(std::size_t first, std::size_t n) const {
+    return {values.subspan(first * count, n * count), scales.subspan(first, n), count};
+  }
+  std::span<Operand> sample(std::size_t i) const { return values.subspan(i * count, count); }
+};
+
+enum class Pass { training, evaluation };
+
+/// Of a node in training: when its values, which are computed from branches alone, are computed
+/// again for the backward pass, so that they need not be kept. The error of this node or of a later
+/// one is what is computed next. Empty: they are kept.
+std::optional<int> computed_again_for(const Plan& plan, int node);
+
+template <typename Operand>
+class Workspace {
+ public:
+  Workspace() = default;
+  /// For up to `samples` samples. Training also keeps what the backward pass reads.
+  Workspace(const Plan& plan, std::size_t samples, Pass pass);
+
+  std::size_t samples() const { return samples_; }
+  std::size_t bytes() const { return bytes_; }  // of the block
+  /// Where the values are from now on. @param block  (bytes())
+  void set_block(std::byte* block) { block_ = block; }
+
+  using Samples = precision::Samples<Operand>;
+  Samples node(int i) const { return at(index(i), index(i)); }
+  /// A node whose values are computed again, with the scales that it had.
+  Samples again(int i) const { return at(2 * nodes_ + branches_ + index(i), index(i)); }
+  /// The input of the branch's normalization.
+  Samples branch(int i) const { return at(nodes_ + index(i)); }
+  /// The error of a node. @pre training
+  Samples error(int i) const { return at(nodes_ + branches_ + index(i)); }
+
+ private:
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  Samples at(std::size_t item) const { return at(item, item); }
+  Samples at(std::size_t item, std::size_t scales) const;
+
+  std::size_t samples_ = 0, nodes_ = 0, branches_ = 0, bytes_ = 0;
+  std::vector<std::size_t> counts_, offsets_;  // by item
+  std::byte* block_ = nullptr;
+  mutable std::vector<float> scales_;  // (items, samples)
+};
+
+/// Bytes of a workspace's block, and of its scales.
+struct WorkspaceBytes {
+  std::size_t block = 0, scales = 0;
+};
+template <typename Operand>
+WorkspaceBytes workspace_bytes(const Plan& plan, std::size_t samples, Pass pass);
+
+/// Of a workspace for training, bytes of what the forward pass leaves to the backward pass.
+template <typename Operand>
+std::size_t saved_bytes(const Plan& plan, std::size_t samples);
+
+}  // namespace eqt::model::precision
