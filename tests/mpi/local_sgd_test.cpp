@@ -236,7 +236,7 @@ TEST_CASE("each late average counts as dense in the step that applies it", "[loc
 }
 
 TEST_CASE("rounds of the quadratic rule grow as the learning rate falls", "[local_sgd]") {
-  const auto schedule = [](optim::ScheduleOptions::Kind kind, double warmup) {
+  const auto schedule = [](Entry<optim::ScheduleRow> kind, double warmup) {
     const std::shared_ptr<optim::Schedule> made = optim::make_schedule({.kind = kind,
                                                                         .learning_rate = 0.8,
                                                                         .milestones = {1, 2},
@@ -249,15 +249,15 @@ TEST_CASE("rounds of the quadratic rule grow as the learning rate falls", "[loca
   const sync::QuadraticRule rule{.least = 2, .most = 5, .alpha = 0.8};
   using Ends = std::vector<StepId>;
   // Rates 0.8, 0.4 and 0.2: (0.8 / rate)^2 is 1, 4 and 16, so rounds have 2, 4 and 5 steps.
-  const auto falling = schedule(optim::ScheduleOptions::Kind::step, 0);
+  const auto falling = schedule(optim::kStep, 0);
   CHECK(sync::quadratic_round_ends(rule, falling, 30, 0, 0) ==
         Ends{1, 3, 5, 7, 9, 13, 17, 21, 26, 29});
   // A warm-up has the rounds of the rate after it.
-  const auto warm = schedule(optim::ScheduleOptions::Kind::step, 0.8);
+  const auto warm = schedule(optim::kStep, 0.8);
   CHECK(sync::quadratic_round_ends(rule, warm, 12, 0, 8) == Ends{1, 3, 5, 7, 9, 11});
   // With another position in the data: step 0 is position 10.
   CHECK(sync::quadratic_round_ends(rule, falling, 10, 10, 0) == Ends{3, 7, 9});
-  const auto cosine = schedule(optim::ScheduleOptions::Kind::cosine, 0);
+  const auto cosine = schedule(optim::kCosine, 0);
   sync::LocalSgdPlan plan{.total_steps = 30};
   plan.ends = sync::quadratic_round_ends(rule, cosine, 30, 0, 0);
   StepId count = 0, before = 0;

@@ -94,7 +94,7 @@ struct Node {
 };
 
 inline std::unique_ptr<optim::Schedule> falling_rate() {
-  return optim::make_schedule({.kind = optim::ScheduleOptions::Kind::cosine,
+  return optim::make_schedule({.kind = optim::kCosine,
                                .learning_rate = 0.05,
                                .milestones = {},
                                .total_steps = 40});

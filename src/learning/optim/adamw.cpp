@@ -101,4 +101,25 @@ std::unique_ptr<Optimizer> make_adamw(std::size_t count, const AdamWOptions& opt
   return std::make_unique<AdamW>(count, options);
 }
 
+namespace {
+
+constexpr std::string_view kKeys[] = {"beta1", "beta2", "epsilon"};
+
+std::unique_ptr<Optimizer> make(const Layout& layout, const OptimizerOptions& options) {
+  return make_adamw(total_count(layout), {.beta1 = options.beta1,
+                                          .beta2 = options.beta2,
+                                          .epsilon = options.epsilon,
+                                          .weight_decay = options.weight_decay,
+                                          .rules = options.rules});
+}
+
+}  // namespace
+
+const OptimizerRow kAdamW = {.name = "adamw",
+                             .about = "AdamW: adaptive moments with decoupled weight decay",
+                             .keys = kKeys,
+                             .moments = 2,
+                             .is_scale_free = true,
+                             .make = make};
+
 }  // namespace eqt::optim

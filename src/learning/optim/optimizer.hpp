@@ -4,12 +4,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "core/catalogue.hpp"
 #include "core/layout.hpp"
 #include "core/saved_state.hpp"
 
@@ -24,18 +24,6 @@ class Optimizer {
   virtual void visit_state(StateVisitor& visitor, Across models) = 0;
 };
 
-enum class OptimizerKind : std::uint8_t { sgd, adamw };
-
-/// A kind of optimizer. To add one, add an enumerator above and a row in optimizer.cpp.
-struct OptimizerRow {
-  OptimizerKind value;
-  std::string_view name, about;
-  std::span<const std::string_view> keys;  // of the config's section, read by no other kind
-  std::size_t moments;                     // values that it keeps for each parameter, at most
-};
-/// In the order of the documentation.
-std::span<const OptimizerRow> names_of(OptimizerKind);
-
 /// How the values of a range of the flat buffer are updated.
 struct UpdateRule {
   std::size_t begin = 0, end = 0;  // [values]
@@ -46,6 +34,39 @@ struct UpdateRule {
 };
 /// One after another, without gaps, over all values; none: all are updated in the same way.
 using UpdateRules = std::vector<UpdateRule>;
+
+/// The coefficients of all optimizers; each reads its own.
+struct OptimizerOptions {
+  double momentum = 0.9;
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double weight_decay = 0;
+  std::vector<TensorSlice> momentum_corrected;  // see SgdOptions
+  UpdateRules rules = {};
+};
+
+/// An optimizer. To add one, write its row in the file of its code, and a line in optimizers.def.
+struct OptimizerRow {
+  std::string_view name, about;
+  std::span<const std::string_view> keys = {};  // of the config's section, read by no other
+  std::size_t moments = 0;                      // values that it keeps for each parameter, at most
+  /// With momentum 0 it is plain gradient descent and keeps nothing, so that the momentum can be
+  /// elsewhere: in gradients (DGC), in votes, in the direction of an algorithm.
+  bool is_plain_without_momentum = false;
+  /// Its update does not grow with the gradient, so that factors of a rank's loss have no effect.
+  bool is_scale_free = false;
+  /// @param layout of the parameters, which an optimizer of matrices needs
+  /// @throws Error{usage} when a coefficient is out of range
+  std::unique_ptr<Optimizer> (*make)(const Layout& layout, const OptimizerOptions& options) =
+      nullptr;
+
+  /// In the order of the documentation.
+  static const Catalogue<OptimizerRow>& all();
+};
+
+#define EQT_OPTIMIZER(row) extern const OptimizerRow row;
+#include "optim/optimizers.def"
+#undef EQT_OPTIMIZER
 
 /// SGD as torch.optim.SGD with dampening 0: g += wd p; m = mu m + g; p -= rate (g + mu m | m).
 struct SgdOptions {

@@ -121,28 +121,37 @@ std::unique_ptr<Schedule> make(const ScheduleOptions& options) {
   return std::make_unique<Kind>(options);
 }
 
-using Kind = ScheduleOptions::Kind;
-
-// schedule.factor is also read only by "step", but other kinds accept it.
 constexpr std::string_view kStepKeys[] = {"milestones"};
-
-constexpr ScheduleRow kSchedules[] = {
-    {Kind::constant, "constant", "the learning rate as it is", make<ConstantSchedule>},
-    {Kind::step, "step", "times schedule.factor at each of schedule.milestones", make<StepSchedule>,
-     kStepKeys},
-    {Kind::cosine, "cosine", "half a cosine from the learning rate to 0 at the end of the run",
-     make<CosineSchedule>},
-    {Kind::linear, "linear", "a straight line from the learning rate to 0 at the end of the run",
-     make<LinearSchedule>},
-};
+constexpr std::string_view kFactorKeys[] = {"factor"};
 
 }  // namespace
 
-std::span<const ScheduleRow> names_of(Kind) { return kSchedules; }
+const ScheduleRow kConstant = {.name = "constant",
+                               .about = "the learning rate as it is",
+                               .make = make<ConstantSchedule>,
+                               .changes_rate = false};
+const ScheduleRow kStep = {.name = "step",
+                           .about = "times schedule.factor at each of schedule.milestones",
+                           .make = make<StepSchedule>,
+                           .keys = kStepKeys,
+                           .read_beside = kFactorKeys};
+const ScheduleRow kCosine = {
+    .name = "cosine",
+    .about = "half a cosine from the learning rate to 0 at the end of the run",
+    .make = make<CosineSchedule>};
+const ScheduleRow kLinear = {
+    .name = "linear",
+    .about = "a straight line from the learning rate to 0 at the end of the run",
+    .make = make<LinearSchedule>};
+
+const Catalogue<ScheduleRow>& ScheduleRow::all() {
+  static const Catalogue<ScheduleRow> rows = {kConstant, kStep, kCosine, kLinear};
+  return rows;
+}
 
 std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options) {
   check_options(options);
-  return row_of(options.kind).make(options);
+  return options.kind->make(options);
 }
 
 }  // namespace eqt::optim

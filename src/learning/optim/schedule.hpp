@@ -19,8 +19,24 @@ class Schedule {
   virtual float rate(StepId step) const = 0;
 };
 
+struct ScheduleOptions;
+
+/// A kind of schedule. To add one, add its row below and in schedule.cpp.
+struct ScheduleRow {
+  std::string_view name, about;
+  std::unique_ptr<Schedule> (*make)(const ScheduleOptions& options);  // @pre options are in range
+  std::span<const std::string_view> keys = {};  // of the config's section, read by no other kind
+  /// Keys that only this kind reads, too, and others accept without effect.
+  std::span<const std::string_view> read_beside = {};
+  bool changes_rate = true;  // after the warm-up
+
+  /// In the order of the documentation.
+  static const Catalogue<ScheduleRow>& all();
+};
+extern const ScheduleRow kConstant, kStep, kCosine, kLinear;
+
 struct ScheduleOptions {
-  enum class Kind { constant, step, cosine, linear } kind = Kind::constant;
+  Entry<ScheduleRow> kind = kConstant;
   double learning_rate = 0.1;      // after warm-up
   std::vector<double> milestones;  // step: epochs at which the rate is multiplied by factor
   double factor = 0.1;
@@ -31,16 +47,6 @@ struct ScheduleOptions {
   StepId steps_per_epoch = 1;
   StepId total_steps = 1;  // cosine, linear: 0 after the last of these
 };
-
-/// A kind of schedule. To add one, add an enumerator above and a row in schedule.cpp.
-struct ScheduleRow {
-  ScheduleOptions::Kind value;
-  std::string_view name, about;
-  std::unique_ptr<Schedule> (*make)(const ScheduleOptions& options);  // @pre options are in range
-  std::span<const std::string_view> keys = {};  // of the config's section, read by no other kind
-};
-/// In the order of the documentation.
-std::span<const ScheduleRow> names_of(ScheduleOptions::Kind);
 
 /// @throws Error{usage} when a rate, factor or number of epochs is out of range
 std::unique_ptr<Schedule> make_schedule(const ScheduleOptions& options);

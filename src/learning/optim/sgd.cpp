@@ -155,4 +155,25 @@ std::unique_ptr<Optimizer> make_sgd(std::size_t count, const SgdOptions& options
   return std::make_unique<Sgd>(count, options);
 }
 
+namespace {
+
+constexpr std::string_view kKeys[] = {"momentum", "nesterov", "momentum_kind"};
+
+std::unique_ptr<Optimizer> make(const Layout& layout, const OptimizerOptions& options) {
+  return make_sgd(total_count(layout), {.momentum = static_cast<float>(options.momentum),
+                                        .nesterov = options.nesterov,
+                                        .weight_decay = static_cast<float>(options.weight_decay),
+                                        .momentum_corrected = options.momentum_corrected,
+                                        .rules = options.rules});
+}
+
+}  // namespace
+
+const OptimizerRow kSgd = {.name = "sgd",
+                           .about = "stochastic gradient descent with momentum",
+                           .keys = kKeys,
+                           .moments = 1,
+                           .is_plain_without_momentum = true,
+                           .make = make};
+
 }  // namespace eqt::optim

@@ -100,7 +100,7 @@ std::vector<std::string> notes_on_rounds(const config::RunConfig& config) {
         "synchronization.delay {} is more than half of the {} steps of a round: averages that come "
         "so late cost accuracy; take \"auto\" unless messages need so long",
         *s.delay.count, least));
-  if (quadratic && config.schedule.kind == optim::ScheduleOptions::Kind::constant)
+  if (quadratic && !config.schedule.kind->changes_rate)
     notes.emplace_back(
         "synchronization.local_steps \"qsr\" with a constant learning rate: all rounds have the "
         "same number of steps; take schedule.kind cosine, step or linear");

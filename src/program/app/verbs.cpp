@@ -55,7 +55,9 @@ std::vector<Category> all_categories() {
           {"collectives", config::config_choices("synchronization.collective")},
           {"algorithms", config::config_choices("synchronization.algorithm")},
           {"topologies", config::config_choices("synchronization.topology.kind")},
-          {"devices", config::config_choices("device")}};
+          {"devices", config::config_choices("device")},
+          {"optimizers", config::config_choices("optimizer.name")},
+          {"schedules", config::config_choices("schedule.kind")}};
 }
 
 nlohmann::ordered_json to_json(const Category& category) {

@@ -24,21 +24,21 @@ namespace {
 
 void check_optimizer(const RunConfig& config, const codec::Properties& compressor,
                      const std::string& origin) {
-  const optim::OptimizerKind kind = config.optimizer.name;
-  check_keys_read(config, "optimizer.name", row_of(kind), names_of(kind), origin);
-  if (kind == optim::OptimizerKind::sgd) return;
+  const optim::OptimizerRow& row = *config.optimizer.name;
+  check_keys_read(config, "optimizer.name", row, optim::OptimizerRow::all(), origin);
+  if (row.is_plain_without_momentum) return;
   if (compressor.forgets_sent || compressor.votes)
     fail(Kind::usage,
          "{}: expected optimizer.name \"sgd\" for the compressor {}, which has a momentum of its "
          "own, "
          "found \"{}\"; set optimizer.name to \"sgd\" or take another compressor",
-         origin, config.compressor.name->name, name_of(kind));
+         origin, config.compressor.name->name, row.name);
   const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (algorithm.plain_gradients())
     fail(Kind::usage,
          "{}: expected optimizer.name \"sgd\" for synchronization.algorithm \"{}\", which needs "
          "plain gradients, found \"{}\"; set optimizer.name to \"sgd\" or take another algorithm",
-         origin, algorithm.name, name_of(kind));
+         origin, algorithm.name, row.name);
 }
 
 /// Networks of a folder have their sizes from there.
@@ -208,11 +208,11 @@ void check_weighted(const RunConfig& config, const codec::Properties& compressor
   else if (compressor.votes)
     reason = fmt::format("compressor.name \"{}\", whose votes have no size",
                          config.compressor.name->name);
-  else if (config.optimizer.name != optim::OptimizerKind::sgd && !algorithm.averages_gradients)
+  else if (config.optimizer.name->is_scale_free && !algorithm.averages_gradients)
     reason = fmt::format(
         "optimizer.name \"{}\", which divides by the size of a rank's own gradient "
         "with synchronization.algorithm \"{}\"",
-        name_of(config.optimizer.name), algorithm.name);
+        config.optimizer.name->name, algorithm.name);
   if (reason.empty()) return;
   fail(Kind::usage,
        "{}: expected data.partition.epoch \"smallest\" or \"largest\" with {}, found \"weighted\"; "
@@ -265,12 +265,12 @@ void check_emulation(const RunConfig& config, const codec::Properties& compresso
 
 void check_schedule(const RunConfig& config, const std::string& origin) {
   const RunConfig::Schedule& schedule = config.schedule;
-  check_keys_read(config, "schedule.kind", row_of(schedule.kind), names_of(schedule.kind), origin);
-  if (reads_key(row_of(schedule.kind), "milestones") && schedule.milestones.empty())
+  check_keys_read(config, "schedule.kind", *schedule.kind, optim::ScheduleRow::all(), origin);
+  if (reads_key(*schedule.kind, "milestones") && schedule.milestones.empty())
     fail(Kind::usage,
          "{}: expected schedule.milestones with schedule.kind \"{}\", found none; list the epochs "
          "at which the rate drops",
-         origin, name_of(schedule.kind));
+         origin, schedule.kind->name);
   const auto& epochs = schedule.milestones;
   if (std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>()) != epochs.end())
     fail(Kind::usage, "{}: expected increasing schedule.milestones, found [{}]; sort them", origin,

@@ -57,6 +57,14 @@ bool reads_compressor_key(const CompressorConfig& compressor, std::string_view n
   return reader == std::end(kReaders) || compressor.name->reads.has(reader->second);
 }
 
+/// Whether the schedule reads a key of its section; true where all do.
+bool reads_schedule_key(const RunConfig& config, std::string_view name) {
+  const auto reads = [&](const Entry<optim::ScheduleRow> row) {
+    return std::ranges::count(row->read_beside, name) > 0;
+  };
+  return reads(config.schedule.kind) || std::ranges::none_of(optim::ScheduleRow::all(), reads);
+}
+
 bool has_effect(const RunConfig& config, std::string_view key) {
   constexpr std::string_view kCompressor = "compressor.";
   const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
@@ -70,7 +78,8 @@ bool has_effect(const RunConfig& config, std::string_view key) {
     return algorithm.exchanges();
   if (key == "checkpoint.keep")
     return config.checkpoint.every_steps > 0 || config.checkpoint.every_epochs > 0;
-  if (key == "schedule.factor") return config.schedule.kind == optim::ScheduleOptions::Kind::step;
+  constexpr std::string_view kSchedule = "schedule.";
+  if (key.starts_with(kSchedule)) return reads_schedule_key(config, key.substr(kSchedule.size()));
   return true;
 }
 

@@ -146,7 +146,7 @@ struct RunConfig {
   } train;
 
   struct Optimizer {
-    optim::OptimizerKind name = optim::OptimizerKind::sgd;
+    Entry<optim::OptimizerRow> name = optim::kSgd;
     double learning_rate = 0.1;
     double momentum = 0.9;
     bool nesterov = false;
@@ -161,7 +161,7 @@ struct RunConfig {
   } optimizer;
 
   struct Schedule {
-    optim::ScheduleOptions::Kind kind = optim::ScheduleOptions::Kind::constant;
+    Entry<optim::ScheduleRow> kind = optim::kConstant;
     std::vector<double> milestones;  // [epochs]
     double factor = 0.1;
     double warmup_epochs = 0;

@@ -93,25 +93,22 @@ std::vector<TensorSlice> momentum_corrected(const config::RunConfig& config,
 }
 
 std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& config, const Run& run) {
-  const std::size_t count = run.model.replica->parameters().size();
-  if (config.optimizer.name == optim::OptimizerKind::adamw)
-    return optim::make_adamw(count, {.beta1 = config.optimizer.beta1,
-                                     .beta2 = config.optimizer.beta2,
-                                     .epsilon = config.optimizer.epsilon,
-                                     .weight_decay = config.optimizer.weight_decay,
-                                     .rules = update_rules(config, run.model.replica->layout())});
+  const Layout& layout = run.model.replica->layout();
+  const config::RunConfig::Optimizer& o = config.optimizer;
   // A direction brings its own momentum and weight decay; lazy messages have the decay in them.
   const bool plain = config.synchronization.algorithm->lazy || run.sync.direction != nullptr ||
                      (run.sync.gossip != nullptr && run.sync.gossip->direction != nullptr);
   // Signum's momentum comes before the vote, and its weight decay is in none.
   const codec::Properties compressor = run.messages.compressor->properties();
-  return optim::make_sgd(
-      count,
-      {.momentum = plain || compressor.votes ? 0.0f : static_cast<float>(config.optimizer.momentum),
-       .nesterov = !plain && config.optimizer.nesterov,
-       .weight_decay = plain ? 0.0f : static_cast<float>(config.optimizer.weight_decay),
-       .momentum_corrected = momentum_corrected(config, compressor, run.model.replica->layout()),
-       .rules = plain ? optim::UpdateRules{} : update_rules(config, run.model.replica->layout())});
+  return o.name->make(
+      layout, {.momentum = plain || compressor.votes ? 0.0 : o.momentum,
+               .nesterov = !plain && o.nesterov,
+               .beta1 = o.beta1,
+               .beta2 = o.beta2,
+               .epsilon = o.epsilon,
+               .weight_decay = plain ? 0.0 : o.weight_decay,
+               .momentum_corrected = momentum_corrected(config, compressor, layout),
+               .rules = plain ? optim::UpdateRules{} : update_rules(config, layout)});
 }
 
 std::unique_ptr<optim::Schedule> build_schedule(const config::RunConfig& config,

@@ -158,9 +158,9 @@ MemoryEstimate estimate_memory(const config::RunConfig& given, const data::Datas
   estimate.program = resident_bytes();
   estimate.model = 2 * flat + network.buffer_values * kFloat;
   const bool votes = compressor->properties().votes;  // their momentum is the algorithm's memory
-  const bool moments = config.optimizer.name != optim::OptimizerKind::sgd ||
+  const bool moments = !config.optimizer.name->is_plain_without_momentum ||
                        (config.optimizer.momentum != 0 && !votes);
-  estimate.optimizer = moments ? row_of(config.optimizer.name).moments * flat : 0;
+  estimate.optimizer = moments ? config.optimizer.name->moments * flat : 0;
   estimate.memories = models_remembered(config, ranks, *compressor) * flat;
   if (config.train.accumulate > 1) estimate.memories += flat;  // the sum of the batches' gradients
   if (config.output.dump_gradients > 0) estimate.memories += flat;

@@ -10,11 +10,10 @@
 using namespace eqt::optim;
 using eqt::Error;
 using eqt::StepId;
-using Kind = ScheduleOptions::Kind;
 
 namespace {
 
-ScheduleOptions options_of(Kind kind) {
+ScheduleOptions options_of(eqt::Entry<ScheduleRow> kind) {
   ScheduleOptions options;
   options.kind = kind;
   options.learning_rate = 0.4;
@@ -26,12 +25,12 @@ ScheduleOptions options_of(Kind kind) {
 }  // namespace
 
 TEST_CASE("a constant rate does not change", "[schedule]") {
-  const auto schedule = make_schedule(options_of(Kind::constant));
+  const auto schedule = make_schedule(options_of(kConstant));
   for (const StepId step : {0u, 1u, 99u, 1000u}) REQUIRE(schedule->rate(step) == 0.4f);
 }
 
 TEST_CASE("warm-up rises linearly to the whole rate", "[schedule]") {
-  auto options = options_of(Kind::constant);
+  auto options = options_of(kConstant);
   options.warmup_epochs = 0.5;  // 5 steps
   const auto schedule = make_schedule(options);
   const float expected[] = {0.08f, 0.16f, 0.24f, 0.32f, 0.4f, 0.4f};
@@ -39,7 +38,7 @@ TEST_CASE("warm-up rises linearly to the whole rate", "[schedule]") {
 }
 
 TEST_CASE("a step schedule drops at the first step of each milestone", "[schedule]") {
-  auto options = options_of(Kind::step);
+  auto options = options_of(kStep);
   options.milestones = {5, 2.5};
   options.factor = 0.1;
   const auto schedule = make_schedule(options);
@@ -52,7 +51,7 @@ TEST_CASE("a step schedule drops at the first step of each milestone", "[schedul
 }
 
 TEST_CASE("warm-up does not delay milestones", "[schedule]") {
-  auto options = options_of(Kind::step);
+  auto options = options_of(kStep);
   options.milestones = {2};
   options.factor = 0.5;
   options.warmup_epochs = 1;
@@ -64,7 +63,7 @@ TEST_CASE("warm-up does not delay milestones", "[schedule]") {
 }
 
 TEST_CASE("a cosine falls from the rate to zero", "[schedule]") {
-  const auto schedule = make_schedule(options_of(Kind::cosine));
+  const auto schedule = make_schedule(options_of(kCosine));
   REQUIRE(schedule->rate(0) == Approx(0.4));
   REQUIRE(schedule->rate(50) == Approx(0.2));                         // cos 90 degrees = 0
   REQUIRE(schedule->rate(25) == Approx(0.2 * (1 + std::sqrt(0.5))));  // cos 45 degrees
@@ -76,7 +75,7 @@ TEST_CASE("a cosine falls from the rate to zero", "[schedule]") {
 }
 
 TEST_CASE("a straight line falls from the rate to zero", "[schedule]") {
-  auto options = options_of(Kind::linear);
+  auto options = options_of(kLinear);
   const auto schedule = make_schedule(options);
   REQUIRE(schedule->rate(0) == 0.4f);
   REQUIRE(schedule->rate(25) == Approx(0.3));
@@ -95,14 +94,14 @@ TEST_CASE("a straight line falls from the rate to zero", "[schedule]") {
 }
 
 TEST_CASE("a warm-up may be longer than the run", "[schedule]") {
-  auto options = options_of(Kind::linear);
+  auto options = options_of(kLinear);
   options.warmup_epochs = 20;
   const auto schedule = make_schedule(options);
   REQUIRE(schedule->rate(99) == Approx(0.2));
 }
 
 TEST_CASE("a cosine begins where the warm-up ends", "[schedule]") {
-  auto options = options_of(Kind::cosine);
+  auto options = options_of(kCosine);
   options.warmup_epochs = 2;
   const auto schedule = make_schedule(options);
   REQUIRE(schedule->rate(0) == Approx(0.02));
@@ -126,16 +125,16 @@ TEST_CASE("schedules refuse values out of range", "[schedule]") {
     }
   };
   for (const double bad : {-1.0, nan, double{INFINITY}}) {
-    auto options = options_of(Kind::step);
+    auto options = options_of(kStep);
     options.learning_rate = bad;
     require_usage(options, "optimizer.learning_rate");
-    options = options_of(Kind::step);
+    options = options_of(kStep);
     options.factor = bad;
     require_usage(options, "schedule.factor");
-    options = options_of(Kind::step);
+    options = options_of(kStep);
     options.warmup_epochs = bad;
     require_usage(options, "schedule.warmup_epochs");
-    options = options_of(Kind::step);
+    options = options_of(kStep);
     options.milestones = {1, bad};
     require_usage(options, "schedule.milestones");
   }
