@@ -254,6 +254,8 @@ const CollectiveRow kAllgather = {
           require_carries(kAllgather, parts.compressor);
           return make_allgather(parts.comm, parts.compressor, parts.plan);
         },
-    .make_for_workers = make_worker_allgather};
+    .make_for_workers = make_worker_allgather,
+    .calibrates = true,
+    .takes_exact_grades = true};
 
 }  // namespace eqt::collective

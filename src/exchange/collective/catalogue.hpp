@@ -20,6 +20,8 @@ class Collective;
 class WorkerMean;
 struct CollectiveParts;
 struct CollectiveCost;
+struct MeanCosts;
+struct MeanRounds;
 struct Volume;
 
 /// Adding a collective: a file with its class and its row, and a line in collectives.def.
@@ -41,6 +43,17 @@ struct CollectiveRow {
   std::unique_ptr<WorkerMean> (*make_for_workers)(const codec::Compressor& compressor,
                                                   std::span<const pipeline::FusionBucket> plan,
                                                   int workers) = nullptr;
+  /// The rounds of a mean, for forecasts (rounds.hpp). Null: in each of the cost's rounds every
+  /// rank sends to all others.
+  MeanRounds (*rounds)(const MeanCosts& mean) = nullptr;
+  /// Measured means with it tell what messages cost a machine: its rounds are its own, not MPI's or
+  /// those of another collective.
+  bool calibrates = false;
+  /// It sends as many bytes as `dense`, or more, where no grade loses anything: dense_if_exact() may
+  /// take its place.
+  bool takes_exact_grades = false;
+  /// Where all ranks are on one host, they average in memory that they share.
+  bool shares_memory = false;
   std::size_t slots = pipeline::kMaxSlots;  // the most means at the same time
   std::size_t split_bytes = 0;              // as pipeline::PlanOptions::split_bytes
 

@@ -14,6 +14,7 @@
 #include "collective/mean_kernel.hpp"
 #include "collective/messages.hpp"
 #include "collective/rank_order_mean.hpp"
+#include "collective/rounds.hpp"
 #include "collective/worker_mean.hpp"
 #include "core/clock.hpp"
 
@@ -131,7 +132,10 @@ const CollectiveRow kDense = {
           return make_dense(parts.comm);
         },
     .make_for_workers = [](const codec::Compressor&, std::span<const FusionBucket> plan,
-                           int workers) { return make_worker_dense(plan, workers); }};
+                           int workers) { return make_worker_dense(plan, workers); },
+    .rounds = dense_rounds,
+    .calibrates = true,
+    .shares_memory = true};
 
 const CollectiveRow kMpiAllreduce = {
     .name = "mpi-allreduce",
@@ -143,6 +147,7 @@ const CollectiveRow kMpiAllreduce = {
           require_carries(kMpiAllreduce, parts.compressor);
           return make_mpi_allreduce(parts.comm);
         },
+    .rounds = ring_rounds,
     .slots = 1,
     // MPI can take a whole fusion bucket at once. It is only cut so that the deadline is for a part
     // of it.

@@ -62,21 +62,17 @@ class WorkerDenseIfExact final : public WorkerMean {
 
 }  // namespace
 
-bool takes_exact_grades(const CollectiveRow& row) noexcept {
-  return &row == &kAllgather || &row == &kScatterReduce;
-}
-
 std::unique_ptr<Collective> dense_if_exact(comm::Communicator& comm,
                                            const codec::MixedGrades& grades,
                                            std::unique_ptr<Collective> inner) {
-  EQT_CHECK(takes_exact_grades(inner->row()), "{} in place of dense", inner->name());
+  EQT_CHECK(inner->row().takes_exact_grades, "{} in place of dense", inner->name());
   return std::make_unique<DenseIfExact>(comm, grades, std::move(inner));
 }
 
 std::unique_ptr<WorkerMean> dense_if_exact(const codec::MixedGrades& grades,
                                            std::unique_ptr<WorkerMean> inner,
                                            std::span<const FusionBucket> plan, int workers) {
-  if (!takes_exact_grades(inner->row())) return inner;
+  if (!inner->row().takes_exact_grades) return inner;
   return std::make_unique<WorkerDenseIfExact>(grades, std::move(inner), plan, workers);
 }
 

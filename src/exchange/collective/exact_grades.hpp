@@ -12,16 +12,12 @@
 
 namespace eqt::collective {
 
-/// Whether dense_if_exact() changes this collective: allgather and scatter-reduce, which send as
-/// many bytes as `dense` or more. Others were chosen for what they send between hosts.
-bool takes_exact_grades(const CollectiveRow& row) noexcept;
-
 /// The mean of `inner`, and in steps in which every slice has a lossless grade that of `dense`: in
 /// shared memory where all ranks are on one host (Communicator::share_memory).
 /// Which it is follows from the table of grades alone, so it is the same on every rank, however
 /// often a run is repeated, and in a run that goes on from a checkpoint.
 /// Keeps references to `comm` and `grades`.
-/// @pre takes_exact_grades(inner->row())
+/// @pre inner->row().takes_exact_grades
 std::unique_ptr<Collective> dense_if_exact(comm::Communicator& comm,
                                            const codec::MixedGrades& grades,
                                            std::unique_ptr<Collective> inner);

@@ -34,6 +34,7 @@
 #include "collective/cost.hpp"
 #include "collective/lanes.hpp"
 #include "collective/messages.hpp"
+#include "collective/rounds.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 
@@ -372,6 +373,7 @@ const CollectiveRow kHierarchical = {
         [](const CollectiveParts& parts) {
           return make_hierarchical(parts.comm, parts.compressor, parts.plan,
                                    {.reducer_feedback = parts.reducer_feedback});
-        }};
+        },
+    .rounds = hierarchical_rounds};
 
 }  // namespace eqt::collective

@@ -43,6 +43,7 @@
 #include "collective/cost.hpp"
 #include "collective/messages.hpp"
 #include "collective/partial_sums.hpp"
+#include "collective/rounds.hpp"
 #include "core/clock.hpp"
 
 namespace eqt::collective {
@@ -305,8 +306,11 @@ const CollectiveRow kRecursiveDoubling = {
     .about = "partners exchange partial sums in log2 rounds; for small models",
     .why_not = why_no_partial_sums,
     .cost = doubling_cost,
-    .make = [](const CollectiveParts& parts) {
-      return make_recursive_doubling(parts.comm, parts.compressor, parts.plan);
-    }};
+    .make =
+        [](const CollectiveParts& parts) {
+          return make_recursive_doubling(parts.comm, parts.compressor, parts.plan);
+        },
+    .rounds = doubling_rounds,
+    .calibrates = true};
 
 }  // namespace eqt::collective

@@ -36,6 +36,7 @@
 #include "collective/dealt_segments.hpp"
 #include "collective/messages.hpp"
 #include "collective/partial_sums.hpp"
+#include "collective/rounds.hpp"
 #include "core/error.hpp"
 
 namespace eqt::collective {
@@ -229,8 +230,11 @@ const CollectiveRow kRing = {
     .about = "partial sums go round a ring of ranks, encoded again at each hop",
     .why_not = why_no_ring,
     .cost = ring_cost,
-    .make = [](const CollectiveParts& parts) {
-      return make_ring(parts.comm, parts.compressor, parts.plan);
-    }};
+    .make =
+        [](const CollectiveParts& parts) {
+          return make_ring(parts.comm, parts.compressor, parts.plan);
+        },
+    .rounds = ring_rounds,
+    .calibrates = true};
 
 }  // namespace eqt::collective

@@ -26,6 +26,32 @@ struct CommunicationCosts {
 inline constexpr CommunicationCosts kTcpCosts{.add = 2e-10, .message = 10e-6, .byte = 1e-9};
 inline constexpr CommunicationCosts kMemoryCosts{.add = 2e-10, .message = 1e-6, .byte = 0.1e-9};
 
+/// What the rounds of one mean are made of.
+struct MeanCosts {
+  const CollectiveCost& cost;  // of this volume
+  const Volume& volume;
+  const CommunicationCosts& machine;
+  double encode = 0, decode = 0;  // seconds of the whole mean; adding is part of decoding
+};
+
+struct MeanRounds {
+  std::vector<forecast::Round> rounds;
+  double seconds_after = 0;  // work after the last round
+};
+
+// Values for CollectiveRow::rounds.
+
+/// 2(n - 1) messages to the next rank.
+MeanRounds ring_rounds(const MeanCosts& mean);
+/// Messages to partners at doubled distances. If n is no power of two, some ranks send fewer, and
+/// all wait for the others.
+MeanRounds doubling_rounds(const MeanCosts& mean);
+/// Sums of float32 on each host, messages between the ranks of a lane, the mean on each host; on
+/// one host, or with one rank on each, the usual rounds.
+MeanRounds hierarchical_rounds(const MeanCosts& mean);
+/// In shared memory two rounds without messages, else the usual ones.
+MeanRounds dense_rounds(const MeanCosts& mean);
+
 /// The rounds of one mean. Bytes and seconds of all together are those of the cost formula, but for
 ///  * recursive doubling among other numbers of ranks than powers of two: a message in each round,
 ///    as the busiest ranks send

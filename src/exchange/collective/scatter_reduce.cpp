@@ -334,6 +334,8 @@ const CollectiveRow kScatterReduce = {
         [](const CollectiveParts& parts) {
           return make_scatter_reduce(parts.comm, parts.compressor, parts.plan,
                                      {.reducer_feedback = parts.reducer_feedback});
-        }};
+        },
+    .calibrates = true,
+    .takes_exact_grades = true};
 
 }  // namespace eqt::collective

@@ -152,7 +152,7 @@ void measure_row(const config::RunConfig& config, const RankGradients& gradients
   const setup::MessageParts& messages = made->messages;
   CollectiveBench bench(comm, *messages.compressor, *made->collective, messages.buckets, gradients,
                         values);
-  const bool shares = &made->collective->row() == &collective::kDense;
+  const bool shares = made->collective->row().shares_memory;
   comm.share_memory(shares ? &bench.memory() : nullptr);
   bench.verify();
   const CollectiveFigures figures = bench.measure(command.seconds);

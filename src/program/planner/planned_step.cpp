@@ -207,9 +207,9 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
         setup::collective_on_paper(*compressor, buckets, ranks, boards, equal_hosts);
   const collective::CollectiveRow& row = *settled.synchronization.collective;
   if (s.algorithm->averages()) {
-    if (row.name != collective::kPowerSgd.name) collective::require_carries(row, *compressor);
+    collective::require_carries(row, *compressor);
     buckets = setup::make_plan(settled, network.layout, *compressor);
-    if (row.name == collective::kMpiAllreduce.name) step.work.slots = 1;
+    step.work.slots = std::min(step.work.slots, row.slots);
   }
   const double neighbours = s.algorithm->mixes ? set_graphs(config, ranks, step.work) : 0;
   step.collective = s.algorithm->mixes ? std::string(s.algorithm->name) : std::string(row.name);
@@ -225,7 +225,7 @@ PlannedStep plan_step(const config::RunConfig& config, const PlannedNetwork& net
       step.message_bytes += neighbours * work.rounds.at(0).message_bytes;
     } else {
       collective::Volume& volume = volumes[b];
-      if (row.name == collective::kPowerSgd.name)
+      if (settled.synchronization.collective == collective::kPowerSgd)
         volume.message_bytes =
             collective::power_sgd_message_bytes(std::span(&buckets[b], std::size_t{1}),
                                                 static_cast<std::size_t>(config.compressor.rank));

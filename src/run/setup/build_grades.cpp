@@ -135,7 +135,7 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
   }
   model.communication = model.hosts > 1 ? collective::kTcpCosts : collective::kMemoryCosts;
   model.buckets = buckets_of(base, model.ranks, model.hosts);
-  if (collective::takes_exact_grades(*model.collective)) {
+  if (model.collective->takes_exact_grades) {
     const codec::MixedGrades& codec = *messages.compressor->mixed_grades();
     for (std::size_t k = 0; k < codec.grades(); ++k)
       model.lossless.push_back(

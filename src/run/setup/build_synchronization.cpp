@@ -135,13 +135,13 @@ sync::OuterStep outer_step(const config::RunConfig& config) {
 /// Where all ranks are on one host, a dense mean needs no messages.
 void share_memory(const SyncBase& base, const collective::Collective& collective,
                   FlatBuffer* averaged) {
-  if (&collective.row() == &collective::kDense) base.comm.share_memory(averaged);
+  if (collective.row().shares_memory) base.comm.share_memory(averaged);
 }
 
 /// Grades that lose nothing are averaged by `dense`, and so in shared memory, too.
 void average_exact_grades(const SyncBase& base, SyncParts& parts) {
   codec::MixedGrades* const grades = base.messages.compressor->mixed_grades();
-  if (grades == nullptr || !collective::takes_exact_grades(parts.collective->row())) return;
+  if (grades == nullptr || !parts.collective->row().takes_exact_grades) return;
   parts.collective = collective::dense_if_exact(base.comm, *grades, std::move(parts.collective));
   base.comm.share_memory(base.replica.gradient_memory());
 }

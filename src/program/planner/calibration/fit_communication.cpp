@@ -31,11 +31,10 @@ std::optional<config::RunConfig> config_of(const CollectiveLine& line) {
   }
 }
 
-bool has_own_rounds(std::string_view collective) {
-  using namespace collective;
-  return collective == kDense.name || collective == kAllgather.name ||
-         collective == kScatterReduce.name || collective == kRing.name ||
-         collective == kRecursiveDoubling.name;
+/// Whether a mean with this collective tells what messages cost; false of other versions' names.
+bool has_own_rounds(std::string_view name) {
+  const collective::CollectiveRow* const row = collective::CollectiveRow::all().find(name);
+  return row != nullptr && row->calibrates;
 }
 
 double seconds_of(const std::vector<forecast::Round>& rounds, double after) {
