@@ -69,8 +69,8 @@ class Pairs {
       sum.add(synchronizer->finish());
       sum.add(synchronizer->after_update(0));
       ++own_steps;
-    } while (synchronizer->steps_of_all_ranks() < goal_);
-    sum.add(synchronizer->end_epoch());
+    } while (synchronizer->own_pace()->steps_of_all_ranks() < goal_);
+    sum.add(synchronizer->own_pace()->end_epoch());
     return sum;
   }
 
@@ -194,7 +194,7 @@ TEST_CASE("ranks of any speed share the steps of an epoch and wait at its end", 
         const auto time = random.bounded(drawn++, most);
         if (time > most / 4) pause(std::chrono::microseconds(time));
       });
-      const auto known = comm.allgather(pairs.synchronizer->steps_of_all_ranks());
+      const auto known = comm.allgather(pairs.synchronizer->own_pace()->steps_of_all_ranks());
       const auto steps = comm.allgather(pairs.own_steps);
       const auto all = std::accumulate(steps.begin(), steps.end(), std::uint64_t{0});
       CHECK(all >= pairs.goal());

@@ -42,8 +42,7 @@ class Watch final : public sync::Synchronizer {
     }
     return result;
   }
-  bool is_under_way() const override { return inner_->is_under_way(); }
-  void settle() override { inner_->settle(); }
+  sync::LateExchange* late() override { return inner_->late(); }
 
  private:
   std::unique_ptr<sync::Synchronizer> inner_;

@@ -94,7 +94,7 @@ void check_run(comm::Communicator& comm, Node& node, const Settings& settings) {
   const std::vector<StepId> steps = steps_of(comm, node);
   std::uint64_t all = 0;
   for (const StepId own : steps) all += own;
-  CHECK(node.synchronizer().steps_of_all_ranks() == all);
+  CHECK(node.synchronizer().own_pace()->steps_of_all_ranks() == all);
   const sync::QuorumReplay rounds = rounds_of(comm, node);
   REQUIRE(rounds.last() == node.commons().size());
   Simulation simulation(static_cast<std::size_t>(comm.size()), settings, rounds);
@@ -275,7 +275,7 @@ TEST_CASE("a state between epochs is complete", "[quorum]") {
   memory.restoring = true;
   resumed.parameters() = begun.parameters();
   resumed.synchronizer().visit_state(memory);
-  CHECK(resumed.synchronizer().own_steps() == begun.own());
+  CHECK(resumed.synchronizer().own_pace()->own_steps() == begun.own());
   resumed.go_to(begun.own(), begun.done());
   while (resumed.epoch()) {
   }

@@ -123,7 +123,7 @@ std::vector<Step> run_workers(int workers, const codec::Compressor& compressor, 
     averaging->begin(step, 0);
     for (Rank w = 0; w < workers; ++w) {
       std::ranges::copy(gradient_of(w, step), gradient.begin());
-      averaging->worker_ready();
+      averaging->workers()->worker_ready();
     }
     const SyncResult all = averaging->finish();
     steps.push_back({.mean = gradient,

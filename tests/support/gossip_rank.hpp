@@ -107,8 +107,8 @@ class GossipRank {
   void start() { synchronizer_->start(); }
 
   /// Waits for messages under way, as before an evaluation.
-  void settle() { synchronizer_->settle(); }
-  bool is_under_way() const { return synchronizer_->is_under_way(); }
+  void settle() { synchronizer_->late()->settle(); }
+  bool is_under_way() const { return synchronizer_->late()->is_under_way(); }
 
   void visit_state(StateVisitor& visitor) {
     visitor.values("parameters", parameters_, Across::mean);

@@ -112,10 +112,10 @@ class Node {
             static_cast<float>(step_of(static_cast<double>(parameters_[i]), i, comm_.rank(), own_));
       ++own_;
       (void)synchronizer_->after_update(0.1f);
-      done_ = std::min(end, synchronizer_->steps_of_all_ranks() / ranks);
+      done_ = std::min(end, synchronizer_->own_pace()->steps_of_all_ranks() / ranks);
     } while (done_ < end);
-    const sync::SyncResult result = synchronizer_->end_epoch();
-    done_ = std::min(end, synchronizer_->steps_of_all_ranks() / ranks);
+    const sync::SyncResult result = synchronizer_->own_pace()->end_epoch();
+    done_ = std::min(end, synchronizer_->own_pace()->steps_of_all_ranks() / ranks);
     decisions_.insert(decisions_.end(), result.decisions.begin(), result.decisions.end());
     return done_ < settings_.total_steps;
   }

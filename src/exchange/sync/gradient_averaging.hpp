@@ -54,6 +54,8 @@ class FragmentAveraging : public Synchronizer {
   virtual std::size_t fragments() const = 0;
   /// The values of a fragment.
   virtual std::span<const pipeline::Range> values_of(std::size_t fragment) const = 0;
+  /// As LateExchange::rethrow(), for who calls finish() in a later step than begin().
+  virtual void rethrow() = 0;
 };
 
 /// Keeps references to all arguments. `memory` may be null.

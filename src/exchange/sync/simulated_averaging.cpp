@@ -16,7 +16,7 @@ namespace {
 using collective::GradientMemory;
 using pipeline::FusionBucket;
 
-class SimulatedAveraging final : public Synchronizer {
+class SimulatedAveraging final : public Synchronizer, private WorkerGradients {
  public:
   SimulatedAveraging(collective::WorkerMean& mean, std::vector<GradientMemory*> memories,
                      std::vector<FusionBucket> plan, const Layout& layout,
@@ -52,19 +52,7 @@ class SimulatedAveraging final : public Synchronizer {
 
   void slice_ready(std::size_t) override {}
 
-  void worker_ready() override {
-    EQT_CHECK(ready_ < own_.size(), "worker {} of {}", ready_, own_.size());
-    const auto worker = static_cast<Rank>(ready_);
-    for (const FusionBucket& bucket : plan_) {
-      const Stopwatch prepare;
-      collective::MeanContext context = context_;
-      own_[ready_].before(bucket, context);
-      traffic_.encode_seconds += prepare.seconds();
-      mean_.take(worker, bucket, context, gradient_, traffic_);
-    }
-    if (own_[ready_].adapting()) options_.adaptation->end_worker();
-    ++ready_;
-  }
+  WorkerGradients* workers() override { return this; }
 
   SyncResult finish() override {
     EQT_CHECK(ready_ == own_.size(), "{} of {} workers", ready_, own_.size());
@@ -89,6 +77,20 @@ class SimulatedAveraging final : public Synchronizer {
   }
 
  private:
+  void worker_ready() override {
+    EQT_CHECK(ready_ < own_.size(), "worker {} of {}", ready_, own_.size());
+    const auto worker = static_cast<Rank>(ready_);
+    for (const FusionBucket& bucket : plan_) {
+      const Stopwatch prepare;
+      collective::MeanContext context = context_;
+      own_[ready_].before(bucket, context);
+      traffic_.encode_seconds += prepare.seconds();
+      mean_.take(worker, bucket, context, gradient_, traffic_);
+    }
+    if (own_[ready_].adapting()) options_.adaptation->end_worker();
+    ++ready_;
+  }
+
   void finish(const FusionBucket& bucket) {
     mean_.mean(bucket, context_, gradient_, traffic_);
     const Stopwatch keep;

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.hpp"
 #include "core/layout.hpp"
 #include "core/saved_state.hpp"
 #include "core/traffic.hpp"
@@ -54,6 +53,55 @@ struct SyncResult {
   }
 };
 
+/// Of algorithms whose messages are under way while the trainer goes on to the next steps.
+class LateExchange {
+ public:
+  virtual ~LateExchange() = default;
+  /// True if messages are under way after a step. Then the trainer must not call MPI until settle()
+  /// or a step after which this is false. The same on all ranks.
+  virtual bool is_under_way() const = 0;
+  /// Waits until nothing is under way. Between steps. Collective.
+  virtual void settle() = 0;
+  /// Throws the error of a communication thread that has failed; does not wait. Others wait for
+  /// this rank's messages, so it is called while messages are under way.
+  virtual void rethrow() = 0;
+};
+
+/// Of algorithms whose ranks have no common step (Plan::asynchronous).
+class OwnPace {
+ public:
+  virtual ~OwnPace() = default;
+  /// Steps that all ranks together have completed since the start, as far as this one knows; never
+  /// decreases.
+  virtual std::uint64_t steps_of_all_ranks() = 0;
+  /// Waits until no rank sends any more. Then steps_of_all_ranks() is the same on all ranks, and
+  /// collectives are allowed until the next begin(). Collective.
+  virtual SyncResult end_epoch() = 0;
+  /// Steps that this rank has completed, with the same restriction.
+  virtual StepId own_steps() = 0;
+};
+
+/// Of algorithms that mix models with those of neighbours in a common step.
+class ModelMixing {
+ public:
+  virtual ~ModelMixing() = default;
+  /// Between steps: mixes models without a gradient and an update. `step` is the number of the
+  /// round.
+  virtual SyncResult mix_only(StepId step, std::uint64_t epoch) = 0;
+  /// The weight of this rank's model in the mean of all models; the weights of all ranks sum to
+  /// their number. Mixing preserves the mean with these weights.
+  virtual double weight() const = 0;
+};
+
+/// Of algorithms that one process can play for all ranks, which are called workers.
+class WorkerGradients {
+ public:
+  virtual ~WorkerGradients() = default;
+  /// Instead of Synchronizer::slice_ready(): the gradient is the next worker's, and may be
+  /// overwritten afterwards. Called once per worker between begin() and finish().
+  virtual void worker_ready() = 0;
+};
+
 /// Called by the trainer in every step: begin, then slice_ready once for each slice while backward
 /// runs, then finish, after which the gradient is what the optimizer applies, and after_update,
 /// after the update at learning rate `rate`; then the parameters are those of the next step.
@@ -66,47 +114,19 @@ class Synchronizer {
   virtual void read_gradient() {}
   virtual void begin(StepId step, std::uint64_t epoch) = 0;
   virtual void slice_ready(std::size_t slice) = 0;
-  /// For simulated workers, instead of slice_ready(): the gradient is the next worker's, and may be
-  /// overwritten afterwards. Called once per worker between begin() and finish().
-  /// @pre the algorithm can be simulated
-  virtual void worker_ready() { fail(Kind::bug, "this synchronizer knows no workers"); }
   virtual SyncResult finish() = 0;
   virtual SyncResult after_update(float /*rate*/) { return {}; }
-  /// Between steps: mixes models without a gradient and an update. `step` is the number of the
-  /// round.
-  /// @pre the algorithm mixes models
-  virtual SyncResult mix_only(StepId step, std::uint64_t /*epoch*/) {
-    fail(Kind::bug, "round {}: this synchronizer does not mix models without an update", step);
-  }
-  /// The weight of this rank's model in the mean of all models; the weights of all ranks sum to
-  /// their number. Mixing preserves the mean with these weights.
-  virtual double weight() const { return 1; }
   /// Bytes sent so far by the calls above, by receiver; empty if ranks average and there are no
   /// edges.
   virtual std::span<const std::uint64_t> sent_bytes_by_peer() const { return {}; }
-
-  /// True if messages are exchanged while the trainer goes on to the next step. Then it must not
-  /// call MPI until settle() or a step after which this is false. The same on all ranks.
-  virtual bool is_under_way() const { return false; }
-  /// Waits until nothing is under way. Between steps. Collective.
-  virtual void settle() {}
-  /// Throws the error of a communication thread that has failed; does not wait. Others wait for
-  /// this rank's messages, so it is called while messages are under way.
-  virtual void rethrow() {}
-
-  // Only for Plan::asynchronous, where ranks have no common step.
-
-  /// Steps that all ranks together have completed since the start, as far as this one knows; never
-  /// decreases.
-  virtual std::uint64_t steps_of_all_ranks() { return 0; }
-  /// Waits until no rank sends any more. Then steps_of_all_ranks() is the same on all ranks, and
-  /// collectives are allowed until the next begin(). Collective.
-  virtual SyncResult end_epoch() { return {}; }
-  /// Steps that this rank has completed, with the same restriction.
-  virtual StepId own_steps() { return 0; }
-
-  /// Visits the memory of synchronization. Between steps, or after end_epoch().
+  /// Visits the memory of synchronization. Between steps, or after OwnPace::end_epoch().
   virtual void visit_state(StateVisitor&) {}
+
+  // What only some algorithms do; null: this one does not.
+  virtual LateExchange* late() { return nullptr; }
+  virtual OwnPace* own_pace() { return nullptr; }
+  virtual ModelMixing* mixing() { return nullptr; }
+  virtual WorkerGradients* workers() { return nullptr; }
 };
 
 /// Ranks train alone.

@@ -85,7 +85,7 @@ class Evaluator {
 
   /// Leaves parameters and buffers as they were.
   /// @param on_test_set false: only the consensus distance, if replicas differ
-  /// @param weight weight of this rank's model in the mean, see Synchronizer::weight()
+  /// @param weight weight of this rank's model in the mean, see ModelMixing::weight()
   Assessment assess(bool on_test_set, double weight);
 
   /// Calls `work` while the replica is what the last assessment evaluated.

@@ -121,7 +121,9 @@ void Trainer::run_in_step() {
       const StepOutcome outcome = train_step({.own = done_, .common = done_});
       own_ = ++done_;
       epoch_open_ = plan_.ends_epoch(done_);
-      if (epoch_open_ || plan_.saves_after(done_)) p_.synchronizer.settle();
+      if (sync::LateExchange* const late = p_.synchronizer.late();
+          late != nullptr && (epoch_open_ || plan_.saves_after(done_)))
+        late->settle();
       if (!check_health_after_step(outcome)) continue;
     }
     if (epoch_open_ && !finish_epoch()) continue;
@@ -148,15 +150,15 @@ void Trainer::train_until_pause() {
   const StepId end = plan_.next_pause(done_);
   do {
     train_step({.own = own_++, .common = done_});
-    done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
+    done_ = std::min(end, pace().steps_of_all_ranks() / ranks);
   } while (done_ < end && !p_.comm.knows_of_stop());
   p_.comm.end_heartbeat();
   const Stopwatch wait;
   const sync::SyncResult rest = [&] {
     const sync::NotedSpan span(p_.timeline, metrics::Activity::wait);
-    return p_.synchronizer.end_epoch();
+    return pace().end_epoch();
   }();
-  done_ = std::min(end, p_.synchronizer.steps_of_all_ranks() / ranks);
+  done_ = std::min(end, pace().steps_of_all_ranks() / ranks);
   statistics_.note_wait(rest, wait.seconds());
   if (rest.note) p_.sink.write(metrics::NoteRecord{.step = done_, .text = *rest.note});
   for (const metrics::DecisionRecord& decision : rest.decisions) p_.sink.write(decision);
@@ -186,7 +188,7 @@ void Trainer::begin() {
 /// Continues after `done` steps, with the restored state.
 void Trainer::go_to(StepId done) {
   done_ = done;
-  own_ = plan_.asynchronous ? p_.synchronizer.own_steps() : done;
+  own_ = plan_.asynchronous ? pace().own_steps() : done;
   seek(own_);
 }
 
@@ -221,7 +223,7 @@ void Trainer::visit_state(StateVisitor& visitor) {
   std::array<std::uint64_t, 3> data = {plan_.position(done_) / plan_.steps_per_epoch,
                                        plan_.position(done_) % plan_.steps_per_epoch,
                                        plan_.steps_per_epoch};
-  double weight = p_.synchronizer.weight();
+  double weight = model_weight();
   double wall = wall_before_ + wall_.seconds();
   visitor.numbers("epoch, batch, batches", data, Across::fresh);
   visitor.real("weight", weight, Across::fresh);
@@ -284,11 +286,13 @@ void Trainer::run_final_rounds() {
   if (plan_.final_rounds == 0) return;
   const Stopwatch clock;
   const std::uint64_t epoch = plan_.epoch_of(plan_.total_steps - 1);
+  sync::ModelMixing* const mixing = p_.synchronizer.mixing();
+  EQT_CHECK(mixing != nullptr, "rounds of an algorithm that mixes no models");
   sync::SyncResult result;
   for (std::uint64_t round = 0; round < plan_.final_rounds; ++round) {
     const StepId step = plan_.total_steps + round;
     p_.comm.set_step(step);
-    result.add(p_.synchronizer.mix_only(step, epoch));
+    result.add(mixing->mix_only(step, epoch));
   }
   final_rounds_done_ = true;
   const std::uint64_t sent = statistics_.note_rounds(plan_.final_rounds, result.traffic);
@@ -301,7 +305,19 @@ void Trainer::run_final_rounds() {
 
 void Trainer::adopt_result() {
   if (average_) average_->exchange_with(p_.replica);
-  if (!plan_.emulated) evaluator_.adopt_mean(p_.synchronizer.weight());
+  if (!plan_.emulated) evaluator_.adopt_mean(model_weight());
+}
+
+/// Of this rank's model in the mean of all models.
+double Trainer::model_weight() const {
+  const sync::ModelMixing* const mixing = p_.synchronizer.mixing();
+  return mixing != nullptr ? mixing->weight() : 1;
+}
+
+sync::OwnPace& Trainer::pace() const {
+  sync::OwnPace* const pace = p_.synchronizer.own_pace();
+  EQT_CHECK(pace != nullptr, "an asynchronous plan of an algorithm in step");
+  return *pace;
 }
 
 std::uint64_t Trainer::parameter_hash() {

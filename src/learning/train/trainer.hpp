@@ -165,6 +165,8 @@ class Trainer {
   void run_final_rounds();
   bool may_go_back() const { return p_.divergence != nullptr && p_.divergence->recovers(); }
   std::uint64_t parameter_hash();
+  double model_weight() const;
+  sync::OwnPace& pace() const;  // @pre Plan::asynchronous
 
   // In trainer_step.cpp.
   StepOutcome train_step(const StepNumbers& step);

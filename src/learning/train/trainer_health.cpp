@@ -33,8 +33,9 @@ HealthReport Trainer::report(bool with_hash) {
 /// Returns false if all ranks have gone back to an earlier step.
 bool Trainer::check_health_after_step(const StepOutcome& outcome) {
   unchecked_seconds_ += outcome.seconds;
-  if (p_.synchronizer.is_under_way()) {  // the communication thread calls MPI
-    p_.synchronizer.rethrow();
+  sync::LateExchange* const late = p_.synchronizer.late();
+  if (late != nullptr && late->is_under_way()) {  // the communication thread calls MPI
+    late->rethrow();
     was_under_way_ = true;
     return true;
   }

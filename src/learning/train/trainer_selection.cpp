@@ -14,7 +14,7 @@ Assessment Trainer::assess() {
   Assessment assessment;
   if (!plan_.emulated) {  // collective: all ranks share the plan
     if (average_) average_->exchange_with(p_.replica);
-    assessment = evaluator_.assess(plan_.evaluates_after(done_), p_.synchronizer.weight());
+    assessment = evaluator_.assess(plan_.evaluates_after(done_), model_weight());
     select(assessment);
     if (average_) average_->exchange_with(p_.replica);
   }

@@ -55,7 +55,8 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   record.learning_rate = static_cast<double>(rate);
   record.seconds.total = total.seconds();
   if (p_.balancer != nullptr) record.samples = p_.balancer->own() * plan_.accumulate;
-  statistics_.note_step(record, result, !p_.synchronizer.is_under_way());
+  const sync::LateExchange* const late = p_.synchronizer.late();
+  statistics_.note_step(record, result, late == nullptr || !late->is_under_way());
   if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
   for (const metrics::DecisionRecord& decision : result.decisions) p_.sink.write(decision);
   if (result.noise) p_.sink.write(*result.noise);
@@ -117,6 +118,8 @@ bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
 /// gradient is observed, like rank 0's. @return true if it is
 bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record) {
   comm::Communicator& comm = p_.comm;
+  sync::WorkerGradients* const workers = p_.synchronizer.workers();
+  EQT_CHECK(workers != nullptr, "workers of an algorithm that cannot be played by one process");
   bool observed = false;
   p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
   for (Rank worker = 0; worker < p_.workers->count(); ++worker) {
@@ -145,7 +148,7 @@ bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRec
     require_finite_loss(step.own, loss, worker);
     record.loss += loss;
     comm.heartbeat("compression of a worker's gradient");
-    p_.synchronizer.worker_ready();
+    workers->worker_ready();
   }
   p_.workers->select(0);
   return observed;
@@ -166,7 +169,7 @@ void Trainer::clip_gradient() {
 StepId Trainer::completed(const StepNumbers& step) {
   if (!plan_.asynchronous) return step.own + 1;
   const auto ranks = static_cast<std::uint64_t>(p_.comm.size());
-  const StepId begun = (p_.synchronizer.steps_of_all_ranks() + ranks - 1) / ranks;
+  const StepId begun = (pace().steps_of_all_ranks() + ranks - 1) / ranks;
   return std::min(begun, plan_.next_pause(step.common));
 }
 

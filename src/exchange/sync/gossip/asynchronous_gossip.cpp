@@ -15,7 +15,7 @@
 namespace eqt::sync {
 namespace {
 
-class AsynchronousGossip final : public Synchronizer {
+class AsynchronousGossip final : public Synchronizer, private OwnPace {
  public:
   AsynchronousGossip(const AsynchronousGossipParts& parts, const PairwiseExchangeOptions& options)
       : p_(parts),
@@ -52,8 +52,7 @@ class AsynchronousGossip final : public Synchronizer {
     return exchange_.sent_bytes_by_peer();
   }
 
-  std::uint64_t steps_of_all_ranks() override { return progress_.steps_of_all(); }
-  StepId own_steps() override { return progress_.own_steps(); }
+  OwnPace* own_pace() override { return this; }
 
   /// Another number of ranks starts as if all had taken the mean rank's steps, with new pairs.
   void visit_state(StateVisitor& visitor) override {
@@ -67,6 +66,10 @@ class AsynchronousGossip final : public Synchronizer {
     visit_in(visitor, "pairs", exchange_);
   }
 
+ private:
+  std::uint64_t steps_of_all_ranks() override { return progress_.steps_of_all(); }
+  StepId own_steps() override { return progress_.own_steps(); }
+
   SyncResult end_epoch() override {
     thread_.finish();
     p_.model.synchronize(p_.parameters);
@@ -76,7 +79,6 @@ class AsynchronousGossip final : public Synchronizer {
     return last;
   }
 
- private:
   SyncResult result() {
     PairwiseProgress::Taken taken = progress_.take();
     return {taken.traffic, taken.variance, {}};

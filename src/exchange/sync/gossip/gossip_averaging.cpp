@@ -89,7 +89,7 @@ class MixWork final : public pipeline::Work {
   std::array<Mix, pipeline::kMaxSlots> mixes_;
 };
 
-class GossipAveraging final : public Synchronizer {
+class GossipAveraging final : public Synchronizer, private LateExchange, private ModelMixing {
  public:
   GossipAveraging(const GossipParts& parts, const GossipAveragingOptions& options)
       : p_(parts),
@@ -158,23 +158,8 @@ class GossipAveraging final : public Synchronizer {
     return result;
   }
 
-  SyncResult mix_only(StepId step, std::uint64_t epoch) override {
-    set_context(step, epoch);
-    edges_.open();
-    p_.mixer.begin(context_, p_.parameters);
-    mix_parameters();
-    p_.mixer.end();
-    take_numerator();
-    SyncResult result{work_.traffic, {}, {}};
-    edges_.close(result.traffic);
-    return result;
-  }
-
-  bool is_under_way() const override { return background_ && begun_ && !received_; }
-  void settle() override { receive(); }
-  void rethrow() override {
-    if (background_) background_->rethrow();
-  }
+  LateExchange* late() override { return this; }
+  ModelMixing* mixing() override { return this; }
 
   /// Visited after the parameters: if another number of ranks resumes, these are equal on all
   /// ranks, and public copies start with them.
@@ -190,10 +175,29 @@ class GossipAveraging final : public Synchronizer {
     if (options_.delayed) visit_received(visitor);
   }
 
-  double weight() const override { return p_.push_sum != nullptr ? p_.push_sum->weight() : 1; }
   std::span<const std::uint64_t> sent_bytes_by_peer() const override { return edges_.sent(); }
 
  private:
+  bool is_under_way() const override { return background_ && begun_ && !received_; }
+  void settle() override { receive(); }
+  void rethrow() override {
+    if (background_) background_->rethrow();
+  }
+
+  SyncResult mix_only(StepId step, std::uint64_t epoch) override {
+    set_context(step, epoch);
+    edges_.open();
+    p_.mixer.begin(context_, p_.parameters);
+    mix_parameters();
+    p_.mixer.end();
+    take_numerator();
+    SyncResult result{work_.traffic, {}, {}};
+    edges_.close(result.traffic);
+    return result;
+  }
+
+  double weight() const override { return p_.push_sum != nullptr ? p_.push_sum->weight() : 1; }
+
   /// After the last message: adapts the compressor for the next step to the values of all ranks.
   void adapt(SyncResult& result) {
     const Stopwatch transfer;

@@ -12,10 +12,11 @@
 namespace eqt::sync {
 namespace {
 
-class PeriodicGossip final : public Synchronizer {
+class PeriodicGossip final : public Synchronizer, private ModelMixing {
  public:
   PeriodicGossip(PeriodicGossipParts parts, const PeriodicGossipPlan& plan)
       : p_(std::move(parts)), plan_(plan) {
+    EQT_CHECK(p_.gossip->mixing() != nullptr, "rounds of an algorithm that mixes no models");
     EQT_CHECK(plan.local_steps > 0 && plan.delay <= plan.local_steps,
               "neighbours mix every {} steps, {} late", plan.local_steps, plan.delay);
     if (p_.direction == nullptr) return;
@@ -62,10 +63,6 @@ class PeriodicGossip final : public Synchronizer {
     return result;
   }
 
-  SyncResult mix_only(StepId, std::uint64_t epoch) override {
-    return p_.gossip->mix_only(rounds_++, epoch);
-  }
-
   void visit_state(StateVisitor& visitor) override {
     double rates = static_cast<double>(rates_);
     visitor.values("round's first model", before_.span(), Across::mean);
@@ -77,15 +74,18 @@ class PeriodicGossip final : public Synchronizer {
     visit_in(visitor, "gossip", *p_.gossip);
   }
 
-  bool is_under_way() const override { return p_.gossip->is_under_way(); }
-  void settle() override { p_.gossip->settle(); }
-  void rethrow() override { p_.gossip->rethrow(); }
-  double weight() const override { return p_.gossip->weight(); }
+  LateExchange* late() override { return p_.gossip->late(); }
+  ModelMixing* mixing() override { return this; }
   std::span<const std::uint64_t> sent_bytes_by_peer() const override {
     return p_.gossip->sent_bytes_by_peer();
   }
 
  private:
+  SyncResult mix_only(StepId, std::uint64_t epoch) override {
+    return p_.gossip->mixing()->mix_only(rounds_++, epoch);
+  }
+  double weight() const override { return p_.gossip->mixing()->weight(); }
+
   bool begins_round() const { return step_ % plan_.local_steps == 0; }
   bool mixes() const { return (step_ + 1) % plan_.local_steps == 0; }
   bool mixes_now() const { return mixes() && plan_.delay == 0; }

@@ -24,7 +24,7 @@
 namespace eqt::sync {
 namespace {
 
-class LocalSgd final : public Synchronizer {
+class LocalSgd final : public Synchronizer, private LateExchange {
  public:
   LocalSgd(LocalSgdParts parts, LocalSgdPlan plan, const OuterStep& outer)
       : p_(std::move(parts)),
@@ -84,9 +84,7 @@ class LocalSgd final : public Synchronizer {
     return result;
   }
 
-  bool is_under_way() const override { return under_way_.has_value(); }
-  void settle() override { receive(); }
-  void rethrow() override { p_.mean->rethrow(); }
+  LateExchange* late() override { return this; }
 
   void visit_state(StateVisitor& visitor) override {
     receive();
@@ -106,6 +104,10 @@ class LocalSgd final : public Synchronizer {
   }
 
  private:
+  bool is_under_way() const override { return under_way_.has_value(); }
+  void settle() override { receive(); }
+  void rethrow() override { p_.mean->rethrow(); }
+
   /// Of one fragment.
   struct Round {
     std::optional<StepId> sent = {};  // the step that ended the round whose mean is not applied yet

@@ -26,7 +26,7 @@
 namespace eqt::sync {
 namespace {
 
-class QuorumRounds final : public Synchronizer {
+class QuorumRounds final : public Synchronizer, private OwnPace {
  public:
   QuorumRounds(QuorumRoundsParts parts, QuorumRoundsOptions options)
       : p_(std::move(parts)),
@@ -86,6 +86,15 @@ class QuorumRounds final : public Synchronizer {
     return result();
   }
 
+  OwnPace* own_pace() override { return this; }
+
+  void visit_state(StateVisitor& visitor) override {
+    visitor.number("paused after", paused_, Across::same);
+    visit_in(visitor, "progress", progress_);
+    visit_in(visitor, "rounds", exchange_);
+  }
+
+ private:
   std::uint64_t steps_of_all_ranks() override { return progress_.counted(); }
   StepId own_steps() override { return progress_.own_steps(); }
 
@@ -104,13 +113,6 @@ class QuorumRounds final : public Synchronizer {
     return last;
   }
 
-  void visit_state(StateVisitor& visitor) override {
-    visitor.number("paused after", paused_, Across::same);
-    visit_in(visitor, "progress", progress_);
-    visit_in(visitor, "rounds", exchange_);
-  }
-
- private:
   const QuorumReplay* replay() const { return o_.replay ? &*o_.replay : nullptr; }
 
   SyncResult result() {
