@@ -42,7 +42,7 @@ struct GradeTrial {
   double square = 0, error = 0;  // |v|^2, |decoded - v|^2
   double encode_seconds = 0, decode_seconds = 0;
 
-  double collective::bytes_per_value() const { return values > 0 ? bytes / values : 0; }
+  double bytes_per_value() const { return values > 0 ? bytes / values : 0; }
   double relative_error() const { return square > 0 ? error / square : 0; }
 };
 
