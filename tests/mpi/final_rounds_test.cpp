@@ -64,7 +64,8 @@ struct Gossip {
 
   Traffic mix(StepId rounds) {
     sync::SyncResult sum;
-    for (StepId round = 0; round < rounds; ++round) sum.add(synchronizer->mixing()->mix_only(round, 0));
+    for (StepId round = 0; round < rounds; ++round)
+      sum.add(synchronizer->mixing()->mix_only(round, 0));
     return sum.traffic;
   }
   train::Consensus consensus() {

@@ -4,7 +4,8 @@
 
 #include <fstream>
 
-#include "setup/build_gossip.hpp"
+#include "setup/agree_on_topology.hpp"
+#include "setup/build_synchronization.hpp"
 #include "support/catch.hpp"
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
@@ -30,16 +31,25 @@ Sets on(const std::string& kind, Sets sets) {
   return sets;
 }
 
-/// The gossip of a model of 4096 values with these keys.
-std::unique_ptr<setup::Gossip> built(comm::Communicator& comm, const Sets& sets) {
+/// Builds the gossip of a model of 4096 values with these keys. @return what it notes
+std::string built(comm::Communicator& comm, const Sets& sets) {
   const config::RunConfig config = config::parse_config("{}", "a.json", sets);
   const auto compressor = config.compressor.make();
   const Layout layout = test::layout_of({{64, 64}});
-  const auto plan = pipeline::plan_buckets(layout, *compressor, {});
-  auto gossip = setup::build_gossip(config, comm, *compressor, plan, total_count(layout), nullptr);
-  gossip->mixer.reset();  // these refer to the plan
-  gossip->direction_mixer.reset();
-  return gossip;
+  const auto topology = setup::agree_on_topology(config.synchronization.topology, comm);
+  const auto schedule = optim::make_schedule({});
+  std::vector<float> parameters(total_count(layout)), gradient(total_count(layout));
+  const sync::BuiltAlgorithm algorithm = config.synchronization.algorithm->make(
+      {.row = *config.synchronization.algorithm,
+       .comm = comm,
+       .compressor = *compressor,
+       .buckets = pipeline::plan_buckets(layout, *compressor, {}),
+       .layout = layout,
+       .parameters = parameters,
+       .gradient = gradient,
+       .topology = topology.get()},
+      setup::algorithm_settings(config, {}, *schedule, false, comm.size()));
+  return algorithm.note;
 }
 
 void refuse(comm::Communicator& comm, const Sets& sets, const std::string& pattern) {
@@ -119,8 +129,7 @@ TEST_CASE("a consensus step that is far too large is warned of, with one that is
   if (comm.size() != 2) return;
   const auto note_of = [&](const std::string& step) {
     return built(comm, with("choco-sgd",
-                            {"compressor.name=topk", "synchronization.consensus_step=" + step}))
-        ->note;
+                            {"compressor.name=topk", "synchronization.consensus_step=" + step}));
   };
   const std::string note = note_of("1");
   REQUIRE_THAT(note,

@@ -94,10 +94,8 @@ struct Node {
 };
 
 inline std::unique_ptr<optim::Schedule> falling_rate() {
-  return optim::make_schedule({.kind = optim::kCosine,
-                               .learning_rate = 0.05,
-                               .milestones = {},
-                               .total_steps = 40});
+  return optim::make_schedule(
+      {.kind = optim::kCosine, .learning_rate = 0.05, .milestones = {}, .total_steps = 40});
 }
 
 /// @param algorithm local-sgd, or else allreduce

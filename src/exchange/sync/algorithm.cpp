@@ -1,25 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sync/algorithm.hpp"
 
+#include "sync/algorithm_parts.hpp"
+#include "sync/direction.hpp"
+
 namespace eqt::sync {
 namespace {
-
-constexpr std::string_view kLocalSgdKeys[] = {"local_steps",
-                                              "post_local_epochs",
-                                              "local_steps_base",
-                                              "local_steps_most",
-                                              "local_steps_alpha",
-                                              "delay",
-                                              "outer.learning_rate",
-                                              "outer.momentum",
-                                              "outer.nesterov",
-                                              "outer.by_rate",
-                                              "outer.mixing",
-                                              "fragments",
-                                              "quorum",
-                                              "grace_seconds"};
-
-constexpr std::string_view kLaqKeys[] = {"laq_bits", "laq_history", "laq_weight", "laq_silence"};
 
 constexpr Named<Order> kOrders[] = {
     {Order::adapt_then_combine, "adapt-then-combine", "updated models are sent"},
@@ -33,27 +19,27 @@ constexpr Named<MomentumKind> kMomentumKinds[] = {
 
 }  // namespace
 
-const AlgorithmRow kAllreduce = {.name = "allreduce",
-                                 .about = "the mean of all ranks' gradients in every step",
-                                 .averages_gradients = true};
+std::unique_ptr<Direction> make_direction(const AlgorithmRow& row,
+                                          const AlgorithmSettings& settings, std::size_t count) {
+  if (row.make_direction != nullptr) return row.make_direction(count, settings.weight_decay);
+  if (settings.momentum_kind == MomentumKind::local) return nullptr;
+  return make_quasi_global_momentum(count, {.beta = settings.momentum,
+                                            .mu = settings.momentum,
+                                            .nesterov = settings.nesterov,
+                                            .weight_decay = settings.weight_decay});
+}
 
-const AlgorithmRow kLocalSgd = {
-    .name = "local-sgd",
-    .about = "the mean of all ranks' models every synchronization.local_steps",
-    .keys = kLocalSgdKeys,
-    .averages_models = true,
-    .quasi_global = true,
-    .models_remembered = 1};
+std::optional<comm::Fault> fault_in_round(std::optional<comm::Fault> fault, StepId local_steps) {
+  if (fault) fault->step /= local_steps;
+  return fault;
+}
 
-const AlgorithmRow kLaq = {
-    .name = "laq",
-    .about =
-        "the mean of all ranks' gradients, of which a rank sends changes that matter (LAQ, LAG)",
-    .keys = kLaqKeys,
-    .lazy = true,
-    .models_remembered = 4};
-
-const AlgorithmRow kNone = {.name = "none", .about = "no synchronization: each rank trains alone"};
+const AlgorithmRow kNone = {
+    .name = "none",
+    .about = "no synchronization: each rank trains alone",
+    .make = [](AlgorithmParts, const AlgorithmSettings&) {
+      return BuiltAlgorithm{.synchronizer = std::make_unique<NoSynchronizer>()};
+    }};
 
 const Catalogue<AlgorithmRow>& AlgorithmRow::all() {
 #define EQT_ALGORITHM(row) row,

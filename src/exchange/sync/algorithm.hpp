@@ -20,6 +20,9 @@ class Topology;
 
 namespace eqt::sync {
 
+struct AlgorithmParts;
+struct AlgorithmSettings;
+struct BuiltAlgorithm;
 class Direction;
 class Mixer;
 struct MixerOptions;
@@ -47,6 +50,8 @@ struct AlgorithmRow {
   bool lazy = false;
   bool averages() const noexcept { return averages_gradients || averages_models; }
   bool exchanges() const noexcept { return averages() || lazy || mixes; }
+  /// Ranks share steps in which what they encode can adapt the compressor.
+  bool adapts() const noexcept { return averages() || (mixes && !asynchronous); }
   /// All ranks apply the same gradient in every step.
   bool shares_model() const noexcept { return averages_gradients || lazy; }
   /// Updates without momentum, with the same rate and weight decay for all parameters.
@@ -65,6 +70,11 @@ struct AlgorithmRow {
   // the mean model of the evaluation and the neighbours' messages.
   unsigned models_remembered = 0;
 
+  /// Makes it. Collective where the algorithm mixes models, which is then agreed by all ranks.
+  /// @throws Error{usage} if it cannot work with these settings, ranks or graph
+  BuiltAlgorithm (*make)(AlgorithmParts parts, const AlgorithmSettings& settings) = nullptr;
+
+  // Of algorithms that mix (gossip/make_gossip.cpp).
   std::unique_ptr<Mixer> (*make_mixer)(const MixerParts& parts, std::size_t count,
                                        const MixerOptions& options) = nullptr;
   /// Its own direction, without momentum; null: the optimizer's or quasi-global momentum.

@@ -4,7 +4,9 @@
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
 #include "sync/algorithm.hpp"
+#include "sync/algorithm_parts.hpp"
 #include "sync/direction.hpp"
+#include "sync/gossip/gossip_averaging.hpp"
 #include "sync/gossip/mixer.hpp"
 #include "topology/spectrum.hpp"
 
@@ -189,6 +191,7 @@ const AlgorithmRow kD2 = {.name = "d2",
                           .mixes = true,
                           .without_equal_sums = "sgp",
                           .models_remembered = 5,
+                          .make = make_gossip,
                           .make_mixer = make_plain_mixer,
                           .make_direction = make_d2,
                           .check_topology = require_d2_weights};
@@ -200,6 +203,7 @@ const AlgorithmRow kGradientTracking = {
     .mixes = true,
     .without_equal_sums = "sgp",
     .models_remembered = 5,
+    .make = make_gossip,
     .make_mixer = make_plain_mixer,
     .make_direction = make_gradient_tracking,
     .mixes_direction = true};

@@ -20,6 +20,7 @@
 #include "core/error.hpp"
 #include "pipeline/engine.hpp"
 #include "sync/adaptation_report.hpp"
+#include "sync/algorithm_parts.hpp"
 #include "sync/background_thread.hpp"
 #include "sync/count_bytes.hpp"
 #include "sync/own_gradient.hpp"
@@ -284,5 +285,35 @@ std::unique_ptr<Synchronizer> make_gradient_averaging(
   return make_fragment_averaging(comm, collective, memory, std::move(plan), 1, layout, gradient,
                                  options);
 }
+
+GradientAveragingOptions averaging_options(const AlgorithmParts& parts,
+                                           const AlgorithmSettings& settings) {
+  const codec::Properties properties = parts.compressor.properties();
+  return {.run_seed = settings.run_seed,
+          .overlap = settings.overlap,
+          .lossy = !properties.lossless,
+          .largest = properties.largest,
+          .density = settings.density,
+          .adaptation = parts.adaptation,
+          .fault = parts.fault,
+          .divergence = parts.divergence,
+          .timeline = parts.timeline};
+}
+
+const AlgorithmRow kAllreduce = {
+    .name = "allreduce",
+    .about = "the mean of all ranks' gradients in every step",
+    .averages_gradients = true,
+    .make = [](AlgorithmParts parts, const AlgorithmSettings& settings) {
+      if (parts.collective->row().shares_memory) parts.comm.share_memory(parts.gradient_memory);
+      GradientAveragingOptions options = averaging_options(parts, settings);
+      options.profiles = true;
+      options.encoder = parts.encoder;
+      options.leave_on_device = parts.leave_on_device;
+      return BuiltAlgorithm{.synchronizer = make_gradient_averaging(
+                                parts.comm, *parts.collective, parts.memory,
+                                std::move(parts.buckets), parts.layout, parts.gradient, options),
+                            .collective = std::string(parts.collective->name())};
+    }};
 
 }  // namespace eqt::sync

@@ -46,6 +46,13 @@ struct GradientAveragingOptions {
   bool profiles = false;  // slices are announced while backward runs: rank 0 notes when
 };
 
+struct AlgorithmParts;
+struct AlgorithmSettings;
+
+/// The options of a mean of gradients, or of what takes their place.
+GradientAveragingOptions averaging_options(const AlgorithmParts& parts,
+                                           const AlgorithmSettings& settings);
+
 /// Averages a part of the buckets in each of its steps (pipeline::fragments_of).
 class FragmentAveraging : public Synchronizer {
  public:

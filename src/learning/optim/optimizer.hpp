@@ -57,8 +57,8 @@ struct OptimizerRow {
   bool is_scale_free = false;
   /// @param layout of the parameters, which an optimizer of matrices needs
   /// @throws Error{usage} when a coefficient is out of range
-  std::unique_ptr<Optimizer> (*make)(const Layout& layout, const OptimizerOptions& options) =
-      nullptr;
+  std::unique_ptr<Optimizer> (*make)(const Layout& layout,
+                                     const OptimizerOptions& options) = nullptr;
 
   /// In the order of the documentation.
   static const Catalogue<OptimizerRow>& all();

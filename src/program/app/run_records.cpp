@@ -175,8 +175,7 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   if (job.config.model.precision == model::Precision::bf16 &&
       model::bf16_arithmetic() == model::Bf16Arithmetic::storage)
     notes.emplace_back(job.config.model.name->images_only ? kBf16Storage : kNoBf16);
-  if (run.sync.gossip != nullptr && !run.sync.gossip->note.empty())
-    notes.push_back(run.sync.gossip->note);
+  if (!run.sync.algorithm.note.empty()) notes.push_back(run.sync.algorithm.note);
   if (synchronization.algorithm->lazy && sees_part_of_shard(job.config, run, job.comm.size()))
     notes.push_back(note_on_minibatches(job.config));
   std::ranges::move(notes_on_rounds(job.config), std::back_inserter(notes));

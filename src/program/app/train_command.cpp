@@ -32,6 +32,7 @@
 #include "setup/build_run.hpp"
 #include "setup/memory_estimate.hpp"
 #include "setup/named_files.hpp"
+#include "setup/paper_bytes.hpp"
 #include "setup/room_to_start.hpp"
 #include "setup/same_everywhere.hpp"
 #include "train/folder_checkpointer.hpp"
@@ -270,7 +271,7 @@ void train_and_record(Job& job, setup::Run& run, const config::Facts& files,
        .test_set = run.data.sets.test.get(),
        .optimizer = *run.update.optimizer,
        .schedule = *run.update.schedule,
-       .synchronizer = *run.sync.synchronizer,
+       .synchronizer = *run.sync.algorithm.synchronizer,
        .sink = *sink,
        .checkpointer = checkpointer.get(),
        .divergence = run.divergence.get(),

@@ -95,20 +95,19 @@ std::vector<TensorSlice> momentum_corrected(const config::RunConfig& config,
 std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& config, const Run& run) {
   const Layout& layout = run.model.replica->layout();
   const config::RunConfig::Optimizer& o = config.optimizer;
-  // A direction brings its own momentum and weight decay; lazy messages have the decay in them.
-  const bool plain = config.synchronization.algorithm->lazy || run.sync.direction != nullptr ||
-                     (run.sync.gossip != nullptr && run.sync.gossip->direction != nullptr);
+  // An algorithm with a direction brings its own momentum and weight decay.
+  const bool plain = run.sync.algorithm.directs;
   // Signum's momentum comes before the vote, and its weight decay is in none.
   const codec::Properties compressor = run.messages.compressor->properties();
-  return o.name->make(
-      layout, {.momentum = plain || compressor.votes ? 0.0 : o.momentum,
-               .nesterov = !plain && o.nesterov,
-               .beta1 = o.beta1,
-               .beta2 = o.beta2,
-               .epsilon = o.epsilon,
-               .weight_decay = plain ? 0.0 : o.weight_decay,
-               .momentum_corrected = momentum_corrected(config, compressor, layout),
-               .rules = plain ? optim::UpdateRules{} : update_rules(config, layout)});
+  return o.name->make(layout,
+                      {.momentum = plain || compressor.votes ? 0.0 : o.momentum,
+                       .nesterov = !plain && o.nesterov,
+                       .beta1 = o.beta1,
+                       .beta2 = o.beta2,
+                       .epsilon = o.epsilon,
+                       .weight_decay = plain ? 0.0 : o.weight_decay,
+                       .momentum_corrected = momentum_corrected(config, compressor, layout),
+                       .rules = plain ? optim::UpdateRules{} : update_rules(config, layout)});
 }
 
 std::unique_ptr<optim::Schedule> build_schedule(const config::RunConfig& config,
@@ -180,7 +179,7 @@ void compare_networks(const config::RunConfig& config, const ModelParts& model,
 
 std::string Run::collective_name() const {
   if (data.simulation != nullptr) return std::string(data.simulation->mean->row().name);
-  return sync.collective == nullptr ? "none" : std::string(sync.collective->name());
+  return sync.algorithm.collective;
 }
 
 config::RunConfig settled_config(const config::RunConfig& config, const Run& run) {
@@ -233,17 +232,8 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
                          .timeline = run->timeline.get(),
                          .balancer = run->balancer.get(),
                          .placement = placement};
-  if (config.synchronization.algorithm->mixes) {
-    run->sync = build_gossip_averaging(config, base);
-    run->sync.encoding = choose_encoder(config, base, nullptr);
-    comm.agree_after([&] { run->update.optimizer = build_optimizer(config, *run); });
-    return run;
-  }
-  comm.agree_after([&] {
-    run->sync = build_averaging(settled_config(config, *run), base);
-    if (run->sync.encoding.note.empty()) run->sync.encoding = choose_encoder(config, base, nullptr);
-    run->update.optimizer = build_optimizer(config, *run);
-  });
+  run->sync = build_synchronization(settled_config(config, *run), base);
+  comm.agree_after([&] { run->update.optimizer = build_optimizer(config, *run); });
   return run;
 }
 

@@ -4,43 +4,29 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "adaptation/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
-#include "core/flat_buffer.hpp"
 #include "model/replica.hpp"
 #include "optim/schedule.hpp"
 #include "setup/build_encoder.hpp"
-#include "setup/build_gossip.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_simulation.hpp"
-#include "sync/direction.hpp"
-#include "sync/divergence.hpp"
-#include "sync/quorum/quorum_memory.hpp"
-#include "sync/synchronizer.hpp"
+#include "sync/algorithm_parts.hpp"
+#include "topology/topology.hpp"
 #include "train/trainer.hpp"
 
 namespace eqt::setup {
 
-/// What rounds of a quorum change from one to the next.
-struct QuorumParts {
-  collective::Senders senders;
-  std::optional<sync::QuorumMemory> memory = {};  // empty: no error feedback
-};
-
 /// Owns the parts, in the order in which they depend on each other.
 struct SyncParts {
-  std::unique_ptr<adaptation::Adaptation> adaptation;  // null: the compressor stays as it is
   std::unique_ptr<collective::Collective> collective;  // null: nothing is averaged by one
-  std::unique_ptr<Gossip> gossip;                      // null: no algorithm that gossips
-  std::unique_ptr<sync::Direction> direction;          // of local-sgd; may be null
-  FlatBuffer difference;                               // of local-sgd with a delay: under way
-  std::unique_ptr<QuorumParts> quorum;                 // of local-sgd with a quorum
+  std::unique_ptr<adaptation::Adaptation> adaptation;  // null: the compressor stays as it is
+  std::unique_ptr<topology::Topology> topology;        // null: no algorithm that mixes
   EncoderChoice encoding;
-  std::unique_ptr<sync::Synchronizer> synchronizer;
+  sync::BuiltAlgorithm algorithm;
 };
 
 /// What synchronization is built from; all of it outlives what is built.
@@ -62,13 +48,16 @@ struct SyncBase {
 /// @throws Error{mpi} where MPI admits no thread beside the main one and the algorithm needs it
 void require_thread(const config::RunConfig& config, bool communication_thread);
 
-/// Neighbours mix.
-/// @throws Error{usage} on every rank. Collective.
-SyncParts build_gossip_averaging(const config::RunConfig& config, const SyncBase& base);
+/// What the config says about its algorithm.
+/// @param ranks of the job
+/// @throws Error{usage}, Error{data} for decisions that cannot be repeated
+sync::AlgorithmSettings algorithm_settings(const config::RunConfig& config, const train::Plan& plan,
+                                           const optim::Schedule& schedule,
+                                           bool communication_thread, int ranks);
 
-/// All ranks average, or none does. Takes base.messages.buckets.
+/// Builds the algorithm, and takes base.messages.buckets.
 /// @param config settled: it names the collective
-/// @throws Error{usage}
-SyncParts build_averaging(const config::RunConfig& config, const SyncBase& base);
+/// @throws Error{usage} on every rank. Collective.
+SyncParts build_synchronization(const config::RunConfig& config, const SyncBase& base);
 
 }  // namespace eqt::setup

@@ -9,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "sync/algorithm_parts.hpp"
 #include "sync/epoch_thread.hpp"
+#include "sync/gossip/gossip_averaging.hpp"
+#include "sync/gossip/pair_roles.hpp"
 #include "sync/gossip/pairwise_progress.hpp"
 
 namespace eqt::sync {
@@ -114,5 +117,56 @@ std::unique_ptr<Synchronizer> make_asynchronous_gossip(const AsynchronousGossipP
                                                        const PairwiseExchangeOptions& options) {
   return std::make_unique<AsynchronousGossip>(parts, options);
 }
+
+namespace {
+
+constexpr std::string_view kKeys[] = {"consensus_step"};
+
+struct PairsOwned {
+  std::vector<pipeline::FusionBucket> buckets;
+  std::unique_ptr<SharedModel> model;
+  std::unique_ptr<PairwiseAveraging> pairs;
+};
+
+BuiltAlgorithm make(AlgorithmParts parts, const AlgorithmSettings& settings) {
+  PairRole role;
+  parts.comm.agree_after([&] { role = assign_role(*parts.topology, parts.comm.rank()); });
+  const ChosenStep step = choose_step(parts, settings);
+  const auto owned = std::make_shared<PairsOwned>();
+  owned->buckets = std::move(parts.buckets);
+  parts.comm.agree_after([&] {
+    owned->model = std::make_unique<SharedModel>(owned->buckets, parts.parameters.size());
+    owned->pairs = std::make_unique<PairwiseAveraging>(
+        PairwiseParts{parts.comm, parts.compressor, owned->buckets, *owned->model},
+        PairwiseOptions{.run_seed = settings.run_seed, .consensus_step = step.consensus_step});
+  });
+  BuiltAlgorithm built{.owned = owned, .note = step.note};
+  if (parts.compressor.adaptive_levels() != nullptr) {
+    if (!built.note.empty()) built.note += "; ";
+    built.note += "levels stay as they start, for ranks share no step in which they could adapt";
+  }
+  built.synchronizer = make_asynchronous_gossip({.comm = parts.comm,
+                                                 .pairs = *owned->pairs,
+                                                 .model = *owned->model,
+                                                 .plan = owned->buckets,
+                                                 .parameters = parts.parameters},
+                                                {.role = role,
+                                                 .lossy = !parts.compressor.properties().lossless,
+                                                 .timeout_seconds = settings.timeout_seconds,
+                                                 .fault = parts.fault});
+  return built;
+}
+
+}  // namespace
+
+const AlgorithmRow kAdPsgd = {
+    .name = "ad-psgd",
+    .about =
+        "asynchronous: pairs average while all train at their own pace; needs a bipartite graph",
+    .keys = kKeys,
+    .mixes = true,
+    .asynchronous = true,
+    .models_remembered = 3,
+    .make = make};
 
 }  // namespace eqt::sync

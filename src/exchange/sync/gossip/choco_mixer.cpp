@@ -24,8 +24,10 @@
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
 #include "sync/algorithm.hpp"
+#include "sync/algorithm_parts.hpp"
 #include "sync/gossip/consensus_step.hpp"
 #include "sync/gossip/event_trigger.hpp"
+#include "sync/gossip/gossip_averaging.hpp"
 #include "sync/gossip/neighbour_messages.hpp"
 
 namespace eqt::sync {
@@ -208,6 +210,7 @@ const AlgorithmRow kChocoSgd = {
     .without_equal_sums = "quant-sgp",
     .on_changing_graph = "deep-squeeze",
     .models_remembered = 5,
+    .make = make_gossip,
     .make_mixer = make_choco_mixer,
     .default_step = choco_step};
 
@@ -220,6 +223,7 @@ const AlgorithmRow kQuantSgp = {.name = "quant-sgp",
                                 .quasi_global = true,
                                 .on_changing_graph = "sparse-push",
                                 .models_remembered = 6,
+                                .make = make_gossip,
                                 .make_mixer = make_choco_mixer,
                                 .default_step = choco_step};
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "adaptation/adaptation.hpp"
@@ -64,5 +65,25 @@ struct GossipParts {
 /// @pre without combine_first if the direction itself is mixed
 std::unique_ptr<Synchronizer> make_gossip_averaging(const GossipParts& parts,
                                                     const GossipAveragingOptions& options);
+
+struct AlgorithmParts;
+struct AlgorithmSettings;
+struct BuiltAlgorithm;
+
+/// What rows of algorithms that mix in a common step are made by: the row's mixer and direction on
+/// this graph, every few steps and late where the settings say so.
+/// @throws Error{usage} on every rank if the algorithm cannot work on the topology: which condition
+/// is not met, and a choice that works. Collective.
+BuiltAlgorithm make_gossip(AlgorithmParts parts, const AlgorithmSettings& settings);
+
+/// The consensus step gamma of these settings, for a compressor and a graph.
+struct ChosenStep {
+  float consensus_step = 1;      // the configured or the chosen gamma
+  float most_adaptive_step = 1;  // see MixerOptions
+  float damping = 1;             // see MixContext
+  std::string note = {};         // what was chosen, or a warning
+};
+/// Collective.
+ChosenStep choose_step(const AlgorithmParts& parts, const AlgorithmSettings& settings);
 
 }  // namespace eqt::sync

@@ -24,7 +24,6 @@
 #include "core/error.hpp"
 #include "core/square_norm.hpp"
 #include "pipeline/messages.hpp"
-#include "sync/algorithm.hpp"
 
 namespace eqt::sync {
 
@@ -128,18 +127,5 @@ void PairwiseAveraging::decode(const FusionBucket& bucket, Slot& slot) {
   add(in.buffer.first(in.bytes), half);
   result_.traffic.decode_seconds += decode.seconds();
 }
-
-namespace {
-constexpr std::string_view kPairKeys[] = {"consensus_step"};
-}
-
-const AlgorithmRow kAdPsgd = {.name = "ad-psgd",
-                              .about =
-                                  "asynchronous: pairs average while all train at their own "
-                                  "pace; needs a bipartite graph",
-                              .keys = kPairKeys,
-                              .mixes = true,
-                              .asynchronous = true,
-                              .models_remembered = 3};
 
 }  // namespace eqt::sync

@@ -14,6 +14,8 @@
 // multiplies. The sums are the same.
 
 #include "sync/algorithm.hpp"
+#include "sync/algorithm_parts.hpp"
+#include "sync/gossip/gossip_averaging.hpp"
 #include "sync/gossip/neighbour_messages.hpp"
 
 namespace eqt::sync {
@@ -65,6 +67,7 @@ const AlgorithmRow kDPsgd = {.name = "d-psgd",
                              .quasi_global = true,
                              .without_equal_sums = "sgp",
                              .models_remembered = 2,
+                             .make = make_gossip,
                              .make_mixer = make_plain_mixer};
 
 const AlgorithmRow kSgp = {
@@ -75,6 +78,7 @@ const AlgorithmRow kSgp = {
     .push_sum = true,
     .quasi_global = true,
     .models_remembered = 3,
+    .make = make_gossip,
     .make_mixer = make_plain_mixer};
 
 }  // namespace eqt::sync

@@ -21,7 +21,9 @@
 #include "core/flat_buffer.hpp"
 #include "core/rounded_rows.hpp"
 #include "sync/algorithm.hpp"
+#include "sync/algorithm_parts.hpp"
 #include "sync/gossip/consensus_step.hpp"
+#include "sync/gossip/gossip_averaging.hpp"
 #include "sync/gossip/neighbour_messages.hpp"
 
 namespace eqt::sync {
@@ -110,6 +112,7 @@ const AlgorithmRow kDeepSqueeze = {
     .quasi_global = true,
     .without_equal_sums = "sparse-push",
     .models_remembered = 3,
+    .make = make_gossip,
     .make_mixer = make_squeeze_mixer,
     .default_step = squeeze_step};
 
@@ -120,6 +123,7 @@ const AlgorithmRow kSparsePush = {.name = "sparse-push",
                                   .push_sum = true,
                                   .quasi_global = true,
                                   .models_remembered = 4,
+                                  .make = make_gossip,
                                   .make_mixer = make_squeeze_mixer,
                                   .default_step = squeeze_step};
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "sync/algorithm_parts.hpp"
 #include "sync/count_bytes.hpp"
 
 namespace eqt::sync {
@@ -62,5 +63,32 @@ std::unique_ptr<Synchronizer> make_lazy_averaging(const LazyAveragingParts& part
                                                   const LazyAveragingOptions& options) {
   return std::make_unique<LazyAveraging>(parts, options);
 }
+
+namespace {
+
+constexpr std::string_view kKeys[] = {"laq_bits", "laq_history", "laq_weight", "laq_silence"};
+
+}  // namespace
+
+const AlgorithmRow kLaq = {
+    .name = "laq",
+    .about =
+        "the mean of all ranks' gradients, of which a rank sends changes that matter (LAQ, LAG)",
+    .keys = kKeys,
+    .lazy = true,
+    .models_remembered = 4,
+    .make = [](AlgorithmParts parts, const AlgorithmSettings& settings) {
+      return BuiltAlgorithm{
+          .synchronizer = make_lazy_averaging({.comm = parts.comm,
+                                               .parameters = parts.parameters,
+                                               .gradient = parts.gradient,
+                                               .layout = parts.layout,
+                                               .divergence = parts.divergence},
+                                              {.rule = settings.lazy,
+                                               .weight_decay = settings.weight_decay,
+                                               .total_steps = settings.total_steps,
+                                               .fault = parts.fault}),
+          .directs = true};
+    }};
 
 }  // namespace eqt::sync

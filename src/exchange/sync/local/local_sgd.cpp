@@ -20,6 +20,9 @@
 
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
+#include "sync/algorithm_parts.hpp"
+#include "sync/direction.hpp"
+#include "sync/quorum/quorum_rounds.hpp"
 
 namespace eqt::sync {
 namespace {
@@ -295,5 +298,76 @@ std::unique_ptr<Synchronizer> make_local_sgd(LocalSgdParts parts, LocalSgdPlan p
                                              const OuterStep& outer) {
   return std::make_unique<LocalSgd>(std::move(parts), std::move(plan), outer);
 }
+
+namespace {
+
+constexpr std::string_view kKeys[] = {"local_steps",
+                                      "post_local_epochs",
+                                      "local_steps_base",
+                                      "local_steps_most",
+                                      "local_steps_alpha",
+                                      "delay",
+                                      "outer.learning_rate",
+                                      "outer.momentum",
+                                      "outer.nesterov",
+                                      "outer.by_rate",
+                                      "outer.mixing",
+                                      "fragments",
+                                      "quorum",
+                                      "grace_seconds"};
+
+struct LocalSgdOwned {
+  std::unique_ptr<Direction> direction;  // may be null
+  FlatBuffer difference;                 // what is under way; empty without a delay
+};
+
+/// Steps of the mean are averages: they count as steps for what adapts and for faults.
+BuiltAlgorithm make(AlgorithmParts parts, const AlgorithmSettings& settings) {
+  if (settings.quorum > 0) return make_quorum(std::move(parts), settings);
+  const LocalSgdPlan& rounds = settings.rounds;
+  const bool late = rounds.delays();
+  const auto owned = std::make_shared<LocalSgdOwned>();
+  if (late) owned->difference = FlatBuffer(parts.parameters.size());
+  const std::span<float> difference = late ? owned->difference.span() : parts.gradient;
+  if (parts.collective->row().shares_memory)
+    parts.comm.share_memory(late ? &owned->difference : parts.gradient_memory);
+  GradientAveragingOptions options = averaging_options(parts, settings);
+  options.overlap = late && settings.overlap;
+  if (rounds.fragments > parts.buckets.size())
+    fail(Kind::usage,
+         "synchronization.fragments: expected at most {}, the fusion buckets of this model, found "
+         "{}; set fewer, or a smaller synchronization.bucket_mib",
+         parts.buckets.size(), rounds.fragments);
+  if (options.fault)
+    options.fault->step = rounds.averages_before(
+        options.fault->step, options.fault->bucket.value_or(0) % rounds.fragments);
+  owned->direction = make_direction(parts.row, settings, parts.parameters.size());
+  return {.owned = owned,
+          .synchronizer = make_local_sgd(
+              {.comm = parts.comm,
+               .mean = make_fragment_averaging(parts.comm, *parts.collective, parts.memory,
+                                               std::move(parts.buckets), rounds.fragments,
+                                               parts.layout, difference, options),
+               .direction = owned->direction.get(),
+               .parameters = parts.parameters,
+               .gradient = parts.gradient,
+               .difference = difference,
+               .layout = parts.layout,
+               .divergence = parts.divergence},
+              rounds, settings.outer),
+          .directs = owned->direction != nullptr,
+          .collective = std::string(parts.collective->name())};
+}
+
+}  // namespace
+
+const AlgorithmRow kLocalSgd = {
+    .name = "local-sgd",
+    .about = "the mean of all ranks' models every synchronization.local_steps",
+    .keys = kKeys,
+    .averages_models = true,
+    .quasi_global = true,
+    .models_remembered = 1,
+    .make = make};
 
 }  // namespace eqt::sync

@@ -20,8 +20,11 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "sync/algorithm_parts.hpp"
 #include "sync/divergence.hpp"
 #include "sync/epoch_thread.hpp"
+#include "sync/gradient_averaging.hpp"
+#include "sync/local/local_sgd_plan.hpp"
 
 namespace eqt::sync {
 namespace {
@@ -204,6 +207,65 @@ class QuorumRounds final : public Synchronizer, private OwnPace {
 std::unique_ptr<Synchronizer> make_quorum_rounds(QuorumRoundsParts parts,
                                                  QuorumRoundsOptions options) {
   return std::make_unique<QuorumRounds>(std::move(parts), std::move(options));
+}
+
+namespace {
+
+/// What rounds change from one to the next, and what averages them.
+struct QuorumOwned {
+  collective::Senders senders;
+  std::optional<QuorumMemory> memory = {};  // empty: no error feedback
+  std::unique_ptr<collective::Collective> collective;
+  FlatBuffer difference;
+};
+
+/// The number of ranks is known here only.
+void require_quorum(std::uint64_t quorum, std::uint64_t ranks) {
+  if (quorum < (ranks + 1) / 2 || quorum > ranks)
+    fail(Kind::usage,
+         "synchronization.quorum: expected from {} to {}, at least half of the {} ranks, found {}",
+         (ranks + 1) / 2, ranks, ranks, quorum);
+}
+
+}  // namespace
+
+BuiltAlgorithm make_quorum(AlgorithmParts parts, const AlgorithmSettings& settings) {
+  require_quorum(settings.quorum, static_cast<std::uint64_t>(parts.comm.size()));
+  const auto owned = std::make_shared<QuorumOwned>();
+  if (parts.memory != nullptr) owned->memory.emplace(*parts.memory);
+  QuorumMemory* const memory = owned->memory ? &*owned->memory : nullptr;
+  collective::Group group = collective::everyone(parts.comm);
+  group.senders = &owned->senders;
+  owned->collective =
+      collective::make_allgather(parts.comm, parts.compressor, parts.buckets, std::move(group));
+  owned->difference = FlatBuffer(parts.parameters.size());
+  GradientAveragingOptions options = averaging_options(parts, settings);
+  options.overlap = false;
+  options.divergence = nullptr;
+  const StepId local_steps = settings.rounds.local_steps;
+  options.fault = fault_in_round(options.fault, local_steps);
+  const std::span<float> difference = owned->difference.span();
+  return {.owned = owned,
+          .synchronizer = make_quorum_rounds(
+              {.comm = parts.comm,
+               .mean = make_gradient_averaging(parts.comm, *owned->collective, memory,
+                                               std::move(parts.buckets), parts.layout, difference,
+                                               options),
+               .senders = owned->senders,
+               .memory = memory,
+               .parameters = parts.parameters,
+               .difference = difference,
+               .layout = parts.layout},
+              {.local_steps = local_steps,
+               .delay = settings.rounds.delay.value_or(automatic_delay(local_steps)),
+               .quorum = settings.quorum,
+               .grace_seconds = settings.grace_seconds,
+               .outer = settings.outer,
+               .total_steps = settings.total_steps,
+               .next_pause = settings.next_pause,
+               .timeout_seconds = settings.timeout_seconds,
+               .replay = settings.replay}),
+          .collective = std::string(owned->collective->name())};
 }
 
 }  // namespace eqt::sync

@@ -63,4 +63,12 @@ struct QuorumRoundsOptions {
 std::unique_ptr<Synchronizer> make_quorum_rounds(QuorumRoundsParts parts,
                                                  QuorumRoundsOptions options);
 
+struct AlgorithmParts;
+struct AlgorithmSettings;
+struct BuiltAlgorithm;
+
+/// The same from a run's parts, by an allgather of its own: the algorithm local-sgd with a quorum.
+/// @throws Error{usage} for a quorum that these ranks cannot have
+BuiltAlgorithm make_quorum(AlgorithmParts parts, const AlgorithmSettings& settings);
+
 }  // namespace eqt::sync
