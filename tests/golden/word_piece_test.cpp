@@ -11,7 +11,7 @@
 
 #include "support/catch.hpp"
 
-using namespace eqt::text;
+using namespace eqt::data;
 
 TEST_CASE("tokens are those of PyPI's tokenizers", "[word_piece]") {
   std::ifstream file(EQT_SOURCE_DIR "/tests/golden/word_piece.json");

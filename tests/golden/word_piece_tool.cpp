@@ -18,7 +18,7 @@
 #include "data/text/word_piece.hpp"
 
 int main(int argc, char** argv) try {
-  using namespace eqt::text;
+  using namespace eqt::data;
   if (argc != 3) eqt::fail(eqt::Kind::usage, "expected 2 arguments, found {}", argc - 1);
   const std::string path = argv[1];
   const WordPiece words(std::make_shared<const Vocabulary>(read_vocabulary_file(path), path),

@@ -21,7 +21,7 @@
 #include "sync/gradient_averaging.hpp"
 
 using namespace eqt;
-using namespace eqt::collective;
+using namespace eqt::adaptation;
 using namespace eqt::sync;
 
 namespace {

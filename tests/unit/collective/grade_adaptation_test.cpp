@@ -13,7 +13,7 @@
 #include "support/layouts.hpp"
 
 using namespace eqt;
-using namespace eqt::collective;
+using namespace eqt::adaptation;
 
 TEST_CASE("the first steps and then multiples are observed, every fourth observation decides",
           "[grades]") {

@@ -8,7 +8,7 @@
 #include "adaptation/grade_choice.hpp"
 #include "support/catch.hpp"
 
-using namespace eqt::collective;
+using namespace eqt::adaptation;
 
 namespace {
 

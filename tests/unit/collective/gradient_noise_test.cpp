@@ -15,7 +15,7 @@
 #include "support/gaussian.hpp"
 
 using namespace eqt;
-using namespace eqt::collective;
+using namespace eqt::adaptation;
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"
 
-using namespace eqt::text;
+using namespace eqt::data;
 using eqt::Kind;
 using eqt::test::refusal;
 using eqt::test::says;

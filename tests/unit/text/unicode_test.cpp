@@ -5,7 +5,7 @@
 
 #include "support/catch.hpp"
 
-using namespace eqt::text;
+using namespace eqt::data;
 
 namespace {
 
