@@ -115,7 +115,7 @@ TEST_CASE("every value reaches its member", "[config]") {
   CHECK(c.optimizer.momentum == 0.5);
   CHECK(c.optimizer.nesterov);
   CHECK(c.optimizer.weight_decay == 0);
-  CHECK(eqt::name_of(c.schedule.kind) == "step");
+  CHECK(c.schedule.kind->name == "step");
   CHECK(c.schedule.milestones == std::vector<double>{1, 2.5});
   CHECK(c.schedule.factor == 0.2);
   CHECK(c.schedule.warmup_epochs == 0.5);
