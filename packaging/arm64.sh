@@ -40,9 +40,14 @@ forget_arm64_programs() { [[ -z $registered || ! -e $BINFMT/qemu-aarch64 ]] || e
 # make_debian_for_arm64 PACKAGE...: makes the Debian if it is not there, with all that building for arm64 needs
 # and these packages; git is for the version's revision. `codecs` is 1 to leave out MPI and LibTorch.
 make_debian_for_arm64() {
-  # file, dpkg-dev: what cpack calls.
-  local package wanted=(cmake ninja-build g++-aarch64-linux-gnu pkg-config dpkg-dev file qemu-user-static
-    "libstdc++-$([[ $release == bookworm ]] && echo 12 || echo 14)-dev:arm64" "$@")
+  # file, dpkg-dev: what cpack calls. The cross compiler's parts are named with this machine's architecture: on
+  # Debian 13 apt would take those that run on arm64.
+  local gcc=14 package native
+  [[ $release != bookworm ]] || gcc=12
+  native=$(dpkg --print-architecture)
+  local wanted=(cmake ninja-build g++-aarch64-linux-gnu "g++-$gcc-aarch64-linux-gnu:$native"
+    "gcc-$gcc-aarch64-linux-gnu:$native" "binutils-aarch64-linux-gnu:$native" pkg-config dpkg-dev file
+    qemu-user-static "libstdc++-$gcc-dev:arm64" "$@")
   for package in "${EQT_BUILD_PACKAGES[@]}"; do
     case $package in
       g++ | cmake | ninja-build | pkg-config | catch2) ;;

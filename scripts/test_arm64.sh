@@ -60,7 +60,8 @@ test_whole() {
   [[ -z $missing ]] || { echo "[eqt-skip] the whole program for arm64: $missing."; exit 0; }
   root=$EQT_ROOT/build/arm64-$release
   build release equant-train
-  make_debian_for_arm64 git catch2:arm64
+  # From Debian 13 on catch2 is a name for every architecture of the package that has the library.
+  make_debian_for_arm64 git "$([[ $release == bookworm ]] && echo catch2 || echo libcatch2-dev):arm64"
   run_arm64_programs
   build_for_arm64 ON OFF "$(cores)" equant-train equant_codec test_programs
 

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import stat
@@ -65,11 +66,13 @@ class Play:
     def start(self, *ranks, out=None):
         """A job whose ranks have these lists of arguments, two equal ranks if there is one."""
         ranks = ranks * 2 if len(ranks) == 1 else ranks
-        command = common.mpirun()
+        # To mpirun they are one program: that of Open MPI 5.0.7 crashes when it is given several.
+        line = "case $OMPI_COMM_WORLD_RANK in"
         for rank, arguments in enumerate(ranks):
             first = [] if arguments[:1] in (["doctor"], ["bench"]) else [
                 "--config", self.config, "--out", out or self.out]
-            command += [":"] * (rank > 0) + ["-np", "1", self.program, *first, *arguments]
+            line += f" {rank}) exec {shlex.join([self.program, *first, *arguments])} ;;"
+        command = [*common.mpirun(), "-np", str(len(ranks)), "bash", "-c", line + " esac"]
         return subprocess.Popen(command, env=common.environment(self.place), stdin=subprocess.DEVNULL, text=True,
                                 errors="replace", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                 start_new_session=True)

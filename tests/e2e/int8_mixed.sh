@@ -5,7 +5,6 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 grep -Eq 'avx2|asimd' /proc/cpuinfo || skip "this processor has neither AVX2 nor NEON, so both ranks would be the same"
 mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE" || skip "no Open MPI"
-has_colon || skip "this mpirun does not start several programs"
 
 old=(EQT_SIMD=baseline ATEN_CPU_CAPABILITY=default)
 settings=(--config "$WORK/tiny.json")
@@ -20,9 +19,8 @@ two() {
   shift
   while [[ $1 != : ]]; do first+=("$1"); shift; done
   second=("${@:2}")
-  run mpirun --oversubscribe --bind-to none \
-    -np 1 env ${first[@]+"${first[@]}"} "$EQT_PROGRAM" "${settings[@]}" --out "$RUN" : \
-    -np 1 env ${second[@]+"${second[@]}"} "$EQT_PROGRAM" "${settings[@]}" --out "$RUN"
+  run_by_rank --bind-to none -- env ${first[@]+"${first[@]}"} "$EQT_PROGRAM" "${settings[@]}" --out "$RUN" : \
+    env ${second[@]+"${second[@]}"} "$EQT_PROGRAM" "${settings[@]}" --out "$RUN"
 }
 
 two usual :

@@ -41,8 +41,24 @@ skip() {
   exit 0
 }
 
-# has_colon: whether mpirun starts several programs, with ":" between them; that of Open MPI 5.0.7 crashes.
-has_colon() { mpirun --oversubscribe -np 1 true : -np 1 true >/dev/null 2>&1; }
+# run_by_rank [MPIRUN'S OPTION]... -- COMMAND [: COMMAND]...: runs the first command as rank 0, the next as rank 1.
+# To mpirun they are one program: that of Open MPI 5.0.7 crashes when it is given several.
+run_by_rank() {
+  local options=() rank=0 word line
+  while [[ $1 != -- ]]; do options+=("$1"); shift; done
+  shift
+  # shellcheck disable=SC2016  # the rank's shell expands it
+  line='case $OMPI_COMM_WORLD_RANK in 0) exec'
+  for word in "$@"; do
+    if [[ $word == : ]]; then
+      rank=$((rank + 1))
+      line+=" ;; $rank) exec"
+    else
+      line+=" $(printf '%q' "$word")"
+    fi
+  done
+  run mpirun --oversubscribe ${options[@]+"${options[@]}"} -np $((rank + 1)) bash -c "$line ;; esac"
+}
 
 # need_arrays: the test's Python, Debian's, writes arrays and TorchScript.
 need_arrays() {

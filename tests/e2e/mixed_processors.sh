@@ -6,7 +6,6 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 [[ -n ${EQT_OTHER_PROGRAM:-} ]] || skip "EQT_OTHER_PROGRAM names no build for another processor"
 mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE" || skip "no Open MPI"
-has_colon || skip "this mpirun does not start several programs"
 /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
 # As root, and with more ranks than cores.
 export RUN_LIMIT=400
@@ -15,9 +14,8 @@ set_mpi yield 1
 # two FOLDER FIRST SECOND [ARGUMENTS]: rank 0 runs FIRST, rank 1 SECOND.
 two() {
   RUN=$WORK/$1
-  run mpirun --oversubscribe --bind-to none --mca btl tcp,self --mca btl_tcp_if_include lo \
-    -np 1 "$2" --config "$WORK/tiny.json" --out "$RUN" "${@:4}" : \
-    -np 1 "$3" --config "$WORK/tiny.json" --out "$RUN" "${@:4}"
+  run_by_rank --bind-to none --mca btl tcp,self --mca btl_tcp_if_include lo -- \
+    "$2" --config "$WORK/tiny.json" --out "$RUN" "${@:4}" : "$3" --config "$WORK/tiny.json" --out "$RUN" "${@:4}"
 }
 
 # expect_mixed WHAT: the job ended well, its replicas are identical, and one note names both processors.

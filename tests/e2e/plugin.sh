@@ -52,11 +52,9 @@ train 2 resumed --plugin "$WORK/changed.so" "${compressed[@]:2}" --set train.ste
 expect_failure 3 'found --plugin mean-sign a file with the hash .* instead of' "--resume with another plugin"
 
 RUN=$WORK/differ
-if has_colon; then
-  run mpirun --oversubscribe -np 1 "$EQT_PROGRAM" --out "$RUN" --config tiny.json "${mine[@]}" : \
-    -np 1 "$EQT_PROGRAM" --out "$RUN" --config tiny.json --plugin "$plugins/floats.so"
-  expect_failure 2 'rank 1: expected the command line of rank 0, found --plugin floats' "another plugin on rank 1"
-fi
+run_by_rank -- "$EQT_PROGRAM" --out "$RUN" --config tiny.json "${mine[@]}" : \
+  "$EQT_PROGRAM" --out "$RUN" --config tiny.json --plugin "$plugins/floats.so"
+expect_failure 2 'rank 1: expected the command line of rank 0, found --plugin floats' "another plugin on rank 1"
 
 train 2 crash --plugin "$plugins/crashes_at_size.so" --set compressor.name=crashes-at-size
 expect_code 70 "a plugin that crashes in a step"

@@ -5,7 +5,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 command -v mpirun >/dev/null || skip "mpirun is not on PATH"
 mpirun --version 2>/dev/null | grep -q "Open MPI\|Open RTE\|OpenRTE" || skip "no Open MPI"
-has_colon || skip "this mpirun does not start several programs"
 
 steps=(--set train.emulate_compute=0 --set train.steps=2)
 
@@ -17,8 +16,8 @@ two() {
   more=("$@")
   RUN=$WORK/two
   rm -rf "$RUN"
-  run mpirun --oversubscribe -np 1 "$EQT_PROGRAM" --out "$RUN" --config "${first[@]}" "${steps[@]}" : \
-    -np 1 "$EQT_PROGRAM" --config "${more[@]}" "${steps[@]}"
+  run_by_rank -- "$EQT_PROGRAM" --out "$RUN" --config "${first[@]}" "${steps[@]}" : \
+    "$EQT_PROGRAM" --config "${more[@]}" "${steps[@]}"
 }
 
 # refused REGEX WHAT: no rank trained, and the error matches.
@@ -56,8 +55,8 @@ files=("$WORK/tiny.json" --set data.name=cifar10 --set data.path=. --set data.li
 hosts() {
   RUN=$WORK/hosts
   rm -rf "$RUN"
-  run mpirun --oversubscribe -np 1 --wdir "$WORK/here" "$EQT_PROGRAM" --out "$RUN" --config "${files[@]}" : \
-    -np 1 --wdir "$WORK/$1" "$EQT_PROGRAM" --config "${files[@]}"
+  run_by_rank -- env -C "$WORK/here" "$EQT_PROGRAM" --out "$RUN" --config "${files[@]}" : \
+    env -C "$WORK/$1" "$EQT_PROGRAM" --config "${files[@]}"
 }
 hosts there
 expect_failure 3 'rank 1: expected the data set of rank 0, found training labels hash.*data\.path' \

@@ -94,7 +94,10 @@ std::optional<OrderedJson> told_files(const fs::path& folder) {
   if (!document.is_object() || !document.contains("schema") || !document.contains("groups"))
     return {};
   const auto found = document.find("files");
-  return found == document.end() || !found->is_object() ? OrderedJson() : *found;
+  // In place: from release 15 on, GCC finds the conversion of one value into an optional ambiguous.
+  if (found == document.end() || !found->is_object())
+    return std::optional<OrderedJson>(std::in_place);
+  return std::optional<OrderedJson>(std::in_place, *found);
 }
 
 }  // namespace
