@@ -19,6 +19,7 @@
 
 using namespace eqt;
 using namespace eqt::adaptation;
+using namespace eqt::collective;
 using namespace eqt::sync;
 
 namespace {

@@ -6,7 +6,7 @@
 #include "adaptation/link_slowdown.hpp"
 #include "support/catch.hpp"
 
-using eqt::collective::link_slowdown;
+using eqt::adaptation::link_slowdown;
 
 namespace {
 
