@@ -23,6 +23,10 @@ target_compile_options(eqt_options INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   target_compile_options(eqt_options INTERFACE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
+# All is compiled by one compiler: how an older one passed a pair of doubles on arm64 does not matter.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  target_compile_options(eqt_options INTERFACE -Wno-psabi)
+endif()
 if(EQT_WARNINGS_AS_ERRORS)
   target_compile_options(eqt_options INTERFACE -Werror)
 endif()
