@@ -39,7 +39,7 @@ eqt_test(collective_unit LABEL unit LINK eqt_collective SOURCES
   ALONE unit/collective/cost_test.cpp unit/collective/ef21_test.cpp)
 eqt_test(collective_laws LABEL property LINK eqt_collective SOURCES property/collective/rounds_test.cpp)
 eqt_test(train_unit LABEL unit LINK eqt_train SOURCES
-  unit/train/batch_allocation_test.cpp unit/train/fault_test.cpp unit/train/selection_test.cpp unit/train/step_profile_test.cpp
+  unit/train/batch_allocation_test.cpp unit/comm/fault_test.cpp unit/train/selection_test.cpp unit/sync/step_profile_test.cpp
   unit/train/weight_average_test.cpp
   unit/train/workers_test.cpp)
 eqt_test(collective_simple_unit LABEL unit LINK eqt_collective SOURCES
@@ -48,8 +48,8 @@ eqt_test(step_model LABEL unit LINK eqt_setup eqt_networks SOURCES
   unit/setup/choose_by_cost_test.cpp unit/setup/choose_device_test.cpp unit/setup/mixed_ranks_test.cpp
   unit/setup/named_files_test.cpp unit/setup/step_model_test.cpp)
 eqt_test(grades_unit LABEL unit LINK eqt_adaptation SOURCES
-  unit/collective/grade_adaptation_test.cpp unit/collective/grade_choice_test.cpp
-  unit/collective/gradient_noise_test.cpp unit/collective/link_slowdown_test.cpp)
+  unit/adaptation/grade_adaptation_test.cpp unit/adaptation/grade_choice_test.cpp
+  unit/adaptation/gradient_noise_test.cpp unit/adaptation/link_slowdown_test.cpp)
 eqt_test(comm_unit LABEL unit LINK eqt_comm SOURCES
   unit/comm/failure_test.cpp unit/comm/host_facts_test.cpp unit/comm/launch_test.cpp unit/comm/link_delay_test.cpp unit/comm/link_schedule_test.cpp unit/comm/local_peers_test.cpp)
 # Each case is a process that ends by its deadline, which takes time.

@@ -29,7 +29,7 @@ class FluidNetwork {
   /// @param amount > 0; units until the flow ends
   /// @param uses each resource at most once; a flow without uses has the rate `most`
   /// @param most units per second at most
-  /// @param owner returned by take_finished()
+  /// @param owner returned by advance() when the flow has ended
   FlowId start(double amount, std::vector<Use> uses, double most, std::size_t owner);
   /// Stops a flow, which keeps what is left of it.
   void pause(FlowId flow);

@@ -103,7 +103,7 @@ class Compressor {
   virtual void decode_add_all(std::span<const std::span<const std::byte>> payloads, float scale,
                               Workspace& workspace, std::span<float> sum) const;
 
-  /// Error feedback in one call: encodes p = gradient + residual and leaves residual = p - decoded;
+  /// Error feedback in one call: encodes p = gradient + residual and leaves residual = p - decoded.
   /// Some codecs do it in one pass over memory.
   /// @pre as encode(); residual.size() == gradient.size()
   /// @return bytes written
