@@ -7,8 +7,8 @@
 
 namespace eqt {
 
-/// Whether the process may have so many bytes more, as far as addresses and limits go. Allocates
-/// nothing, and may run before main().
+/// Returns true if the process may have so many bytes more, as far as addresses and limits go. It
+/// allocates nothing, and may run before main().
 bool has_addresses(std::size_t bytes) noexcept;
 
 }  // namespace eqt

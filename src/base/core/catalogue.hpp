@@ -25,7 +25,7 @@
 
 namespace eqt {
 
-/// What every row has: its name in configs, and one line about it.
+/// Every row has a name in configs and one line about it.
 template <typename Row>
 concept CatalogueRow = requires(const Row& row) {
   { row.name } -> std::convertible_to<std::string_view>;

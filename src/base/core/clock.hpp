@@ -9,7 +9,7 @@
 
 namespace eqt {
 
-/// By the monotonic clock.
+/// Measures time by the monotonic clock.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -20,7 +20,7 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// By the processor time of this thread, on which other threads on the same core have little
+/// Measures the processor time of this thread, on which other threads on the same core have little
 /// influence.
 class WorkStopwatch {
  public:

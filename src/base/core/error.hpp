@@ -14,7 +14,7 @@
 
 namespace eqt {
 
-/// What went wrong; the number is the process's exit code.
+/// The kind says what went wrong; its number is the process's exit code.
 enum class Kind : int {
   usage = 2,         // command line or config
   data = 3,          // a data or weights file
@@ -61,7 +61,8 @@ namespace detail {
       ::eqt::detail::check_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)
 
-/// The same in builds with EQT_DCHECKS; otherwise compiled but never evaluated.
+/// Does what EQT_CHECK does in builds with EQT_DCHECKS; otherwise the condition is compiled but
+/// never evaluated.
 #ifdef EQT_DCHECKS
 #define EQT_DCHECK(condition, ...) EQT_CHECK(condition, __VA_ARGS__)
 #else

@@ -27,7 +27,7 @@ std::vector<std::size_t> lower_hull(std::span<const Point> points, double Point:
   };
   std::vector<std::size_t> hull;
   for (const std::size_t i : order) {
-    // Of two with the same x the one with less y came first.
+    // If two points have the same x, the one with less y came first.
     if (!hull.empty() && points[i].*y >= points[hull.back()].*y) continue;
     while (hull.size() >= 2) {
       const std::size_t a = hull[hull.size() - 2], b = hull.back();

@@ -9,12 +9,12 @@
 
 namespace eqt {
 
-/// By the processor time of the thread that called start(), for other threads, which may ask as
+/// Measures the processor time of the thread that called start(). Other threads may ask for it as
 /// long as that thread lives.
 class OtherWorkStopwatch {
  public:
   void start() noexcept;
-  /// As if start() had not been called.
+  /// Undoes start().
   void reset() noexcept { clock_ = kNone; }
   /// 0 before start().
   double seconds() const noexcept;
@@ -25,8 +25,8 @@ class OtherWorkStopwatch {
   std::atomic<double> start_ = 0;
 };
 
-/// By the time that this thread could have run while others had the cores, which Linux counts in
-/// /proc/thread-self/schedstat. Where that is not there, 0.
+/// Measures the time that this thread could have run while others had the cores, which Linux counts
+/// in /proc/thread-self/schedstat. It is 0 where that file is not there.
 class DelayStopwatch {
  public:
   void restart() { start_ = now(); }

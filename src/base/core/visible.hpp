@@ -12,7 +12,7 @@ namespace eqt {
 /// replaced by U+FFFD.
 std::string visible(std::string_view text);
 
-/// Whether visible() changes nothing.
+/// Returns true where visible() changes nothing.
 bool is_visible(std::string_view text);
 
 }  // namespace eqt

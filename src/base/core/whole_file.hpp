@@ -14,7 +14,7 @@
 
 namespace eqt {
 
-/// What a file is to its reader.
+/// The fields say what a file is to its reader.
 struct FileLimits {
   std::string_view what;    // "a vocabulary", as the sentence names it
   std::uint64_t max_bytes;  // [bytes] of the longest file that is read

@@ -27,7 +27,7 @@ double lognormal(double cv, const RandomStream& random) {
   return std::exp(std::sqrt(variance) * normal - variance / 2);
 }
 
-/// By the inverse distribution function.
+/// Maps a uniform number to Poisson's distribution by the inverse distribution function.
 int poisson(double mean, double uniform) {
   // exp(-mean) would be 0. So many differ from their mean by some hundredths.
   constexpr double kMany = 500;
@@ -43,7 +43,7 @@ int poisson(double mean, double uniform) {
   return count;
 }
 
-/// By bisection, to 1e-12. @pre 0 < probability < 1
+/// Finds the quantile by bisection, to 1e-12. @pre 0 < probability < 1
 double normal_quantile(double probability) {
   double low = -40, high = 40;
   while (high - low > 1e-12) {

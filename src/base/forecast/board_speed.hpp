@@ -23,7 +23,7 @@ struct BoardSpeed {
   std::vector<SpeedChange> changes;  // of this board; of those of a step the last one counts
 };
 
-/// What becomes of the usual time of a step.
+/// Both fields change the usual time of a step.
 struct StepTime {
   double factor = 1;         // of the compute time
   double stall_seconds = 0;  // before it

@@ -84,14 +84,14 @@ struct BucketWork {
 /// The out-neighbours of each rank.
 using Graph = std::vector<std::vector<int>>;
 
-/// What all ranks do in their steps.
+/// All ranks do this in their steps.
 struct StepWork {
   std::vector<BucketWork> buckets;  // in the order of sending
   std::size_t slots = 8;            // buckets under way at the same time
   bool overlap = true;              // with computing; false: buckets wait for the backward pass
   int every = 1;                    // steps from one synchronization to the next: H
-  // Of local SGD and gossip: buckets are ready after the update and are waited for `delay` steps
-  // later. Otherwise they are waited for before the update.
+  // It is true for local SGD and gossip: buckets are ready after the update and are waited for
+  // `delay` steps later. Otherwise they are waited for before the update.
   bool after_update = false;
   int delay = 0;              // at most `every`
   std::vector<Graph> graphs;  // for Peers::graph: used by the synchronizations in turn

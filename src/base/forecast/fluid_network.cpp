@@ -9,7 +9,7 @@
 namespace eqt::forecast {
 namespace {
 
-// What is left of a flow by rounding, relative to what runs in a second.
+// Rounding may leave this much of a flow, relative to what runs in a second.
 constexpr double kRounding = 1e-12;
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace eqt::forecast {
 using ResourceId = std::size_t;
 using FlowId = std::size_t;
 
-/// What one unit of a flow takes of a resource.
+/// One unit of a flow takes this amount of a resource.
 struct Use {
   ResourceId resource = 0;
   double amount = 1;
@@ -50,7 +50,7 @@ class FluidNetwork {
   struct Resource {
     double capacity = 0;
     double busy = 0;  // seconds times the used share
-    // Of a filling:
+    // fill() sets these:
     double left = 0, wanted = 0, used = 0;
   };
   struct Flow {

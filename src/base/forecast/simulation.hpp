@@ -40,7 +40,8 @@ struct GroupState {
   std::size_t next = 0, busy_slots = 0, done = 0;
   std::deque<std::size_t> work;  // buckets with something for the communication thread to do
   bool works = false;            // on the first of them
-  // By synchronization: messages by round of each bucket. Others can be ahead.
+  // So many messages have arrived, by synchronization, then by round of each bucket. Others can be
+  // ahead.
   std::map<std::size_t, std::vector<std::uint32_t>> arrived;
   BoardUse use;
   double sent_bytes = 0;     // by a rank

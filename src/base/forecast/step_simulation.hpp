@@ -28,7 +28,8 @@ struct SimulationOptions {
   double most_effort = 2e8;
 };
 
-/// Of one kind of boards, in the same order; mean seconds of a step of one rank.
+/// A forecast has these mean seconds of a step of one rank for each kind of boards, in the order of
+/// Cluster::boards.
 struct BoardUse {
   double computing = 0;  // forward, backward and update
   double waiting = 0;    // for means, the part of communication that computing does not hide

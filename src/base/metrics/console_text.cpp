@@ -181,7 +181,7 @@ std::string evaluation_bar_text(const EvaluationProgress& p, std::uint64_t epoch
       columns);
 }
 
-/// Of the first ranks; all are in the records.
+/// Shows the first ranks; all are in the records.
 static std::string batches_text(const BatchesRecord& r) {
   constexpr std::size_t kShown = 8;
   std::string text;

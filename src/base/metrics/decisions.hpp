@@ -28,7 +28,7 @@ class Replay {
   /// @param decisions of read_decisions()
   explicit Replay(std::vector<DecisionRecord> decisions) : decisions_(std::move(decisions)) {}
 
-  /// What was decided after `step` completed steps; null: nothing. The pointer stays valid.
+  /// Returns what was decided after `step` completed steps; null: nothing. The pointer stays valid.
   const DecisionRecord* after(StepId step) const;
   const std::vector<DecisionRecord>& all() const noexcept { return decisions_; }
 

@@ -90,7 +90,7 @@ void add_settings(const Json& value, const std::string& name, std::vector<Settin
   }
 }
 
-/// As a code block of Markdown.
+/// Formats JSON as a code block of Markdown.
 std::string block(const Json& json) {
   return "```\n" + json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n```";
 }
@@ -164,7 +164,7 @@ class EventSink final : public Sink {
                          scalars_of(marked(std::move(record)), prefix)));
   }
 
-  /// As in metrics.jsonl.
+  /// Marks a record as in metrics.jsonl.
   Json marked(Json record) const {
     if (emulated_) record["emulated"] = true;
     if (simulated_) record["simulated"] = true;

@@ -48,7 +48,7 @@ std::string prepare(const fs::path& folder) {
   return (folder / run_files::kRecords).string();
 }
 
-/// Where a run goes on.
+/// A resumed run goes on from such a place.
 struct Place {
   StepId step;      // after which
   bool epoch_open;  // the epoch that ended with it will be recorded again

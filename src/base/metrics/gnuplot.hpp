@@ -9,7 +9,7 @@
 
 namespace eqt::metrics {
 
-/// Whether PATH has a program named gnuplot.
+/// Returns true if PATH has a program named gnuplot.
 bool plot_available();
 
 /// The file of a plot, and its size.
@@ -20,7 +20,7 @@ struct Plot {
   std::chrono::seconds deadline{60};
 };
 
-/// Whether run_gnuplot() can draw a file of that name, by its ending.
+/// Returns true if run_gnuplot() can draw a file of that name, by its ending.
 bool is_plot_path(std::string_view path);
 
 /// Draws `script` into plot.path. The file is complete or is not made. The script sets neither

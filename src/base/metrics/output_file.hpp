@@ -29,9 +29,9 @@ class OutputFile {
 
   /// @throws Error{output} unless all bytes were written
   void write(std::string_view bytes);
-  /// The same, but whole pages go to the disk without a copy in the system's cache, if memory and
-  /// file system allow it. That takes much less processor time, and the data set stays in the
-  /// cache. @pre nothing was written yet
+  /// Does what write() does, but whole pages go to the disk without a copy in the system's cache,
+  /// if memory and file system allow it. That takes much less processor time, and the data set
+  /// stays in the cache. @pre nothing was written yet
   /// @throws Error{output} unless all bytes were written
   void write_past_cache(std::string_view bytes);
   /// Waits until the bytes are on the disk. @throws Error{output}
@@ -88,7 +88,8 @@ class AtomicFile {
 /// Makes `path` contain exactly `bytes`, by an AtomicFile. @throws Error{output}
 void write_atomically(const std::string& path, std::string_view bytes);
 
-/// The same with `parts`, one after the other.
+/// Makes `path` contain exactly `parts`, one after the other, by an AtomicFile.
+/// @throws Error{output}
 void write_atomically(const std::string& path, std::span<const std::string_view> parts);
 
 /// Makes files that were made or renamed in `folder` durable. Some file systems cannot do that, and

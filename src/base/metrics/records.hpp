@@ -15,7 +15,7 @@
 
 namespace eqt::metrics {
 
-/// How the time of a step was used [seconds].
+/// The fields say how the time of a step was used [seconds].
 struct PhaseSeconds {
   double data = 0;     // waiting for the loader
   double compute = 0;  // forward and backward
@@ -50,7 +50,7 @@ struct MetricRecord {
   }
 };
 
-/// How the training set is divided among ranks.
+/// The record says how the training set is divided among ranks.
 struct PartitionRecord {
   std::string kind;  // of data.partition.kind; empty: no data set is read (emulated)
   std::optional<double> skew{}, alpha{};                      // only those that the kind uses
@@ -78,7 +78,7 @@ struct Int8Record {
   std::uint64_t saved_bytes = 0;  // of these, what is kept from the forward to the backward pass
 };
 
-/// What each tensor's compression is chosen from during the run.
+/// Each tensor's compression is chosen from this menu during the run.
 struct GradesRecord {
   std::vector<std::string> menu;     // grades, by index
   std::vector<std::string> tensors;  // that have one, in the network's order
@@ -136,7 +136,7 @@ struct NoteRecord {
   std::optional<StepId> back_to = {};  // the run went back to this step: later records are void
 };
 
-/// What a controller decided by measured times; a line of decisions.jsonl.
+/// A controller decided this by measured times. It is a line of decisions.jsonl.
 struct DecisionRecord {
   StepId step = 0;             // completed steps
   std::string kind;            // "batches": samples per batch, by rank; "grades": a fingerprint of
@@ -148,8 +148,8 @@ struct DecisionRecord {
 /// The noise of a step's gradients and what compression adds to it.
 struct NoiseRecord {
   StepId step = 0;  // completed steps
-  // Of all compressed values: noise that compression adds to the mean, in units of the noise that
-  // the mean over the batch has; not finite while none is seen.
+  // This is the noise that compression adds to the mean of all compressed values, in units of the
+  // noise that the mean over the batch has. It is not finite while none is seen.
   double noise_share = 0;
   double noise_scale = 0;  // batch at which noise and gradient are equally large [samples]
   struct Slice {
@@ -173,8 +173,8 @@ struct ProfileRecord {
   std::vector<Slice> slices{};  // the last one first, as they are sent
 };
 
-/// What a rank does in a span of time. The last two happen beside its own work, on a communication
-/// thread, or while it waits.
+/// A rank does one of these in a span of time. The last two happen beside its own work, on a
+/// communication thread, or while it waits.
 enum class Activity {
   data,      // waits for the loader
   compute,   // forward and backward
@@ -189,7 +189,7 @@ struct TimelineSpan {
   double begin = 0, end = 0;  // [seconds] since rank 0's start
 };
 
-/// What a rank did in a step; a line of timeline.jsonl.
+/// The record says what a rank did in a step. It is a line of timeline.jsonl.
 struct TimelineRecord {
   StepId step = 0;  // completed steps after it
   Rank rank = 0;
@@ -222,9 +222,9 @@ struct ImageRecord {
 
 /// Replicas that differ from rank to rank; all empty if they are equal.
 struct ReplicasRecord {
-  // By rank, each with its own model and buffers on the whole test set [fraction].
+  // Each rank's own model and buffers have this accuracy on the whole test set [fraction].
   std::vector<double> node_test_accuracy;
-  // The same of the task's main metric, if that is no accuracy.
+  // They have this value of the task's main metric, if that is no accuracy.
   std::vector<double> node_test_metric{};
   bool averaged = false;                              // test accuracy and loss are the mean model's
   std::optional<double> consensus_distance;           // sqrt(1/n sum_i |x_i - mean|^2), parameters
@@ -256,7 +256,7 @@ struct EdgeRecord {
   bool operator==(const EdgeRecord&) const = default;
 };
 
-/// How ranks with batches of their own shared an epoch; all by rank.
+/// The record says how ranks with batches of their own shared an epoch. All fields are by rank.
 struct BatchesRecord {
   std::vector<std::uint64_t> batch_sizes;  // in the last step [samples]
   std::vector<double> samples_per_second;  // while the rank computed
@@ -325,7 +325,7 @@ struct Summary {
   // A node's bytes as published tables count them: one out-edge, no headers.
   std::optional<std::uint64_t> paper_sent_bytes_per_node;
 
-  /// By rank; empty without edges.
+  /// Returns the bytes that each rank sent to all its neighbours; empty without edges.
   std::vector<std::uint64_t> sent_bytes_by_node() const {
     std::vector<std::uint64_t> sums;
     if (!sent_bytes_by_edge.empty()) sums.resize(static_cast<std::size_t>(ranks));

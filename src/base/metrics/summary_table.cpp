@@ -59,7 +59,7 @@ std::vector<Row> test_rows(const Summary& s) {
   return rows;
 }
 
-/// For ranks with different models: how good each one is and how far apart they are.
+/// Returns rows on ranks with different models: how good each one is and how far apart they are.
 std::vector<Row> replicas_rows(const Summary& s) {
   const ReplicasRecord& r = s.replicas;
   std::vector<Row> rows;

@@ -9,7 +9,7 @@
 
 namespace eqt::metrics {
 
-/// Of a terminal that does not say how many it has, and of a file.
+/// A terminal that does not say how many columns it has counts as this wide, and so does a file.
 inline constexpr std::size_t kUsualColumns = 80;
 
 /// A terminal of another process, for writing. Text that it cannot accept immediately is dropped,
@@ -31,7 +31,7 @@ class Terminal {
   std::unique_ptr<State> state_;
 };
 
-/// Whether a file descriptor is a terminal that understands the codes for clearing a line.
+/// Returns true if a file descriptor is a terminal that understands the codes for clearing a line.
 bool is_terminal(int descriptor);
 
 /// Columns of the terminal of a file descriptor; 0 if there is none, or if unknown.

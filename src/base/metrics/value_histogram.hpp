@@ -22,7 +22,8 @@ class ValueHistogram {
   void add(const ValueHistogram& other) noexcept;
   void clear() noexcept { *this = {}; }
   bool empty() const noexcept { return number_ == 0; }
-  /// From the first to the last bin that is not empty; runs of empty bins are merged.
+  /// Returns the bins from the first to the last one that is not empty. Runs of empty bins are
+  /// merged.
   /// @pre !empty()
   HistogramRecord record(std::string name, StepId step) const;
 

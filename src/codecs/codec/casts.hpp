@@ -18,14 +18,14 @@ inline constexpr std::uint32_t kBfloatInfinity = 0x7F80;
 /// @return the largest result without its sign, as bits
 std::uint32_t cast_to_half(std::span<const float> values, std::byte* halves);
 
-/// The same for bfloat16, the upper 16 bits of a float32.
+/// Rounds to bfloat16, the upper 16 bits of a float32, as cast_to_half() rounds to binary16.
 std::uint32_t cast_to_bfloat(std::span<const float> values, std::byte* bfloats);
 
 /// sum[i] += scale * half i. Meaningful only if the result is below kHalfInfinity.
 /// @return the largest half without its sign, as bits
 std::uint32_t add_halves(const std::byte* halves, float scale, std::span<float> sum);
 
-/// The same for bfloat16 and kBfloatInfinity.
+/// Adds bfloat16 numbers like add_halves(), with kBfloatInfinity as the bound.
 std::uint32_t add_bfloats(const std::byte* bfloats, float scale, std::span<float> sum);
 
 }  // namespace eqt::codec

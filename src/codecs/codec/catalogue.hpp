@@ -56,8 +56,8 @@ std::unique_ptr<Compressor> make_compressor(const CompressorRow& row,
 std::unique_ptr<Compressor> make_compressor(std::string_view name,
                                             const CompressorOptions& options = {});
 
-/// For CompressorRow::make: constructs a C from row and options, from options alone, or from
-/// nothing.
+/// Constructs a C from row and options, from options alone, or from nothing, for
+/// CompressorRow::make.
 template <std::derived_from<Compressor> C>
 std::unique_ptr<Compressor> make_a(const CompressorRow& row, const CompressorOptions& options) {
   if constexpr (std::constructible_from<C, const CompressorRow&, const CompressorOptions&>)

@@ -125,8 +125,8 @@ class Compressor {
   /// This rank's proposal for the shared scale; 0 for codecs without a shared scale.
   virtual float local_scale(std::span<const float> values) const;
 
-  /// The same quantisation relative to scales that all ranks share (integer/integer_codec.hpp);
-  /// null for codecs whose codes cannot be added as integers.
+  /// Returns the same quantisation relative to scales that all ranks share
+  /// (integer/integer_codec.hpp); null for codecs whose codes cannot be added as integers.
   virtual std::unique_ptr<IntegerCodec> integer_codec() const;
 
   /// Its levels (levels/level_codec.hpp); null for codecs without levels.

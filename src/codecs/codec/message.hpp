@@ -32,8 +32,8 @@ struct Segment {
 class Payloads {
  public:
   virtual ~Payloads() = default;
-  /// What the compressor would write of this compressed segment, with error feedback if there is
-  /// any. Valid until the values are encoded again.
+  /// Returns what the compressor would write of this compressed segment, with error feedback if
+  /// there is any. It is valid until the values are encoded again.
   virtual std::span<const std::byte> of(const Segment& segment) const = 0;
 };
 
@@ -46,14 +46,16 @@ struct MessageContext {
   std::optional<double> density;           // see EncodeContext
   std::span<const float> scales;           // shared scale per segment, or empty
   std::span<const float> own_scales = {};  // this rank's own scale per segment, or empty
-  // By segment: values that are rounded already, see EncodeContext; or empty.
+  // Segments may have values that are rounded already, see EncodeContext. Empty: none has.
   std::span<const std::optional<RoundedRows>> rounded = {};
   // Error feedback while encoding: compressed segments send values + residual, and the residual, a
   // flat buffer, keeps the error. Empty: no error feedback.
   std::span<float> residual = {};
-  // Of the compressed segments, whose values are then not read. Null: they are encoded.
+  // These are the payloads of the compressed segments, whose values are then not read. Null: they
+  // are encoded.
   const Payloads* payloads = nullptr;
-  // By segment: 0 = it is left out. Empty: no segment is, and the message has no list of them.
+  // A segment whose element is 0 is left out. Empty: no segment is, and the message has no list of
+  // them.
   std::span<const std::uint8_t> present = {};
 };
 
@@ -82,7 +84,7 @@ class MessageWriter {
   /// Writes the list of segments that are in the message, before them, if some may be left out.
   /// @param present by segment; not empty
   void list(std::span<const std::uint8_t> present);
-  /// Where to write the next compressed segment's payload; its length is passed afterwards.
+  /// Returns where to write the next compressed segment's payload; its length is passed afterwards.
   std::span<std::byte> space() const;
   void wrote(std::size_t bytes);
   /// Writes the next compressed segment.
@@ -121,7 +123,7 @@ void decode_message_add(const Compressor& compressor, std::span<const Segment> s
                         std::span<const std::byte> frame, StepId step, std::uint32_t index,
                         float scale, Workspace& workspace, std::span<float> flat);
 
-/// The same for segments of any values, as if these were 0: each segment is set to 0
+/// Does what decode_message_add() does after all values were set to 0: each segment is set to 0
 /// right before it is decoded, while it is in the caches.
 void decode_message(const Compressor& compressor, std::span<const Segment> segments,
                     std::span<const std::byte> frame, StepId step, std::uint32_t index, float scale,

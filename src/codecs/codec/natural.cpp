@@ -42,7 +42,8 @@ namespace {
 constexpr std::size_t kGroup = 32;    // values; a whole number of vectors and of bytes of signs
 constexpr std::size_t kBlock = 4096;  // values whose signs are collected outside the payload
 
-/// What a kernel's draws depend on: constants of the stream, low half of the first value's counter.
+/// A kernel's draws depend on these: constants of the stream, low half of the first value's
+/// counter.
 struct Draw {
   std::uint32_t first, second, index;
 };
@@ -198,7 +199,7 @@ class Natural final : public Compressor {
   CodecId id() const noexcept override { return CodecId::natural; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override { return {.unbiased = true, .random = true}; }
-  /// For normal numbers; subnormal ones are rounded to 0 or 2^-126.
+  /// The bound holds for normal numbers; subnormal ones are rounded to 0 or 2^-126.
   std::optional<double> variance_bound(std::size_t /*count*/) const override { return 0.125; }
   std::size_t max_payload_bytes(std::size_t count) const override { return payload_bytes(count); }
 

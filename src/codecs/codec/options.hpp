@@ -17,11 +17,11 @@
 
 namespace eqt::codec {
 
-/// How a bucket's values are scaled into [-1, 1].
+/// The norm scales a bucket's values into [-1, 1].
 enum class Norm { l2, max };
 std::span<const Named<Norm>> names_of(Norm);
 
-/// How level indices become bits.
+/// The coding turns level indices into bits.
 enum class Coding {
   fixed,     // sign and index in `bits` bits each, packed
   elias,     // Elias omega: the shorter of sparse (gaps) and dense, per bucket
@@ -56,7 +56,7 @@ std::span<const LevelFamilyRow> names_of(LevelFamily);
 enum class Atoms { spectral, entrywise };
 std::span<const Named<Atoms>> names_of(Atoms);
 
-/// What is compressed as one vector.
+/// The granularity says what is compressed as one vector.
 enum class Granularity { layer, model };
 std::span<const Named<Granularity>> names_of(Granularity);
 

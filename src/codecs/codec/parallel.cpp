@@ -250,7 +250,8 @@ void Parallel::decode_add_all(std::span<const Payload> payloads, float scale, Wo
                              workspace_of(part, workspace), sum.subspan(range.begin, range.count));
     });
   } catch (const Error&) {
-    // For the message, as in encode(); factor 0, because most values have been added already.
+    // Decoding everything gives the message, as in encode(). The factor is 0, because most values
+    // have been added already.
     inner_->decode_add_all(payloads, 0.0f, workspace, sum);
     throw;
   }

@@ -34,7 +34,7 @@ extern "C" void tell_crash(int signal) {
   raise(signal);
 }
 
-/// Where the handler runs on this thread: the thread's own stack may be what is used up.
+/// The handler runs on this stack, because the thread's own stack may be what is used up.
 class HandlerStack {
  public:
   HandlerStack() {

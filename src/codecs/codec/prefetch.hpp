@@ -10,10 +10,10 @@
 
 namespace eqt::codec {
 
-/// For a pass that is about to work on `count` values from `at` on, 64 or a multiple: asks for as
-/// many of the lines that it reaches 16 to 28 KiB later, in turn from four pages. Hardware
-/// prefetchers follow each page by itself, and one page at a time keeps too few lines under way.
-/// Nothing on other processors than x86, where it is not measured.
+/// Prefetches for a pass that is about to work on `count` values from `at` on, 64 or a multiple. It
+/// asks for as many of the lines that the pass reaches 4 to 28 KiB later, in turn from four pages.
+/// Hardware prefetchers follow each page by itself, and one page at a time keeps too few lines
+/// under way. It does nothing on other processors than x86, where it is not measured.
 HWY_INLINE void prefetch_pages([[maybe_unused]] const float* at,
                                [[maybe_unused]] std::size_t count) {
 #if HWY_ARCH_X86
@@ -29,8 +29,9 @@ HWY_INLINE void prefetch_pages([[maybe_unused]] const float* at,
 #endif
 }
 
-/// For a pass that is about to write 64 bytes at `to`: asks for those that it writes 2 KiB later,
-/// because a store waits for the rest of its line. Nothing on other processors than x86.
+/// Serves a pass that is about to write 64 bytes at `to`. It asks for those that the pass writes 2
+/// KiB later, because a store waits for the rest of its line. It does nothing on other processors
+/// than x86.
 HWY_INLINE void prefetch_output([[maybe_unused]] const std::byte* to) {
 #if HWY_ARCH_X86
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(to) + 2048), 1);

@@ -39,7 +39,7 @@ class GradientEncoder : public codec::Payloads {
   virtual void return_residual() = 0;
 };
 
-/// What to do with the values of a fusion bucket.
+/// The fields say what to do with the values of a fusion bucket.
 struct EncodedBucket {
   std::size_t begin = 0, end = 0;       // in the flat gradient
   std::vector<codec::Segment> encoded;  // become payloads

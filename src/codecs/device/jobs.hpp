@@ -68,9 +68,10 @@ struct LevelGrid {
   int bits;
   int count;           // n
   const float* level;  // n + 1, then +infinity
-  /// For keys from first_key on, key = bits(r) >> shift: the level in it, and the two lines below
-  /// and from that level on, in units of 2^-(32 - bits). few_keys: at most 16. Arrays of their
-  /// own, because neighbouring floats are in different banks of the cache.
+  /// The arrays are by key, from first_key on, key = bits(r) >> shift. They have the level in the
+  /// key, and the two lines below and from that level on, in units of 2^-(32 - bits). few_keys has
+  /// at most 16 keys. The arrays are separate, because neighbouring floats are in different banks
+  /// of the cache.
   const float *threshold, *offset, *slope;
   int shift;
   std::int32_t first_key;

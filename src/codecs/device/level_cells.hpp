@@ -72,8 +72,8 @@ struct ManyKeysCells {
   static EQT_KERNEL float scale(const LevelGrid&) { return 1; }
 };
 
-/// The same with at most 16 keys: the lanes hold the table, key k in lane k mod 32, its lines in
-/// lanes 2 k and 2 k + 1 mod 32.
+/// Does what ManyKeysCells does, with at most 16 keys: the lanes hold the table, key k in lane k
+/// mod 32, its lines in lanes 2 k and 2 k + 1 mod 32.
 template <int kBits>
 struct FewKeysCells {
   template <typename Warp>
@@ -132,7 +132,7 @@ EQT_KERNEL float norm_of(double squares) {
   return static_cast<double>(rounded) >= norm ? rounded : float_of(bits_of(rounded) + 1);
 }
 
-/// What a bucket's values share while they are rounded.
+/// A bucket's values share this while they are rounded.
 struct BucketScale {
   float norm = 0;     // as it is sent
   float power = 1;    // brings values and norm into the range of kSmallNorm ... kLargeNorm

@@ -105,7 +105,7 @@ EQT_KERNEL float total_norm(const Warp& warp, bool max_norm, unsigned warps,
   return squares <= 0x1.fffffffffffffp1023 ? norm_of(squares) : float_of(0x7FC00000u);
 }
 
-/// What rounding to `index` leaves of p: p + (-1 * (norm * level)), as decode_add().
+/// Returns what rounding to `index` leaves of p: p + (-1 * (norm * level)), as decode_add() has it.
 EQT_KERNEL float left_of(const EncodeLevels& job, float norm, float p, std::uint32_t index) {
   const float value = -1.0f * (norm * job.grid.level[index]);
   const bool negated = index != 0 && bits_of(p) >> 31 != 0;

@@ -96,7 +96,8 @@ class PinnedArray {
 /// Runs every kernel on the host, in host memory, before the call returns: for tests.
 std::unique_ptr<Queue> make_emulated_queue();
 
-/// The same on a thread of its own, as late as a device may run it: for rehearsals.
+/// Runs every kernel on the host, on a thread of its own, as late as a device may run it: for
+/// rehearsals.
 std::unique_ptr<Queue> make_late_emulated_queue();
 
 }  // namespace eqt::device

@@ -166,7 +166,7 @@ class HostWarp {
     for (unsigned lane = 0; lane < kLanes; ++lane) f(lane);
   }
 
-  /// What lane `lane` has, for all.
+  /// All lanes get what lane `lane` has.
   template <typename T>
   T from_lane(const Lanes<T>& x, unsigned lane) const {
     return x[lane];
@@ -235,7 +235,7 @@ class HostGroup {
   /// All warps wait for each other, after which each sees what others wrote to memory().
   void wait() {}
 
-  /// The same, one warp after another, and each sees what those before it wrote to memory().
+  /// Calls f for one warp after another; each sees what those before it wrote to memory().
   template <typename F>
   void in_order(const F& f) {
     each(f);

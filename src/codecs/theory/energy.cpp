@@ -62,7 +62,7 @@ Moved moved_values(const NetworkShape& shape, int batch) {
   return moved;
 }
 
-/// Of a value in DRAM [pJ].
+/// Returns what an access to a value in DRAM costs [pJ].
 double access_cost(Precision precision, const OperationCosts& costs) {
   if (precision == Precision::int8) return costs.access8;
   return precision == Precision::bfloat16 ? costs.access16 : costs.access32;

@@ -51,7 +51,7 @@ struct OperationCounts {
   Operations normalisation, quantisation, skip_and_pool, update;
 };
 
-/// How operations are counted.
+/// The accounting says how operations are counted.
 enum class Accounting {
   physical,  // O = (L + 2P - K) / S + 1, all layers
   // O is replaced by L + (L - 3) / S + 1, without linear layers, skips or pools: a fit that

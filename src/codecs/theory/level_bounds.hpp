@@ -23,7 +23,7 @@ struct LevelBounds {
   double worst_case = 0;  // the best bound known; under the maximum norm it is reached
 };
 
-/// For vectors of at most `scheme.bucket_size` values.
+/// Returns the bounds for vectors of at most `scheme.bucket_size` values.
 LevelBounds level_bounds(const LevelScheme& scheme);
 
 /// A vector of two magnitudes: `heads` values of `head`, then `bodies` of `body`, scaled to a norm

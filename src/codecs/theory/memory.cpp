@@ -53,7 +53,7 @@ std::uint64_t largest_layer(const NetworkShape& shape) {
   return most;
 }
 
-/// Of an activation, or of a weight that layers compute with.
+/// Returns the bytes of an activation, or of a weight that layers compute with.
 double value_bytes(Precision precision) {
   if (precision == Precision::int8) return 1;
   return precision == Precision::bfloat16 ? 2 : kFloatBytes;

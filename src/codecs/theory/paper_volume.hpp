@@ -23,8 +23,8 @@ namespace eqt::theory {
 /// in double precision both times: 0.1 becomes 1 - 0.9, which is slightly less.
 std::uint64_t paper_kept_values(const Layout& layout, double density);
 
-/// Of one node in one step: 4 (P + 1), P parameters and push-sum's weight; with a density
-/// 6 K + 3, K values of 4 bytes with indices of 2 [bytes].
+/// Returns the bytes of one node in one step: 4 (P + 1) for P parameters and push-sum's weight;
+/// with a density 6 K + 3 for K values of 4 bytes with indices of 2 [bytes].
 std::uint64_t paper_bytes_per_step(const Layout& layout, std::optional<double> density);
 
 /// Steps of an epoch; the last batch may be smaller.

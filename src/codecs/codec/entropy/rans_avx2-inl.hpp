@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t kVectors = kRansLanes / 8;
 
-// Where bytes go by a mask of eight lanes; 0x80 means zero.
+// The tables say where bytes go by a mask of eight lanes; 0x80 means zero.
 struct ByteMoves {
   std::uint8_t spread[256][32];  // byte k to the low byte of the mask's lane k
   std::uint8_t packed[256][8];   // of a byte for each lane, those of the mask to the end

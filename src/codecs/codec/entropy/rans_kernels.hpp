@@ -56,7 +56,8 @@ struct RansDecoderTables {
   std::array<std::int32_t, kRansVectorSymbols> starts;
 };
 
-/// As rans_encoder_tables(). `tables` may hold those of another stream.
+/// Fills the decoder's tables from the arguments of rans_encoder_tables(). `tables` may hold those
+/// of another stream.
 void rans_decoder_tables(std::span<const std::uint16_t> frequencies, int precision,
                          RansDecoderTables& tables);
 

@@ -38,7 +38,8 @@ class IntegerCodec {
   virtual ~IntegerCodec() = default;
 
   virtual CodecId id() const noexcept = 0;
-  /// Of codes and scales; bit 6 distinguishes them from the compressor's own payloads.
+  /// Returns the version of codes and scales; bit 6 distinguishes them from the compressor's own
+  /// payloads.
   virtual std::uint8_t format_version() const noexcept = 0;
   /// s: codes are -s ... s. At most 127.
   virtual int largest_code() const noexcept = 0;

@@ -29,7 +29,7 @@
 
 namespace eqt::codec {
 
-/// What is fitted: every level, or one multiplier.
+/// The rule says what is fitted: every level, or one multiplier.
 enum class LevelRule { coordinates, multiplier };
 
 /// FNV-1a of the little-endian bytes of the float32 levels l_1 ... l_n.

@@ -16,7 +16,7 @@
 
 namespace eqt::codec {
 
-/// Whether a LevelTable of these levels can be made, with a margin.
+/// Returns true if a LevelTable of these levels can be made, with a margin.
 bool fp32_tells_apart(std::span<const double> levels) noexcept;
 
 /// Psi: the variance of rounding one r.

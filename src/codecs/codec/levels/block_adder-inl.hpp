@@ -60,10 +60,10 @@ class ValueTable {
     table_ = hn::Load(F32(), lanes);
   }
 
-  // Of the code in the low bits of `codes`; above it may be anything.
+  // Returns the value of the code in the low bits of `codes`. The bits above it may be anything.
   HWY_INLINE hn::Vec<F32> At(hn::Vec<U32> codes) const { return At(codes, codes); }
 
-  // The same if kHalf, for a code whose copy in `shifted` has its highest bit at `bit`.
+  // Returns the value of a code. If kHalf, its copy in `shifted` has its highest bit at `bit`.
   HWY_INLINE hn::Vec<F32> At(hn::Vec<U32> codes, hn::Vec<U32> shifted, int bit = kBits - 1) const {
     const F32 d;
     const U32 du;
@@ -144,7 +144,7 @@ class BlockAdder {
 };
 
 #if HWY_TARGET != HWY_SCALAR
-// With registers of four lanes.
+// This adder is for registers of four lanes.
 class NibbleAdder {
  public:
   explicit NibbleAdder(const float* value) : planes_(value) {}

@@ -24,7 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {
 namespace HWY_NAMESPACE {
 
-// What EncodeBuckets() and EncodeBucketsWithFeedback() share.
+// EncodeBuckets() and EncodeBucketsWithFeedback() share this.
 struct Buckets {
   std::size_t count, size;  // buckets; values of each
   Norm norm;

@@ -54,8 +54,8 @@ class GradientStatistics {
   double sum(std::size_t i) const noexcept;
   void add_bucket(std::span<const float> bucket, double norm);
 
-  // For each bin the weight of its values and their weighted sum; then the squared L2 norm of all
-  // values.
+  // Each bin has the weight of its values and their weighted sum here. The squared L2 norm of all
+  // values comes last.
   std::array<double, kSums> sums_{};
   std::vector<ExactSum> exact_;  // added since the last sums(); may be empty
 };

@@ -78,8 +78,8 @@ struct RegisterLines {
 };
 
 #if HWY_TARGET <= HWY_AVX3
-// For at most 16 keys. Permutations of 16 lanes use only the low four bits of an index, so the key
-// needs no mask. kShift: registers.shift.
+// These cells have at most 16 keys. Permutations of 16 lanes use only the low four bits of an
+// index, so the key needs no mask. kShift is registers.shift.
 template <int kShift>
 struct KeyedRegisterCells {
   KeyedRegisterCells(const LevelTable& table, float scale) : lines(table, scale) {
@@ -106,8 +106,8 @@ struct KeyedRegisterCells {
 #endif
 
 #if HWY_TARGET == HWY_AVX2
-// For table.cell_keys. Permutations of 8 lanes use only the low three bits of an index, so lines
-// and bounds stand where their keys say, modulo 8.
+// These cells are found by table.cell_keys. Permutations of 8 lanes use only the low three bits of
+// an index, so lines and bounds stand where their keys say, modulo 8.
 class CellKeyCells {
  public:
   CellKeyCells(const LevelTable& table, float scale) {
@@ -151,7 +151,7 @@ class CellKeyCells {
 };
 #endif
 
-// For at most 2^kSteps <= kLanes cells: binary search by permutations of registers.
+// Binary search by permutations of registers finds one of at most 2^kSteps <= kLanes cells.
 template <int kSteps>
 struct SearchedRegisterCells {
   SearchedRegisterCells(const LevelTable& table, float scale) : lines(table, scale) {
@@ -179,8 +179,9 @@ struct SearchedRegisterCells {
 };
 
 #if HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
-// For at most 7 cells: counts the levels that r reaches, and looks up the bytes of slope and
-// offset. Intrinsics, because Highway looks up bytes of one register only, and these fill two.
+// Counts the levels that r reaches, for at most 7 cells, and looks up the bytes of slope and
+// offset. It uses intrinsics, because Highway looks up bytes of one register only, and these fill
+// two.
 class CountedCells {
  public:
   static constexpr std::size_t kCells = 7;
@@ -204,7 +205,8 @@ class CountedCells {
   }
 
   HWY_INLINE hn::Vec<I32> Map(hn::Vec<F32> r) const {
-    // As integers, which have the same order and take half as long on some cores.
+    // Values are compared as integers, which have the same order and take half as long on some
+    // cores.
     const auto bits = hn::BitCast(I32(), r);
     const auto reached = [&](std::size_t j) HWY_ATTR {
       return vreinterpretq_u8_u32(vcgeq_s32(bits.raw, bound_[j].raw));
@@ -225,7 +227,7 @@ class CountedCells {
 };
 #endif
 
-// For at most 8 cells in short registers: one comparison per level.
+// Makes one comparison per level, for at most 8 cells in short registers.
 struct FewCells {
   FewCells(const LevelTable& t, float s) : table(t), scale(s) {}
 
@@ -245,7 +247,7 @@ struct FewCells {
   float scale;
 };
 
-// For any table.
+// Finds the cells of any table.
 struct GatheredCells {
   GatheredCells(const LevelTable& t, float s) : table(t), scale(s) {}
 

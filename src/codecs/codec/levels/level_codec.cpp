@@ -181,7 +181,7 @@ std::size_t LevelCodec::encode(std::span<const float> values, const EncodeContex
   return used;
 }
 
-// How many of `count` values encode_buckets() may get.
+// Returns how many of `count` values encode_buckets() may get.
 std::size_t LevelCodec::easy_count(std::size_t count, std::uint64_t first_index) const {
   const std::size_t size = options_.bucket_size;
   if (entropy_ || 32 % options_.bits != 0 || size % block_values(options_.bits) != 0) return 0;

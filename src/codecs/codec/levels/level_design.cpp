@@ -74,8 +74,8 @@ double huffman_code_bits(std::span<const double> probability) {
   return bits;
 }
 
-// The same for a bucket of d values whose code covers only the indices up to the largest that
-// occurs: the mean over that index.
+// Returns Huffman's bits per value for a bucket of d values whose code covers only the indices up
+// to the largest that occurs. It is the mean over that index.
 double huffman_bucket_bits(std::span<const double> probability, std::size_t d) {
   double bits = 0, none_above = 1;
   for (std::size_t k = probability.size() - 1; k > 0 && none_above > 1e-12; --k) {
@@ -111,8 +111,9 @@ double lowest_p(int n) { return std::max(0.02, ieee_exp(-59 * kLn2 / (n - 1))); 
 // Natural logarithms of mu, from uniform levels to far more than any bucket size needs.
 constexpr double kLowestLogMu = -4, kHighestLogMu = 20;
 
-// The same for rANS: entropy, a byte for each frequency up to the largest index that occurs, and 19
-// bits per state less the signs in the states (rans.hpp).
+// Returns the bits per value of rANS for a bucket of d values: entropy, a byte for each frequency
+// up to the largest index that occurs, and 19 bits per state less the signs in the states
+// (rans.hpp).
 double rans_bucket_bits(std::span<const double> probability, std::size_t d) {
   const auto count = static_cast<double>(d);
   double entropy = 0, frequencies = 0, above = 0;

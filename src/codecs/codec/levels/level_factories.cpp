@@ -86,10 +86,10 @@ std::unique_ptr<Compressor> make_amq(const CompressorRow& row, const CompressorO
 constexpr std::size_t kMaxNormBucketSize = 512;  // in a long bucket the maximum is far above most
                                                  // values
 
-/// As in Alistarh et al. 2017.
+/// Chooses buckets as long as in Alistarh et al. 2017.
 void choose_short_buckets(CompressorOptions& options) { options.bucket_size = 512; }
 
-/// For compressors that always use the L2 norm.
+/// Refuses the maximum norm, for compressors that always use the L2 norm.
 std::string refuse_max(const CompressorOptions& options, std::string_view name,
                        std::string_view instead) {
   if (options.norm != Norm::max) return {};

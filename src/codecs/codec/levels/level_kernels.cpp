@@ -97,7 +97,8 @@ HWY_INLINE void QuantizeFourRows(const Cells& cells, const Job& job, std::uint32
 template <typename Cells>
 void QuantizeWith(const Cells& cells, const Job& job, const float* values, std::size_t count,
                   std::uint32_t first_word, std::uint8_t* codes) {
-  // With what prefetch_pages() adds, the values of the next 32 KiB: a bucket, whose norm is next.
+  // With what prefetch_pages() adds, this is about 32 KiB ahead: in the next bucket, whose norm is
+  // computed next.
   constexpr std::size_t kAhead = 4096;
   std::size_t i = 0;
   for (; i + 64 <= count; i += 64, first_word += 16) {

@@ -43,8 +43,8 @@ struct LevelTable {
   std::vector<float> threshold;
   std::vector<std::int32_t> base;
 
-  /// The same for at most 16 keys, which fit into vector registers: key = bits(max(r, least)) >>
-  /// shift, modulo 16. `fits_registers` is true if there are at most 16.
+  /// These find the cell with at most 16 keys, which fit into vector registers: key = bits(max(r,
+  /// least)) >> shift, modulo 16. `fits_registers` is true if there are at most 16.
   struct RegisterKeys {
     float least = 0;
     int shift = 0;
@@ -67,7 +67,7 @@ struct LevelTable {
   /// on processors other than x86, where nothing uses it.
   std::optional<CellKeys> cell_keys;
 
-  /// What cell_keys is on x86.
+  /// Returns what cell_keys is on x86.
   std::optional<CellKeys> find_cell_keys() const;
 
  private:

@@ -21,8 +21,8 @@ namespace eqt::codec::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
-// For codes of 4 bits and registers of four lanes: one byte lookup finds the same byte of 16
-// floats.
+// This is for codes of 4 bits and registers of four lanes: one byte lookup finds the same byte of
+// 16 floats.
 class NibblePlanes {
  public:
   explicit NibblePlanes(const float* value) {

@@ -18,8 +18,9 @@ namespace eqt::codec {
 /// @pre budget > 0, lambda finite, p.size() == lambda.size()
 void keep_probabilities(std::span<const double> lambda, double budget, std::span<double> p);
 
-/// The same t for the values of a gradient as atoms, rounded to float32 and at least the smallest
-/// positive number: |v| >= t is kept, others with probability |v| / t. 0 if all values are 0.
+/// Returns the t of keep_probabilities() for the values of a gradient as atoms, rounded to float32
+/// and at least the smallest positive number: |v| >= t is kept, others with probability |v| / t. It
+/// is 0 if all values are 0.
 /// @return NaN if a value is not finite
 float keep_threshold(std::span<const float> values, double budget);
 

@@ -56,7 +56,7 @@ class MixedGrades final : public Compressor {
   /// The grade of every slice before the first set_table(), and of slices that no table names.
   GradeIndex start() const noexcept { return start_; }
   GradeIndex grade_of(std::uint32_t slice) const;
-  /// Whether every slice of the table has a grade that loses nothing.
+  /// Returns true if every slice of the table has a grade that loses nothing.
   bool all_lossless() const;
 
   /// From now on grades encode and decode on several threads (parallel.hpp).

@@ -44,7 +44,8 @@ Candidate of_factor(const CompressorRow& row, CompressorOptions options, double 
                       .options = std::move(options),
                       .factor = factor};
   const CompressorOptions& o = candidate.options;
-  // Of codes of fixed length only the norm is longer in short buckets, which all grades share.
+  // With codes of fixed length the norm's bits are left out, because all grades have buckets of one
+  // size.
   candidate.bits = o.coding == Coding::fixed ? o.bits : cost.bits(o.coding, o.bucket_size);
   candidate.variance = cost.variance;
   return candidate;
@@ -91,7 +92,7 @@ std::vector<Candidate> of_bits(const CompressorRow& row, const CompressorOptions
   if (options.elasticity) return all;
   std::vector<std::size_t> hull =
       lower_hull(std::span<const Candidate>(all), &Candidate::bits, &Candidate::variance);
-  // Of too many every other one between the ends is left out, from the coarse end.
+  // If there are too many, every other one between the ends is left out, from the coarse end.
   for (std::size_t i = 1; hull.size() > kMostGrades && i + 1 < hull.size(); ++i)
     hull.erase(hull.begin() + static_cast<std::ptrdiff_t>(i));
   std::vector<Candidate> kept;

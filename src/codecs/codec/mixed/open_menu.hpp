@@ -13,7 +13,7 @@
 
 namespace eqt::codec {
 
-/// What is open.
+/// The fields say which options are open.
 struct OpenOptions {
   bool bits = false;        // then the elasticity is, too, unless it is given as a number
   bool elasticity = false;  // at these bits

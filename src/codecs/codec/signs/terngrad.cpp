@@ -113,7 +113,7 @@ float TernGrad::local_scale(std::span<const float> values) const {
   return limit > 0 ? std::min(limit, largest) : largest;
 }
 
-/// How many of `count` counters from `index` on are in the same block of 2^32.
+/// Returns how many of `count` counters from `index` on are in the same block of 2^32.
 std::size_t within_counter_block(std::uint64_t index, std::size_t count) {
   constexpr std::uint64_t kBlock = std::uint64_t{1} << 32;
   return static_cast<std::size_t>(std::min<std::uint64_t>(count, kBlock - index % kBlock));

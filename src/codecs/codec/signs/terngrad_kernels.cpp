@@ -216,7 +216,7 @@ void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t
   }
 }
 
-/// As pack_all(), but writes integers.
+/// Draws codes like pack_all(), but writes integers.
 void draw_all(const float* HWY_RESTRICT values, std::size_t count, std::uint32_t index,
               TernaryRounding rounding, std::int8_t* HWY_RESTRICT codes) {
   const hn::ScalableTag<float> df;

@@ -34,9 +34,9 @@ constexpr auto lane_orders() {
   return orders;
 }
 
-/// For vectors of 32-bit lanes, several of them by the same mask. Like hn::Compress, which Highway
-/// 1.0.3 compiles to a copy of its whole table in each call where the processor has no instruction
-/// for it.
+/// Packs lanes of vectors of 32-bit lanes, several of them by the same mask. It does what
+/// hn::Compress does, which Highway 1.0.3 compiles to a copy of its whole table in each call where
+/// the processor has no instruction for it.
 class PackLanes {
   using D = hn::ScalableTag<std::uint32_t>;
 

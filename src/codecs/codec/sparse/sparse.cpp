@@ -107,7 +107,7 @@ class Sparse : public Compressor {
             .granule = 0};
   }
 
-  /// For every density that a context may have.
+  /// The bound holds for every density that a context may have.
   std::size_t max_payload_bytes(std::size_t count) const override {
     return max_sparse_bytes(count, value_bits_);
   }
