@@ -22,7 +22,7 @@ class NoteLink {
   void connect(Rank peer, std::size_t note_bytes, const char* operation);
 
   Rank peer() const noexcept { return incoming_.from; }
-  /// What the next send() sends. @pre !sending()
+  /// Returns what the next send() sends. @pre !sending()
   std::span<std::byte> note_out() noexcept { return out_; }
   void send(comm::Communicator& comm);
   void wait_sent(comm::Communicator& comm);
