@@ -18,8 +18,8 @@
 
 namespace eqt::adaptation {
 
-/// What a rank spends on a step [seconds]: medians of the steps since the last observed one; as
-/// long as all are observed, of these.
+/// A rank spends these times on a step [seconds]. They are medians of the steps since the last
+/// observed one, or of the observed steps as long as all are observed.
 struct StepSeconds {
   double forward = 0, backward = 0;
   double delayed = 0;              // of these: the computing thread waited for a core
@@ -28,7 +28,7 @@ struct StepSeconds {
   std::vector<double> ready = {};  // by bucket: until it was complete, in the observed step
 };
 
-/// What an adaptation has found; rank 0's is complete.
+/// Holds what an adaptation has found; rank 0's is complete.
 struct Findings {
   struct Slice {
     std::uint32_t slice = 0;    // as codec::Segment has it
@@ -61,7 +61,7 @@ class Adaptation {
   virtual bool observes(StepId step) const noexcept = 0;
   /// Observes a fusion bucket's local gradient before it is encoded. Not collective.
   virtual void observe(const pipeline::FusionBucket& bucket, std::span<const float> flat) = 0;
-  /// For one process that plays workers in turn: the next gradient belongs to another worker.
+  /// A process that plays workers in turn calls this: the next gradient belongs to another worker.
   virtual void end_worker() = 0;
   /// Adapts the compressor to what all ranks observed. To be called after the last message of an
   /// observed step. Collective; nothing else may encode, decode or communicate at that time.
@@ -70,10 +70,10 @@ class Adaptation {
   /// The applied mean of all values, and what the step took: to be called before adapt() by who
   /// knows them. The mean is the same on all ranks. Not collective.
   virtual void observe_mean(std::span<const float> /*mean*/, const StepSeconds& /*seconds*/) {}
-  /// Of the last adapt(), once.
+  /// Each of these returns what the last adapt() found or decided, once.
   virtual std::optional<Findings> take_findings() { return {}; }
   virtual std::optional<Decision> take_decision() { return {}; }
-  /// What all of this many ranks together send in one adapt(); only the bytes are set.
+  /// Returns what all of this many ranks together send in one adapt(); only the bytes are set.
   virtual Traffic traffic_among(int ranks) const = 0;
 
   /// @throws Error{data} if the restored state is impossible for this config

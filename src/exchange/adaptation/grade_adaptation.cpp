@@ -27,7 +27,7 @@ using grade_numbers::Row;
 
 constexpr double kTie = 0.02;  // seconds that are as good
 constexpr double kMeansKept = 0.9;
-// Of a compressed segment, besides the member's payload: its length and its grade.
+// A compressed segment has these bytes besides the member's payload: its length and its grade.
 constexpr double kSegmentBytes = 5;
 
 class GradeAdaptation final : public Adaptation {
@@ -288,7 +288,7 @@ class GradeAdaptation final : public Adaptation {
     return text;
   }
 
-  /// What the other run decided in this step.
+  /// Returns what the other run decided in this step.
   ReplayedGrades replayed(StepId step) const {
     return replayed_grades(
         options_.replay, step + 1,
@@ -300,7 +300,7 @@ class GradeAdaptation final : public Adaptation {
     return take(found.grades, found.why);
   }
 
-  /// What rank 0 reports of this step.
+  /// Collects what rank 0 reports of this step.
   void find() {
     if (comm_.rank() != 0) return;
     Findings found;

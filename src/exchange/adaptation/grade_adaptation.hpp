@@ -30,14 +30,14 @@ struct SliceLoad {
   codec::GradeIndex grade = 0;
 };
 
-/// What was measured.
+/// Holds what was measured.
 struct StepSpeeds {
   double forward = 0, backward = 0;  // of a step whose threads all have cores [seconds]
   // Seconds that computing loses per second that the communication thread works, because they
   // share cores; from 0 to 1.
   double contention = 0;
   std::vector<double> encode_seconds = {}, decode_seconds = {};  // of a value, by grade
-  // By bucket: complete at this part of the backward pass; empty: unknown.
+  // Each bucket is complete at this part of the backward pass; empty: unknown.
   std::vector<double> ready = {};
   double slowdown = 1;  // of links, relative to what was measured before the first step
 };
@@ -57,15 +57,15 @@ struct GradeAdaptationOptions {
   std::uint32_t fingerprint = 0;   // of model and menu, for those who repeat decisions
   bool uses_clock = false;         // false: what StepSpeeds has of clocks is 0
   PredictStep predict;             // null: bytes decide
-  /// Of a rank, or worker, in the present step.
+  /// Returns the batch of a rank, or worker, in the present step.
   std::function<RankBatch(Rank)> batch = [](Rank) { return RankBatch{}; };
   /// Decisions of another run after so many completed steps; null: this one decides.
   std::function<std::optional<Decision>(StepId done)> replay;
   StepId total_steps = 0;  // for which decisions must be there; 0: each is looked for in its step
 };
 
-/// Which steps are observed and which decide. Pure. An observation is of one step, or of a pair of
-/// steps in a row.
+/// Says which steps are observed and which decide. Pure. An observation is of one step, or of a
+/// pair of steps in a row.
 class ObservationSchedule {
  public:
   static constexpr StepId kFirstObservations = 4;

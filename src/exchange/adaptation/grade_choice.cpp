@@ -32,7 +32,7 @@ std::vector<Edge> sorted_edges(const GradeCosts& costs, const Hulls& hulls) {
   return edges;
 }
 
-/// Where on the hull a grade is, or the first place that sends as many bytes.
+/// Returns a grade's place on the hull, or the first place that sends as many bytes.
 std::size_t place_of(std::span<const GradeCost> costs, std::span<const std::size_t> hull,
                      std::size_t grade) {
   const auto found = std::ranges::find(hull, grade);

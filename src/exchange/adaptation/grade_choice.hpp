@@ -24,7 +24,7 @@ struct GradeCost {
 /// A grade for each slice.
 using Assignment = std::vector<std::size_t>;
 
-/// By slice, by grade.
+/// Holds costs by slice, then by grade.
 using GradeCosts = std::vector<std::vector<GradeCost>>;
 
 /// Variances that may be added.
@@ -69,11 +69,12 @@ struct PresentGrades {
   std::uint64_t since = 0;      // decisions since the last change
 };
 
-/// Whether the present grades add more noise than the limit by a quarter, and `choice` adds less.
+/// Returns true if the present grades add more noise than the limit by a quarter, and `choice` adds
+/// less.
 bool breaks_limit(const GradeCosts& costs, const NoiseLimits& limits, const GradeChoice& choice,
                   const Assignment& present);
 
-/// Whether seconds differ by so much that a change is worth it at once.
+/// Returns true if `seconds` is so far below `present` that a change is worth it at once.
 bool is_much_faster(double seconds, double present);
 
 /// The next grades: `choice`, unless the present ones are nearly as good or were changed by the

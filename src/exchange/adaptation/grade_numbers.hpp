@@ -11,7 +11,7 @@
 
 namespace eqt::adaptation::grade_numbers {
 
-/// Where numbers stand in what a rank sends to the others.
+/// Says where numbers stand in what a rank sends to the others.
 struct Row {
   std::size_t grades = 0, slices = 0, buckets = 0;
 
@@ -32,7 +32,7 @@ struct Row {
   }
 };
 
-/// Where numbers stand in what clocks have measured, whose means are kept.
+/// Says where numbers stand in what clocks have measured, whose means are kept.
 struct Clocks {
   std::size_t grades = 0, buckets = 0;
 
@@ -42,7 +42,7 @@ struct Clocks {
   std::size_t size() const { return ready() + buckets; }
 };
 
-/// The same of an observation of all ranks.
+/// Says where numbers stand in an observation of all ranks, whose means are kept.
 struct Means {
   std::size_t grades = 0, slices = 0;
 
@@ -57,7 +57,7 @@ struct Means {
   std::size_t slice_at(std::size_t slice) const { return slice * (3 + 2 * grades); }
 };
 
-/// Of the ranks' numbers at this place, whatever their order.
+/// Returns the mean of the ranks' numbers at this place, whatever their order.
 inline double mean_at(const std::vector<std::vector<double>>& rows, std::size_t place) {
   std::vector<double> values;
   for (const std::vector<double>& row : rows) values.push_back(row[place]);

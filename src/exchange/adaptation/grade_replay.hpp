@@ -20,7 +20,7 @@ struct ReplayedGrades {
   std::string why;
 };
 
-/// What a decision must fit.
+/// A decision must fit these numbers.
 struct ReplayedModel {
   std::uint32_t fingerprint = 0;  // of model and menu
   std::size_t slices = 0, grades = 0;

@@ -30,7 +30,8 @@ class GradeRows {
 
   /// What was taken is kept until the next step, whose rows say how it has changed.
   void keep();
-  /// By rank; empty if they are to be compared with a step that was not kept. Collective.
+  /// Returns the rows by rank; empty if they are to be compared with a step that was not kept.
+  /// Collective.
   std::vector<std::vector<double>> of_all_ranks(StepId step);
 
   void visit_state(StateVisitor& visitor);
@@ -49,7 +50,8 @@ class GradeRows {
   GradeTrials trials_;
   std::vector<float> own_;                   // this rank's gradient of an observed step
   std::vector<std::vector<float>> workers_;  // the same of workers
-  // Of this rank or of each worker in the step before; empty if steps are not observed in pairs.
+  // Holds the gradient of this rank or of each worker in the step before; empty if steps are not
+  // observed in pairs.
   std::vector<std::vector<float>> kept_;
   std::uint64_t has_kept_ = 0;
   std::span<const float> mean_;

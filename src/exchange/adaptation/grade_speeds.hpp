@@ -21,7 +21,7 @@ class GradeSpeeds {
 
   /// @param rows of all ranks, as in grade_numbers::Row
   void add(const std::vector<std::vector<double>>& rows);
-  /// Whether links are as fast as they were.
+  /// Updates the slowdown of links from the measured time of the last step.
   /// @param seconds of the last step, with these speeds
   void add_step(const std::vector<std::vector<double>>& rows,
                 const std::function<double(const StepSpeeds&)>& seconds);

@@ -35,7 +35,7 @@ std::vector<SliceParts> compressed_slices(std::span<const pipeline::FusionBucket
 std::vector<SliceParts::Part> sample_of(const SliceParts& slice, std::size_t granule,
                                         std::size_t most);
 
-/// With one grade, added up over ranges.
+/// Holds what one grade gives, added up over ranges.
 struct GradeTrial {
   double values = 0;
   double bytes = 0;
@@ -51,7 +51,7 @@ class GradeTrials {
   /// @param codec outlives it
   explicit GradeTrials(const codec::MixedGrades& codec) : codec_(codec) {}
 
-  /// By grade. @param key names the random numbers
+  /// Tries each grade and returns the trials by grade. @param key names the random numbers
   std::vector<GradeTrial> run(std::span<const SliceParts::Part> ranges, std::span<const float> flat,
                               const RandomKey& key);
 

@@ -23,7 +23,7 @@ struct RankBatch {
   double weight = 1;   // w_i, by which its gradient is multiplied before it is sent
 };
 
-/// What a rank knows of a slice.
+/// Holds what a rank knows of a slice.
 struct SliceSums {
   double square = 0;   // a_i = |g_i|^2
   double product = 0;  // p_i = <g_i, m>
@@ -44,14 +44,14 @@ double ordered_sum(std::vector<double> values);
 /// @pre at least 2 ranks, as many batches
 NoiseEstimate estimate_noise(std::span<const SliceSums> sums, std::span<const RankBatch> batches);
 
-/// The same where ranks have different data, so that their true gradients differ: from two steps in
-/// a row, between which those hardly change,
+/// Estimates the noise where ranks have different data, so that their true gradients differ. It
+/// uses two steps in a row, between which those hardly change:
 ///   V = (1 / n^2) sum w_i^2 c_i,   tau = B V,   |G|^2 = (1 / n) sum w_i p_i - V
 /// V is too large by half the square of that change.
 NoiseEstimate estimate_noise_of_pairs(std::span<const SliceSums> sums,
                                       std::span<const RankBatch> batches);
 
-/// What encoding a slice adds to the variance of the mean.
+/// Holds what encoding a slice adds to the variance of the mean.
 struct SliceError {
   double square = 0;  // A: mean over ranks of |w_i g_i|^2
   double error = 0;   // mean over ranks of the variance of the encoded w_i g_i

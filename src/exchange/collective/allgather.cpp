@@ -177,7 +177,7 @@ class Allgather final : public Collective {
     call.traffic.decode_seconds += decode.seconds();
   }
 
-  /// With equal counts the same bits as a mean of the senders alone.
+  /// With equal counts the result has the same bits as a mean of the senders alone.
   void weighted_mean(const Call& call) {
     const auto& frames = call.slot.frames;
     const std::span<const float> weights = group_.senders->weights();

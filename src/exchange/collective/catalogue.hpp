@@ -30,16 +30,18 @@ struct CollectiveRow {
   /// Why it cannot average what this compressor encodes, to follow "which": "cuts tensors into
   /// segments, where whole ones are needed". Empty: it can. Null: it takes every compressor.
   std::string_view (*why_not)(const codec::Compressor& compressor) = nullptr;
-  /// What a mean costs (COSTS.md); nothing where that is not defined. Null: there is no formula.
+  /// Returns what a mean costs (COSTS.md), or nothing where that is not defined. Null: there is no
+  /// formula.
   /// @pre volume.ranks > 1
   std::optional<CollectiveCost> (*cost)(const Volume& volume) = nullptr;
-  /// Whether `auto` considers it for ranks on so many hosts (0: of different numbers of ranks);
-  /// null: always, if it has a cost.
+  /// Returns true if `auto` considers it for ranks on so many hosts (0: of different numbers of
+  /// ranks); null: always, if it has a cost.
   bool (*is_candidate)(int ranks, int hosts) = nullptr;
   /// Makes the collective. Does not communicate.
   /// @throws Error{usage} for a compressor whose messages it cannot average
   std::unique_ptr<Collective> (*make)(const CollectiveParts& parts) = nullptr;
-  /// The same mean, bit for bit, in one process that plays all ranks; null: not available.
+  /// Makes what computes this mean, bit for bit, in one process that plays all ranks; null: not
+  /// available.
   std::unique_ptr<WorkerMean> (*make_for_workers)(const codec::Compressor& compressor,
                                                   std::span<const pipeline::FusionBucket> plan,
                                                   int workers) = nullptr;

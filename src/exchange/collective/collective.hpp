@@ -40,10 +40,10 @@ class Contributed {
   virtual void subtract_from(std::span<float> flat) const = 0;
 };
 
-/// What this rank contributed to one mean: its messages as all ranks decode them, the ranges that
-/// it contributed without encoding, the ranges for which all ranks use a common approximation of
-/// the mean, and messages in a format of the collective. If all of these are empty, everything was
-/// exact. Valid until the slot's next mean, and as long as the averaged buffer does not change.
+/// Holds what this rank contributed to one mean: its messages as all ranks decode them, the ranges
+/// that it contributed without encoding, the ranges for which all ranks use a common approximation
+/// of the mean, and messages in a format of the collective. If all of these are empty, everything
+/// was exact. Valid until the slot's next mean, and as long as the averaged buffer does not change.
 ///
 /// If the messages contain sums over several ranks, the others contributed these values exactly,
 /// and the whole error belongs to this rank.
@@ -84,7 +84,8 @@ struct MeanContext {
   std::optional<double> density;   // of sparse compressors in this step
   std::span<float> residual = {};  // see Collective::takes_residual(); empty otherwise
   std::size_t slot = 0;            // scratch memory to use, below Collective::slots()
-  // Of the segments that Collective::own_parts() says are encoded; null: mean() encodes them.
+  // These are payloads of the segments that Collective::own_parts() says are encoded; null: mean()
+  // encodes them.
   const codec::Payloads* payloads = nullptr;
 
   /// The context with which a message of this mean is encoded, with its residual.
@@ -108,15 +109,15 @@ struct MeanResult {
   double blocked_seconds = 0;  // waited inside the MPI library, which the engine cannot measure
 };
 
-/// Which ranks of a group contribute to its means, and how much their values count. It may change
-/// between two means, the same on all ranks.
+/// Says which ranks of a group contribute to its means, and how much their values count. It may
+/// change between two means, the same on all ranks.
 class Senders {
  public:
   /// @param counts by index in the group; 0: sends nothing
   /// @pre at least one is not 0
   void set(std::span<const std::uint64_t> counts);
   bool sends(std::size_t index) const { return counts_.at(index) > 0; }
-  /// Of those that send, in their order: count / sum of the counts.
+  /// Returns the weights of those that send, in their order: count / sum of the counts.
   std::span<const float> weights() const noexcept { return weights_; }
   bool equal() const noexcept { return equal_; }
 
@@ -162,16 +163,16 @@ class Collective {
   virtual Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
                     MeanResult& result) = 0;
 
-  /// How many means may run at the same time, at most row().slots; 1: one after the other, in the
-  /// plan's order.
+  /// Returns how many means may run at the same time, at most row().slots; 1: one after the other,
+  /// in the plan's order.
   virtual std::size_t slots() const noexcept { return row().slots; }
 
   /// True if mean() can do error feedback while it encodes: it then averages values +
   /// MeanContext::residual and writes the part that was not sent to the residual.
   virtual bool takes_residual() const noexcept { return false; }
 
-  /// What mean() does with a bucket's values, if it takes payloads that were encoded before: then
-  /// it reads the plain values alone. Empty: it encodes by itself.
+  /// Returns what mean() does with a bucket's values, if it takes payloads that were encoded
+  /// before: then it reads the plain values alone. Empty: it encodes by itself.
   virtual std::optional<OwnParts> own_parts(const FusionBucket&) const { return {}; }
 
   /// State such as the reducer's residual or PowerSGD's Q.
@@ -180,14 +181,14 @@ class Collective {
 
 /// Exact mean of float32 values by this program's full-duplex pipeline.
 std::unique_ptr<Collective> make_dense(comm::Communicator& comm);
-/// The same by MPI_Allreduce: the reference for all others in tests and measurements.
+/// Makes this mean by MPI_Allreduce, the reference for all others in tests and measurements.
 std::unique_ptr<Collective> make_mpi_allreduce(comm::Communicator& comm);
 
 /// Each rank sends its message to all others, and all decode the same bytes in rank order.
 std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
                                            const codec::Compressor& compressor,
                                            std::span<const FusionBucket> plan);
-/// The same among a group. Collective in the group.
+/// Makes the allgather among a group. Collective in the group.
 std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
                                            const codec::Compressor& compressor,
                                            std::span<const FusionBucket> plan, Group group);
@@ -202,7 +203,7 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
                                                 std::span<const FusionBucket> plan,
                                                 const ScatterReduceOptions& options);
-/// The same among a group. Collective in the group.
+/// Makes the scatter-reduce among a group. Collective in the group.
 std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const codec::Compressor& compressor,
                                                 std::span<const FusionBucket> plan,
@@ -265,7 +266,7 @@ std::unique_ptr<Collective> make_power_sgd(comm::Communicator& comm,
 /// Volume::message_bytes of its cost.
 double power_sgd_message_bytes(std::span<const FusionBucket> plan, std::size_t rank);
 
-/// What collectives are made from. Everything referred to outlives them.
+/// Holds what collectives are made from. Everything referred to outlives them.
 struct CollectiveParts {
   comm::Communicator& comm;
   const codec::Compressor& compressor;

@@ -39,8 +39,8 @@ struct Volume {
 Volume volume_of(const codec::Compressor& compressor, std::span<const pipeline::FusionBucket> plan,
                  int ranks, int hosts);
 
-/// The same of each fusion bucket, one after the other. What is decided for the whole plan is that
-/// of volume_of().
+/// Returns the volume of each fusion bucket, one after the other. What is decided for the whole
+/// plan is that of volume_of().
 std::vector<Volume> bucket_volumes(const codec::Compressor& compressor,
                                    std::span<const pipeline::FusionBucket> plan, int ranks,
                                    int hosts);

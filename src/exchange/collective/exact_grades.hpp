@@ -22,7 +22,7 @@ std::unique_ptr<Collective> dense_if_exact(comm::Communicator& comm,
                                            const codec::MixedGrades& grades,
                                            std::unique_ptr<Collective> inner);
 
-/// The same among workers of one process.
+/// Makes this mean among workers of one process.
 std::unique_ptr<WorkerMean> dense_if_exact(const codec::MixedGrades& grades,
                                            std::unique_ptr<WorkerMean> inner,
                                            std::span<const FusionBucket> plan, int workers);

@@ -260,7 +260,7 @@ class Hierarchical final : public Collective {
     contribution.summed = mine.segments;
   }
 
-  /// The same values, as a segment of the flat buffer.
+  /// Returns the same values as a segment of the flat buffer.
   codec::Segment in_flat_buffer(codec::Segment segment, const FusionBucket& bucket,
                                 const LaneSegments& mine) const {
     const auto& packed = packed_[bucket.index].segments;

@@ -32,7 +32,7 @@ void average(const HostMemory& memory, int ranks, std::size_t begin, std::size_t
   }
 }
 
-/// What RankOrderMean sends and receives.
+/// Counts what RankOrderMean sends and receives.
 void count(comm::Communicator& comm, std::span<float> values) {
   const auto bytes_of = [&](Rank owner) {
     return owned_part(owner, comm.size(), values).size_bytes();

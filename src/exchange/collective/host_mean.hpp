@@ -10,8 +10,8 @@
 
 namespace eqt::collective {
 
-/// Whether these values are in the host's memory, the same on all ranks for the same part of their
-/// arrays.
+/// Returns true if these values are in the host's memory. All ranks have the same answer for the
+/// same part of their arrays.
 bool in_host_memory(comm::Communicator& comm, std::span<const float> values);
 
 /// The mean of RankOrderMean, with the same bits, in the arrays of a host's ranks: when all have

@@ -174,7 +174,7 @@ class Integer final : public Collective {
     }
   }
 
-  /// With a residual: adds the values to it and proposes the scales of the sums.
+  /// Adds the values to the residual, if there is one, and proposes the scales of the sums.
   void propose_scales(const FusionBucket& bucket, const Chunks& chunks, const MeanContext& context,
                       std::span<const float> values, Slot& slot, Traffic& traffic) const {
     const Stopwatch encode;

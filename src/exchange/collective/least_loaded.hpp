@@ -9,8 +9,9 @@
 
 namespace eqt::collective {
 
-/// How many values each has so far. In turn, tensors of very different sizes would leave one of
-/// them with half as many again as the mean, and all others wait for it.
+/// Counts how many values each receiver has so far. If receivers took turns with tensors of very
+/// different sizes, one of them would have half as many values again as the mean, and all others
+/// would wait for it.
 class LeastLoaded {
  public:
   explicit LeastLoaded(std::size_t receivers) : values_(receivers) {}

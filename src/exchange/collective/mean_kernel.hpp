@@ -8,9 +8,9 @@
 
 namespace eqt::collective {
 
-/// Of more values in all, the mean is written past the caches: values that were just sent are still
+/// The mean of more values in all is written past the caches: values that were just sent are still
 /// in the receivers' caches, and fetching each line from there before writing it would cost more
-/// than the sum. Fewer stay in the own caches, whole.
+/// than the sum. Fewer values stay in the own caches, whole.
 inline constexpr std::size_t kMostCachedValues = std::size_t{1} << 20;
 
 /// mean[i] = share * (rows[0][i] + rows[1][i] + ...), added in that order, with the same bits on

@@ -24,8 +24,8 @@ class GradientMemory {
   /// After remember() of all memories of this process, on one of them: turns the mean of what ranks
   /// sent into what the step applies.
   virtual void complete(const FusionBucket&, std::span<float> /*mean*/) {}
-  /// What all ranks know of this rank's gradient, with a minus sign: the values to send are the
-  /// gradient plus this. A flat buffer; empty: nothing.
+  /// Returns what all ranks know of this rank's gradient, with a minus sign: the values to send are
+  /// the gradient plus this. It is a flat buffer; empty: nothing.
   virtual std::span<const float> negated_estimate() const { return {}; }
   /// The flat residual, if compensate() adds it and remember() replaces it by the error. A
   /// collective may then do both while it encodes (Collective::takes_residual). Empty otherwise.

@@ -176,7 +176,8 @@ class Ring final : public Collective {
     }
   }
 
-  /// What I added to each sum: the sum that I sent minus the one that I received, both as decoded.
+  /// Reports what this rank added to each sum: the sum that it sent minus the one that it received,
+  /// both as decoded.
   void report(const FusionBucket& bucket, StepId step, Slot& slot, MeanResult& result) const {
     slot.frames.clear();
     for (std::uint32_t hop = 0; hop <= last_hop(); ++hop) {

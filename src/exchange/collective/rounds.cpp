@@ -34,7 +34,7 @@ MeanRounds rounds_to_all(int rounds, double n, double each, double handling,
   return result;
 }
 
-/// As often as the cost formula says, to all ranks.
+/// Returns rounds to all ranks, as many as the cost formula says.
 MeanRounds usual_rounds(const MeanCosts& mean) {
   const double n = mean.volume.ranks;
   const double each = mean.cost.sent_bytes / (mean.cost.rounds * (n - 1));

@@ -15,7 +15,7 @@ struct CodecCosts {
   double encode = 0, decode = 0;
 };
 
-/// What does not depend on the compressor.
+/// Holds the costs that do not depend on the compressor.
 struct CommunicationCosts {
   double add = 0;      // seconds a value
   double message = 0;  // seconds a message, on each side
@@ -26,7 +26,7 @@ struct CommunicationCosts {
 inline constexpr CommunicationCosts kTcpCosts{.add = 2e-10, .message = 10e-6, .byte = 1e-9};
 inline constexpr CommunicationCosts kMemoryCosts{.add = 2e-10, .message = 1e-6, .byte = 0.1e-9};
 
-/// What the rounds of one mean are made of.
+/// Holds what the rounds of one mean are made of.
 struct MeanCosts {
   const CollectiveCost& cost;  // of this volume
   const Volume& volume;

@@ -124,7 +124,7 @@ class ScatterReduce final : public Collective {
     }
   }
 
-  /// Of the residual's values.
+  /// Returns the places of the residual's values.
   std::vector<SliceRange> places() const {
     std::vector<SliceRange> ranges;
     for (const Chunks& chunks : chunks_) {

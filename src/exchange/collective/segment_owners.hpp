@@ -30,9 +30,9 @@ struct SegmentPart {
 /// The segments of one fusion bucket and the parts that each rank owns.
 struct SegmentOwners {
   std::vector<OwnedSegment> segments;  // one for each segment of the bucket, in its order
-  // By rank: its parts in the order of the segments, and the segments that carry them in messages.
-  // `begin` is a place in the owner's buffer of sums for compressed segments, in the flat buffer
-  // for raw ones.
+  // Each rank has its parts, in the order of the segments, and the segments that carry them in
+  // messages. `begin` is a place in the owner's buffer of sums for compressed segments, in the flat
+  // buffer for raw ones.
   std::vector<std::vector<SegmentPart>> parts_of;
   std::vector<std::vector<codec::Segment>> segments_of;
 };
@@ -49,7 +49,7 @@ inline constexpr std::size_t kMinPart = 4096;
 std::vector<SegmentOwners> assign_owners(std::span<const pipeline::FusionBucket> plan,
                                          std::size_t ranks, std::vector<std::size_t>& sums_of);
 
-/// Which value of the model each of the rank's `sums` sums is of.
+/// Returns which value of the model each of the rank's `sums` sums is of.
 /// @param owners  of all fusion buckets
 std::vector<SliceRange> places_of_sums(std::span<const SegmentOwners> owners, std::size_t rank,
                                        std::size_t sums);

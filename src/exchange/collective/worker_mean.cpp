@@ -21,7 +21,7 @@ std::span<const float> part_of(const FusionBucket& bucket, std::span<const float
   return values.subspan(bucket.begin, bucket.count());
 }
 
-/// What one worker contributes, kept until all have contributed.
+/// Keeps what each worker contributes until all have contributed.
 class KeptValues {
  public:
   KeptValues(std::span<const FusionBucket> plan, int workers)
@@ -183,7 +183,8 @@ class WorkerDense final : public WorkerMean {
     traffic.received_bytes += bytes;
   }
 
-  /// Of all ranks: two send each other everything, more of them each owner's part there and back.
+  /// Counts the messages of all ranks: two send each other everything, more of them send each
+  /// owner's part there and back.
   std::uint64_t messages(std::uint64_t values) const {
     const auto ranks = static_cast<std::uint64_t>(workers_);
     if (ranks == 2) return values > 0 ? 2 : 0;

@@ -30,18 +30,18 @@ class WorkerMean {
   /// When all workers have contributed: writes the mean into the bucket's part of `values`.
   virtual void mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
                     Traffic& traffic) = 0;
-  /// What the worker contributed to the bucket's last mean; valid until its next take().
+  /// Returns what the worker contributed to the bucket's last mean; valid until its next take().
   virtual Contribution contribution(Rank worker, const FusionBucket& bucket) const = 0;
 
   /// True if take() does error feedback, see Collective::takes_residual().
   virtual bool takes_residual() const noexcept { return false; }
 };
 
-/// As make_allgather(). Keeps references to both.
+/// Makes the mean of make_allgather() for workers. Keeps references to both.
 std::unique_ptr<WorkerMean> make_worker_allgather(const codec::Compressor& compressor,
                                                   std::span<const FusionBucket> plan, int workers);
 
-/// As make_dense().
+/// Makes the mean of make_dense() for workers.
 std::unique_ptr<WorkerMean> make_worker_dense(std::span<const FusionBucket> plan, int workers);
 
 }  // namespace eqt::collective

@@ -95,7 +95,7 @@ class Communicator {
   void exchange(std::span<const Outgoing> outgoing, std::span<Incoming> incoming,
                 const char* operation);
 
-  /// For exchanges that do not block. Not collective.
+  /// Returns the transfers for exchanges that do not block. Not collective.
   Transfers& transfers() noexcept;
 
   /// Makes host_memory() of every rank's array where all ranks are on one host, share memory and
@@ -106,7 +106,7 @@ class Communicator {
   /// Null unless share_memory() has made it: on every rank, or on none. Not collective.
   HostMemory* host_memory() noexcept;
 
-  /// For tests only: the hook sees everything that this rank sends except in reductions. See
+  /// Sets a hook, for tests only. It sees everything that this rank sends except in reductions. See
   /// Transfers.
   void set_send_hook(SendHook* hook) noexcept;
 

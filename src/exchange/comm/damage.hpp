@@ -12,7 +12,7 @@
 
 namespace eqt::comm {
 
-/// Which rank sent a message, and for which operation.
+/// Says which rank sent a message, and for which operation.
 struct MessageOrigin {
   StepId step = 0;
   const char* operation = "";

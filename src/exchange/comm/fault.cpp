@@ -56,7 +56,8 @@ constexpr std::array<NamedPhase, 6> kPhases = {{{"launch", Phase::launch},
                                                 {"checkpoint", Phase::checkpoint},
                                                 {"end", Phase::end}}};
 
-/// For tests that measure the time from the fault to the end: the file's time is that of the fault.
+/// Writes a file for tests that measure the time from the fault to the end: the file's time is that
+/// of the fault.
 void leave_mark() {
   const char* const path = std::getenv("EQT_FAULT_MARK");
   if (path != nullptr) std::ofstream{path} << "injected\n";

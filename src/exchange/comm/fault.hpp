@@ -72,7 +72,7 @@ struct Fault {
   /// @param step the step that begins, or those completed before an evaluation or a checkpoint
   /// @return true if it has acted
   bool inject(Phase phase, Rank rank, StepId step, std::span<float> parameters) const;
-  /// The same at the start of a bucket's mean.
+  /// Acts when a bucket's mean begins, if rank, step and bucket match.
   /// @return the step that the rank uses for the bucket
   StepId inject_in_bucket(Rank rank, StepId step, std::uint32_t bucket) const;
 };

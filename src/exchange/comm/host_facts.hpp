@@ -22,8 +22,8 @@ struct InterfaceCount {
 std::vector<InterfaceCount> interface_counts();
 /// Reads the text of /proc/net/dev. Lines of another form are left out.
 std::vector<InterfaceCount> parse_interface_counts(std::string_view text);
-/// What each interface carried between two readings, the busiest first. Interfaces that carried
-/// less than a quarter of the busiest are left out (a bond and its members are all listed).
+/// Returns what each interface carried between two readings, the busiest first. Interfaces that
+/// carried less than a quarter of the busiest are left out (a bond and its members are all listed).
 std::vector<InterfaceCount> carried_between(const std::vector<InterfaceCount>& before,
                                             const std::vector<InterfaceCount>& after);
 
@@ -50,7 +50,8 @@ int fair_threads(int ranks_on_this_host);
 /// CPU time per second that the control group allows [cores]; 0 = no limit.
 double core_quota();
 std::string host_name();
-/// As its maker calls it, or the board's name where it says none; "unknown" if neither is known.
+/// Returns the processor's name as its maker calls it, or the board's name where it says none;
+/// "unknown" if neither is known.
 std::string processor_name();
 /// Reads the text of /proc/cpuinfo.
 std::string parse_processor_name(std::string_view text);

@@ -21,7 +21,7 @@ namespace eqt::comm {
 /// The arrays have the same length and are where their owners made them.
 class HostMemory {
  public:
-  /// What another process needs to find an array: process, file and a random number in it.
+  /// Another process needs these numbers to find an array: process, file and a random number in it.
   using Address = std::array<std::uint64_t, 3>;
   static constexpr Rank kNobody = -1;
 
@@ -52,7 +52,7 @@ class HostMemory {
  private:
   using Counter = std::atomic<std::uint64_t>;
   static_assert(Counter::is_always_lock_free, "counters in shared memory must need no lock");
-  /// Of one rank. `mapped` is what this object has mapped of its file.
+  /// Holds the part of one rank. `mapped` is what this object has mapped of its file.
   struct Part {
     std::span<float> values;
     Counter* counter = nullptr;

@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::string_view kOwnSize = "OMPI_COMM_WORLD_SIZE";
 
-// What Open MPI 4.1 with PMIx 4.2 takes to start, and a little more.
+// Open MPI 4.1 with PMIx 4.2 takes a little less than this to start.
 constexpr int kDescriptors = 32;
 constexpr std::size_t kTemporaryBytes = 12 * kMib;
 
@@ -89,7 +89,7 @@ void require_descriptors() {
   }
 }
 
-/// Where Open MPI makes its folder; the nearest folder above it that is there.
+/// Returns the folder where Open MPI makes its own, or the nearest folder above it that is there.
 std::filesystem::path temporary_folder() {
   std::filesystem::path folder = "/tmp";
   const char* const setting =

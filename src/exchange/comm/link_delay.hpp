@@ -12,7 +12,7 @@
 
 namespace eqt::comm {
 
-/// How much later than it arrived a message counts as received.
+/// A message counts as received this much later than it arrived.
 struct LinkDelay {
   double latency_seconds = 0;
   double jitter_seconds = 0;      // on top: uniform in [0, jitter_seconds)
@@ -27,16 +27,16 @@ struct LinkDelay {
 /// @throws Error{usage} for any other text
 LinkDelay parse_link_delay(std::string_view text);
 
-/// What parse_link_delay() reads, with every setting but an unset rank.
+/// Returns what parse_link_delay() reads, with every setting but an unset rank.
 std::string text_of(const LinkDelay& delay);
 
 inline constexpr const char* kLinkVariable = "EQT_LINK";
 
-/// What the environment variable says; empty: it is not set.
+/// Returns what the environment variable says; empty: it is not set.
 /// @throws Error{usage} as parse_link_delay(), or for a rank that is not there
 std::optional<LinkDelay> link_delay_from_environment(int ranks);
 
-/// How long a message is held [seconds]: a pure function of its arguments.
+/// Returns how long a message is held [seconds]: a pure function of its arguments.
 /// @param number of earlier messages of this channel from `sender` to `receiver`
 double seconds_held(const LinkDelay& delay, Rank sender, Rank receiver, std::uint32_t channel,
                     std::uint64_t number);

@@ -23,7 +23,7 @@ struct PairSpeed {
   LinkSpeed sent, received;  // this rank → peer, peer → this rank
 };
 
-/// For each rank the first rank of its host, with hosts as MPI sees them. Collective.
+/// Returns for each rank the first rank of its host, with hosts as MPI sees them. Collective.
 std::vector<Rank> first_ranks_on_hosts(Communicator& comm);
 
 /// Measures all links of probe_schedule(), the pairs of one round at the same time, so that n hosts

@@ -27,8 +27,8 @@ std::vector<LocalPeer> visible_peers(std::span<const std::uint64_t> processes,
 /// "rank 1 is stopped (SIGSTOP), rank 2 has ended": the ranks that cannot answer; "" if all can.
 std::string describe_troubled(std::span<const LocalPeer> peers);
 
-/// Whether a thread of this process waits for a device or a file system and cannot be ended by a
-/// signal. Waiting for the process to end then takes as long.
+/// Returns true if a thread of this process waits for a device or a file system and cannot be ended
+/// by a signal. Waiting for the process to end then takes as long.
 bool has_unkillable_thread();
 
 }  // namespace eqt::comm

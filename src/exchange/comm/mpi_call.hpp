@@ -29,7 +29,7 @@ inline void check(int code, const char* call) {
   fail(Kind::mpi, "{} failed: {}", call, text.data());
 }
 
-/// The same as a warning, for destructors, which cannot throw.
+/// Prints the error of check() as a warning, for destructors, which cannot throw.
 inline void check_quietly(int code, const char* call) noexcept {
   try {
     check(code, call);
@@ -43,12 +43,13 @@ inline int checked_int(std::size_t count) {
   return static_cast<int>(count);
 }
 
-/// How a thread waits for messages. For messages of other hosts it sleeps: a thread that spins
-/// takes the core away from computing and from the kernel's own network work. Each check costs some
-/// 20 microseconds of that core (MPI polls its sockets), so a sleep lasts a quarter of the wait so
-/// far, or of what such waits took before: a slow link is checked a few times per fragment, a fast
-/// one every 100 microseconds. Messages of this host arrive at the speed of memory: for a moment
-/// the thread checks again and again, yielding to others, and only then sleeps.
+/// Pauses a thread that waits for messages. For messages of other hosts it sleeps: a thread that
+/// spins takes the core away from computing and from the kernel's own network work. Each check
+/// costs some 20 microseconds of that core (MPI polls its sockets), so a sleep lasts a quarter of
+/// the wait so far, or of what such waits took before: a slow link is checked a few times per
+/// fragment, a fast one every 100 microseconds. Messages of this host arrive at the speed of
+/// memory: for a moment the thread checks again and again, yielding to others, and only then
+/// sleeps.
 class PollBackoff {
  public:
   void pause(bool within_host) {

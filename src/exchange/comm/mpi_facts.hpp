@@ -11,8 +11,8 @@ struct MpiFacts {
   std::string library;  // "Open MPI v4.1.4"
   std::string runtime;  // of mpirun, which started this process: "ORTE", "PRRTE"; "" if another did
   std::string thread_level;  // single, funneled, serialized or multiple
-  /// How ranks of one host read each other's memory: Open MPI's "cma", "knem", "xpmem", "emulated"
-  /// or "none" (through shared segments, copied twice); "" if the library does not say.
+  /// Ranks of one host read each other's memory this way: Open MPI's "cma", "knem", "xpmem",
+  /// "emulated" or "none" (through shared segments, copied twice); "" if the library does not say.
   std::string single_copy;
 };
 

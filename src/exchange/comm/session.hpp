@@ -33,7 +33,7 @@ class Session {
   /// True if a communication thread may call MPI while the main thread does not.
   bool allows_communication_thread() const noexcept { return serialized_; }
 
-  /// Of MPI_COMM_WORLD.
+  /// Both are those of MPI_COMM_WORLD.
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
 
@@ -74,7 +74,7 @@ int open_mpi_major();
 /// Writes "equant-train: KIND: SENTENCE" to stderr in one piece.
 void print_error(Kind kind, const std::string& sentence);
 
-/// The same for "equant-train: warning: SENTENCE", when the job can continue.
+/// Writes "equant-train: warning: SENTENCE" to stderr in one piece, when the job can continue.
 void print_warning(const std::string& sentence);
 
 }  // namespace eqt::comm

@@ -29,10 +29,10 @@ struct Signal {
 /// SIGINT it ends the job within a second. Call it again to change the effect of the first signal.
 void note_signals(OnSignal meaning);
 
-/// For the end of the run, when there is nothing left to stop.
+/// Ignores signals at the end of the run, when there is nothing left to stop.
 void ignore_signals() noexcept;
 
-/// Whether note_signals() was called.
+/// Returns true if note_signals() was called.
 bool signals_are_noted() noexcept;
 OnSignal meaning_of_signals() noexcept;
 

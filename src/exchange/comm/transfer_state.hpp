@@ -51,10 +51,10 @@ struct Transfers::State {
   std::atomic<bool> cancelled{false};
   PollBackoff backoff;
   std::deque<Stream> streams;  // some unused; MPI has pointers into them
-  /// By stream, for the checksum that ends a message. As long as a fragment, because one may come
-  /// in its place, from a damaged message: Open MPI 4.1 does not cut a long message that it reads
-  /// from another process's memory (CMA), but writes past the end of a shorter buffer. Otherwise
-  /// only the first bytes are written, and the rest takes no memory.
+  /// Receives the checksum that ends a message of a stream. It is as long as a fragment, because
+  /// one may come in its place, from a damaged message: Open MPI 4.1 does not cut a long message
+  /// that it reads from another process's memory (CMA), but writes past the end of a shorter
+  /// buffer. Otherwise only the first bytes are written, and the rest takes no memory.
   struct LastFragment {
     std::unique_ptr<std::byte[]> buffer;
     std::size_t bytes = 0;

@@ -49,7 +49,7 @@ struct ByteCount {
   std::uint64_t estimated_bytes = 0;          // of sent_bytes: by formula
 };
 
-/// Where a message belongs and how urgent it is.
+/// Says where a message belongs and how urgent it is.
 struct Route {
   std::uint32_t channel = 0;   // below kChannels; messages of different channels never mix
   std::uint32_t priority = 0;  // the smallest is sent first when several messages wait for one peer
@@ -84,10 +84,10 @@ struct HostWait {
   bool is_over_at_once() const noexcept;
 };
 
-/// For tests that damage messages. Called by the thread that sends.
+/// Lets tests damage messages. The thread that sends calls it.
 class SendHook {
  public:
-  /// As a receiver: an operation of MPI that sends to all ranks at once.
+  /// As a receiver, this means an operation of MPI that sends to all ranks at once.
   static constexpr Rank kAllRanks = -1;
 
   virtual ~SendHook() = default;
@@ -128,7 +128,7 @@ class Transfers {
   /// separately, and a wait for such a peer polls more often.
   void set_fragment_rule(Rank peer, FragmentRule rule, bool within_host);
 
-  /// For tests only. Keeps the pointer; null (the default): messages stay as they are.
+  /// Sets a hook, for tests only. Keeps the pointer; null (the default): messages stay as they are.
   void set_send_hook(SendHook* hook) noexcept;
 
   /// For experiments: from now on a message that arrives counts as received only after its time of
@@ -137,7 +137,7 @@ class Transfers {
   /// link. Empty (the default): no message is held.
   void set_link_delay(const std::optional<LinkDelay>& delay);
 
-  /// Whether a hook or a delay is set.
+  /// Returns true if a hook or a delay is set.
   bool changes_messages() const noexcept;
 
   /// Starts sending and receiving.

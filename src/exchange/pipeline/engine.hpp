@@ -15,13 +15,13 @@
 
 namespace eqt::pipeline {
 
-/// What to do with each bucket, which mostly is waiting for messages. All functions run on the
+/// Does the work of each bucket, which mostly is waiting for messages. All functions run on the
 /// engine's thread.
 class Work {
  public:
   virtual ~Work() = default;
-  /// How many buckets may be processed at the same time; 1: one after the other, in the plan's
-  /// order.
+  /// Returns how many buckets may be processed at the same time; 1: one after the other, in the
+  /// plan's order.
   virtual std::size_t slots() const noexcept = 0;
   /// True if the bucket's values are available. Called repeatedly, in the plan's order.
   virtual bool is_ready(const FusionBucket& bucket) = 0;

@@ -21,8 +21,8 @@ inline comm::Route route_of(const FusionBucket& bucket) {
   return {.channel = 1 + bucket.index % (kFirstUnframedChannel - 1), .priority = bucket.index};
 }
 
-/// For messages without a frame: their channel also differs from step to step, so that the message
-/// of a rank that is in another step is not received instead.
+/// Returns the route of messages without a frame. Their channel also differs from step to step, so
+/// that the message of a rank that is in another step is not received instead.
 inline comm::Route route_of(const FusionBucket& bucket, StepId step) {
   constexpr std::uint32_t kUsable = comm::Transfers::kChannels - kFirstUnframedChannel;
   constexpr std::uint32_t kStride = 7919;  // prime, and more than any model has buckets

@@ -83,7 +83,7 @@ std::size_t longest_segment(const codec::Segment& segment, const codec::Compress
   return std::max<std::size_t>(1, split_values / step) * step;
 }
 
-/// From the last value to the first, the order in which buckets are sent.
+/// Splits from the last value to the first, the order in which buckets are sent.
 void split_bucket(const FusionBucket& bucket, const codec::Compressor& compressor,
                   std::size_t split_values, std::vector<FusionBucket>& split) {
   FusionBucket next;

@@ -46,7 +46,7 @@ std::vector<double> ready_times(std::span<const FusionBucket> buckets, const Lay
 std::vector<std::vector<FusionBucket>> fragments_of(std::span<const FusionBucket> buckets,
                                                     std::size_t fragments);
 
-/// What is encoded as one vector: each tensor, or the whole flat gradient.
+/// Says what is encoded as one vector: each tensor, or the whole flat gradient.
 using codec::Granularity;
 
 struct PlanOptions {

@@ -28,11 +28,11 @@ class Mixer;
 struct MixerOptions;
 struct MixerParts;
 
-/// What comes first in a step of gossip.
+/// Says what comes first in a step of gossip.
 enum class Order { adapt_then_combine, combine_then_adapt };
 std::span<const Named<Order>> names_of(Order);
 
-/// What momentum accumulates.
+/// Says what momentum accumulates.
 enum class MomentumKind { local, quasi_global };
 std::span<const Named<MomentumKind>> names_of(MomentumKind);
 
@@ -74,7 +74,7 @@ struct AlgorithmRow {
   /// @throws Error{usage} if it cannot work with these settings, ranks or graph
   BuiltAlgorithm (*make)(AlgorithmParts parts, const AlgorithmSettings& settings) = nullptr;
 
-  // Of algorithms that mix (gossip/make_gossip.cpp).
+  // Algorithms that mix have these (gossip/make_gossip.cpp).
   std::unique_ptr<Mixer> (*make_mixer)(const MixerParts& parts, std::size_t count,
                                        const MixerOptions& options) = nullptr;
   /// Its own direction, without momentum; null: the optimizer's or quasi-global momentum.

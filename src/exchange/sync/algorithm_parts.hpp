@@ -35,8 +35,8 @@
 
 namespace eqt::sync {
 
-/// What a config says about its algorithm, under the names of its keys. Each algorithm reads its
-/// own.
+/// Holds what a config says about its algorithm, under the names of its keys. Each algorithm reads
+/// its own.
 struct AlgorithmSettings {
   std::uint64_t run_seed = 1;
   StepId total_steps = 1;      // of the mean rank
@@ -47,7 +47,8 @@ struct AlgorithmSettings {
   /// Density of sparse compressors in an epoch, where it changes; unset: the compressor's own.
   std::function<double(std::uint64_t epoch)> density = {};
 
-  // What momentum accumulates, and weight decay, for algorithms with a direction of their own.
+  // Algorithms with a direction of their own read these: what momentum accumulates, and weight
+  // decay.
   MomentumKind momentum_kind = MomentumKind::local;
   float momentum = 0;
   bool nesterov = false;
@@ -72,7 +73,7 @@ struct AlgorithmSettings {
   EventOptions events = {};
 };
 
-/// What a run gives its algorithm; all but `buckets` outlives what is built.
+/// Holds what a run gives its algorithm; all but `buckets` outlives what is built.
 struct AlgorithmParts {
   const AlgorithmRow& row;
   comm::Communicator& comm;

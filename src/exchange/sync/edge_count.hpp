@@ -23,7 +23,7 @@ class EdgeCount {
   /// Adds the bytes since open() to `traffic`, including those of MPI's collectives, which have no
   /// edges.
   void close(Traffic& traffic);
-  /// By receiver.
+  /// Returns the bytes sent to each receiver.
   std::span<const std::uint64_t> sent() const { return sent_; }
   /// Another number of ranks counts from 0, because its edges are different.
   void visit_state(StateVisitor& visitor) { visitor.numbers("sent", sent_, Across::fresh); }

@@ -41,7 +41,7 @@ struct GradientAveragingOptions {
   /// Encodes gradients on a device in steps in which the host need not read them; null: the host
   /// encodes.
   device::GradientEncoder* encoder = nullptr;
-  /// Whether the next pass leaves its gradient on the device; for an encoder.
+  /// Sets whether the next pass leaves its gradient on the device; for an encoder.
   std::function<void(bool)> leave_on_device = {};
   bool profiles = false;  // slices are announced while backward runs: rank 0 notes when
 };
@@ -61,7 +61,7 @@ class FragmentAveraging : public Synchronizer {
   virtual std::size_t fragments() const = 0;
   /// The values of a fragment.
   virtual std::span<const pipeline::Range> values_of(std::size_t fragment) const = 0;
-  /// As LateExchange::rethrow(), for who calls finish() in a later step than begin().
+  /// Does what LateExchange::rethrow() does, for who calls finish() in a later step than begin().
   virtual void rethrow() = 0;
 };
 
@@ -73,7 +73,7 @@ std::unique_ptr<FragmentAveraging> make_fragment_averaging(
     std::size_t fragments, const Layout& layout, std::span<float> gradient,
     const GradientAveragingOptions& options);
 
-/// The same, of all buckets.
+/// Averages all buckets in each step. Keeps references to all arguments. `memory` may be null.
 std::unique_ptr<Synchronizer> make_gradient_averaging(
     comm::Communicator& comm, collective::Collective& collective,
     collective::GradientMemory* memory, std::vector<pipeline::FusionBucket> plan,

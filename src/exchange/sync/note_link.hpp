@@ -22,7 +22,7 @@ class NoteLink {
   void connect(Rank peer, std::size_t note_bytes, const char* operation);
 
   Rank peer() const noexcept { return incoming_.from; }
-  /// What the next send() sends. @pre wait_sent() has returned since the last one
+  /// Returns what the next send() sends. @pre wait_sent() has returned since the last one
   std::span<std::byte> note_out() noexcept { return out_; }
   void send(comm::Communicator& comm);
   void wait_sent(comm::Communicator& comm);

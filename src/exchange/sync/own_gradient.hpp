@@ -89,7 +89,7 @@ class OwnGradient {
   std::optional<double> variance() const { return probe_.result(); }
   /// After the means of all buckets of these values; empty if nothing is measured.
   std::optional<MeanSketch> sketch(std::span<const pipeline::Range> values) const;
-  /// The same of the whole gradient.
+  /// Returns the sketch of the whole gradient.
   std::optional<MeanSketch> sketch() const;
   /// Adds this rank's part of the sketch.
   void add_sketch_to(MeanSketch& all) const;

@@ -114,7 +114,7 @@ class SimulatedAveraging final : public Synchronizer, private WorkerGradients {
     return sum / count;
   }
 
-  /// Of all workers' gradients and their mean.
+  /// Returns the sketch of all workers' gradients and their mean.
   std::optional<MeanSketch> sketch() const {
     auto all = own_.front().sketch();
     for (std::size_t w = 1; all && w < own_.size(); ++w) own_[w].add_sketch_to(*all);

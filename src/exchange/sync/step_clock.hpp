@@ -42,7 +42,7 @@ class StepClock {
     if (!any_slice_) now_.forward = moment_;
     any_slice_ = true;
   }
-  /// With the slice that was ready last.
+  /// A bucket is ready with the slice that was ready last.
   void bucket_ready(std::uint32_t bucket) { ready_[bucket] = moment_; }
   void computed() {
     now_.backward = step_.seconds() - now_.forward;

@@ -27,7 +27,7 @@ struct SyncResult {
   Traffic traffic = {};
   /// |decoded - exact|^2 / |exact|^2 of the rank's own encoded values, if measured in this step.
   std::optional<double> quantization_variance = {};
-  /// Of the gradients and of their applied mean, in the same steps on all ranks.
+  /// The sketch is of the gradients and of their applied mean, in the same steps on all ranks.
   std::optional<MeanSketch> mean_sketch = {};
   /// Rank 0: one line about something that changed in this step.
   std::optional<std::string> note = {};
@@ -53,7 +53,7 @@ struct SyncResult {
   }
 };
 
-/// Of algorithms whose messages are under way while the trainer goes on to the next steps.
+/// Belongs to algorithms whose messages are under way while the trainer goes on to the next steps.
 class LateExchange {
  public:
   virtual ~LateExchange() = default;
@@ -67,7 +67,7 @@ class LateExchange {
   virtual void rethrow() = 0;
 };
 
-/// Of algorithms whose ranks have no common step (Plan::asynchronous).
+/// Belongs to algorithms whose ranks have no common step (Plan::asynchronous).
 class OwnPace {
  public:
   virtual ~OwnPace() = default;
@@ -81,7 +81,7 @@ class OwnPace {
   virtual StepId own_steps() = 0;
 };
 
-/// Of algorithms that mix models with those of neighbours in a common step.
+/// Belongs to algorithms that mix models with those of neighbours in a common step.
 class ModelMixing {
  public:
   virtual ~ModelMixing() = default;
@@ -93,7 +93,7 @@ class ModelMixing {
   virtual double weight() const = 0;
 };
 
-/// Of algorithms that one process can play for all ranks, which are called workers.
+/// Belongs to algorithms that one process can play for all ranks, which are called workers.
 class WorkerGradients {
  public:
   virtual ~WorkerGradients() = default;
@@ -122,7 +122,7 @@ class Synchronizer {
   /// Visits the memory of synchronization. Between steps, or after OwnPace::end_epoch().
   virtual void visit_state(StateVisitor&) {}
 
-  // What only some algorithms do; null: this one does not.
+  // Only some algorithms do these; null: this one does not.
   virtual LateExchange* late() { return nullptr; }
   virtual OwnPace* own_pace() { return nullptr; }
   virtual ModelMixing* mixing() { return nullptr; }

@@ -38,7 +38,7 @@ double broadcast_number(comm::Communicator& comm, double value, Rank root) {
   return value;
 }
 
-/// What rank 0 adds to the clock of `rank` to have its own, and the error, on all ranks.
+/// Returns what rank 0 adds to the clock of `rank` to have its own, and the error, on all ranks.
 std::array<double, 2> compare_clocks(comm::Communicator& comm, Rank rank) {
   double offset = 0, error = std::numeric_limits<double>::infinity();
   for (int question = 0; question < kQuestions; ++question) {

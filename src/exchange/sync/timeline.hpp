@@ -50,8 +50,8 @@ class Timeline {
   CommonClock clock_;
 };
 
-/// What a thread does while it exchanges messages: it waits for them, or else encodes, sends or
-/// decodes. With no timeline it does nothing.
+/// Notes what a thread does while it exchanges messages: it waits for them, or else encodes, sends
+/// or decodes. With no timeline it does nothing.
 class MessageSpans {
  public:
   explicit MessageSpans(Timeline* timeline) : timeline_(timeline) {}

@@ -13,7 +13,7 @@
 namespace eqt::topology {
 
 struct Bipartition {
-  /// By rank: 0 or 1; rank 0 has 0.
+  /// Each rank has a side, 0 or 1; rank 0 has 0.
   std::vector<int> side;
   /// An edge between two ranks of one side, if there is one: it closes an odd cycle, and no
   /// other choice of sides does better.

@@ -12,7 +12,7 @@
 
 namespace eqt::topology {
 
-/// By rank: the ranks it sends to; self weights above 0 are edges to itself.
+/// Holds for each rank the ranks it sends to; self weights above 0 are edges to itself.
 using Adjacency = std::vector<std::vector<Rank>>;
 
 Adjacency edges_of(const MixingMatrix& matrix);
@@ -29,7 +29,7 @@ int cycle_period(const Adjacency& edges);
 /// "no edges lead from rank 0 to rank 3"; "" if edges lead from every rank to every other.
 std::string why_unconnected(const Adjacency& edges);
 
-/// Where edges of each of `rounds` in turn lead: from rank r over one edge of each.
+/// Returns where edges of each of `rounds` in turn lead: from rank r over one edge of each.
 /// @pre at least one round, all of one size
 Adjacency composed(std::span<const Adjacency> rounds);
 

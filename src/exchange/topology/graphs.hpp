@@ -40,7 +40,7 @@ Shape lattice_shape(const char* name, int ranks, int rows, int least_rows);
 /// (i, j) -> (i +- 1, j), (i, j +- 1) with wrap; rank = i columns + j. A side of 2 has double
 /// edges.
 Links torus_links(Shape shape);
-/// The same without wrap.
+/// Returns the links of torus_links() without wrap.
 Links mesh_links(Shape shape);
 
 /// Number of powers of two below `ranks`: floor(log2(ranks - 1)) + 1, and 0 for one rank.

@@ -11,7 +11,7 @@
 
 namespace eqt::topology {
 
-/// How far from 1 a row or column may sum: rounding of weights, nothing else.
+/// A row or column may sum to this far from 1: rounding of weights, nothing else.
 inline constexpr double kSumTolerance = 1e-12;
 
 /// W[to][from]: the part of its mass that `from` gives to `to`; its own part if both are the same.
@@ -58,7 +58,7 @@ class MixingMatrix {
   bool is_column_stochastic() const noexcept { return columns_sum_; }
   bool is_row_stochastic() const noexcept { return rows_sum_; }
   bool is_doubly_stochastic() const noexcept { return columns_sum_ && rows_sum_; }
-  /// Whether edges lead from every rank to every other, directly or through others.
+  /// Returns true if edges lead from every rank to every other, directly or through others.
   bool is_strongly_connected() const;
   /// Some power of W has no zero: strongly connected, and the lengths of cycles have no common
   /// divisor, as with any self weight above 0. Only then do ranks reach consensus.

@@ -42,7 +42,7 @@ enum class GraphKind {
   graph,  // the user's own
 };
 
-/// How edges get their weights; see weights.hpp.
+/// Says how edges get their weights; see weights.hpp.
 enum class Weights { automatic, uniform, metropolis, given };
 std::span<const Named<Weights>> names_of(Weights);
 

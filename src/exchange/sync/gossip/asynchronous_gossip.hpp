@@ -25,10 +25,10 @@ struct AsynchronousGossipParts {
   std::span<float> parameters;
 };
 
-/// For Plan::asynchronous. The trainer works on a copy of the model. Its update is added to the
-/// model at the end of a step, and the next step begins with the model at that time (AD-PSGD, Lian
-/// et al., ICML 2018). From the first step of an epoch to end_epoch() a communication thread
-/// averages and makes all MPI calls.
+/// Makes gossip for Plan::asynchronous. The trainer works on a copy of the model. Its update is
+/// added to the model at the end of a step, and the next step begins with the model at that time
+/// (AD-PSGD, Lian et al., ICML 2018). From the first step of an epoch to end_epoch() a
+/// communication thread averages and makes all MPI calls.
 ///
 /// A rank whose step takes longer than the deadline ends the job, and so does a rank that does not
 /// answer a partner in time.

@@ -127,7 +127,7 @@ class ChocoMixer final : public Mixer {
   }
 
  private:
-  /// By segment; empty: all of them.
+  /// Returns 1 for each segment that is sent, else 0; empty: all of them are.
   std::span<const std::uint8_t> chosen(const FusionBucket& bucket) const {
     if (!events_) return {};
     return events_->chosen(bucket);

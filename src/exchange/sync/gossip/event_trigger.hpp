@@ -32,14 +32,14 @@ class EventTrigger {
   void start(std::span<const float> model);
   /// Begins a round. @param known xh
   void choose(std::span<const float> model, std::span<const float> known);
-  /// By segment of the bucket, for this round: 1 = is sent.
+  /// Returns 1 for each segment of the bucket that is sent in this round, else 0.
   std::span<const std::uint8_t> chosen(const FusionBucket& bucket) const {
     return chosen_.at(bucket.index);
   }
   /// The bucket's part of the model at the end of the round.
   void mixed(const FusionBucket& bucket, std::span<const float> values);
 
-  /// Of this rank, since the start.
+  /// Returns the counts of this rank since the start.
   SliceCounts counts() const noexcept { return {counts_[0], counts_[1]}; }
 
   /// With another number of ranks all begin anew.

@@ -205,7 +205,7 @@ class GossipAveraging final : public Synchronizer, private LateExchange, private
     result.traffic.transfer_seconds += transfer.seconds();
   }
 
-  /// Of all ranks.
+  /// Notes how many slices all ranks have sent and left out.
   void note_slices(SyncResult& result) {
     const std::optional<SliceCounts> own = p_.mixer.slice_counts();
     if (!own) return;
@@ -262,7 +262,7 @@ class GossipAveraging final : public Synchronizer, private LateExchange, private
     run(*direction_work_);
   }
 
-  /// What was sent and measured since edges_.open().
+  /// Returns what was sent and measured since edges_.open().
   SyncResult mixed_result() {
     SyncResult result{work_.traffic, {}, {}};
     if (adapting_) adapt(result);

@@ -31,7 +31,7 @@ struct GossipAveragingOptions {
   /// gradient is computed, and the update is added to the result of mixing. Otherwise adapt, then
   /// combine: the updated model is sent.
   bool combine_first = false;
-  /// With combine_first: on a communication thread, during computing.
+  /// With combine_first, models are mixed on a communication thread, during computing.
   bool overlap = true;
   /// With combine_first: after_update() may come several steps after begin(), in between which the
   /// messages may be under way.
@@ -70,8 +70,8 @@ struct AlgorithmParts;
 struct AlgorithmSettings;
 struct BuiltAlgorithm;
 
-/// What rows of algorithms that mix in a common step are made by: the row's mixer and direction on
-/// this graph, every few steps and late where the settings say so.
+/// Makes an algorithm that mixes in a common step: with the row's mixer and direction on this
+/// graph, every few steps and late where the settings say so.
 /// @throws Error{usage} on every rank if the algorithm cannot work on the topology: which condition
 /// is not met, and a choice that works. Collective.
 BuiltAlgorithm make_gossip(AlgorithmParts parts, const AlgorithmSettings& settings);

@@ -26,7 +26,7 @@ constexpr double kFarAbove = 2.5;
 /// doubly stochastic W is larger than that of the mean of all models.
 constexpr double kMostLateStep = 0.5;
 
-/// Whether the mixing matrix of every step of the topology's period has a property.
+/// Returns true if the mixing matrix of every step of the topology's period has a property.
 bool in_every_step(const Topology& topology, bool (topology::MixingMatrix::*has)() const) {
   for (StepId step = 0; step < topology.period(); ++step)
     if (!(topology.at(step).*has)()) return false;

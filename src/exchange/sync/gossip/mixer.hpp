@@ -90,10 +90,10 @@ class Mixer {
   virtual Task mix(const FusionBucket& bucket, const MixContext& context, std::span<float> model,
                    MixResult& result) = 0;
 
-  /// How many buckets may be processed at the same time.
+  /// Returns how many buckets may be processed at the same time.
   virtual std::size_t slots() const noexcept { return pipeline::kMaxSlots; }
 
-  /// Of this rank, since the start; unset: all slices are always sent.
+  /// Returns the counts of this rank since the start; unset: all slices are always sent.
   virtual std::optional<SliceCounts> slice_counts() const { return {}; }
 
   /// Visits public copies and errors. If the number of ranks changes, all ranks start() again with

@@ -84,7 +84,7 @@ class SqueezeMixer final : public Mixer {
   NeighbourMessages messages_;
   std::span<const FusionBucket> plan_;
   WeightRounding* const network_;
-  // By bucket and segment; empty for buckets that the compressor rounds.
+  // Holds rounded rows by bucket and segment; empty for buckets that the compressor rounds.
   std::vector<std::vector<std::optional<RoundedRows>>> rounded_;
   FlatBuffer error_;
 };

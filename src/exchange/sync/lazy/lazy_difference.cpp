@@ -49,7 +49,7 @@ class BitReader {
     filled_ -= bits;
     return field;
   }
-  /// Of the last byte that was read from.
+  /// Returns true if the unread bits of the last byte that was read from are zero.
   bool rest_is_zero() const { return held_ == 0; }
 
  private:

@@ -25,7 +25,7 @@ class LazyDifference {
   /// @param bits  at most kMostLazyBits; 0 = float32
   LazyDifference(std::size_t count, unsigned bits);
 
-  /// Of a frame with a difference [bytes].
+  /// Returns the length of a frame with a difference [bytes].
   std::size_t frame_bytes() const noexcept;
 
   struct Squares {

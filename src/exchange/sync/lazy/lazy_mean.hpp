@@ -41,11 +41,11 @@ class LazyMean {
   /// @throws Error{wire}; Error{diverged} if a change has no float32
   LazyMeanResult mean(StepId step, std::span<float> gradient);
 
-  /// Of all ranks, so far.
+  /// These count the messages of all ranks so far.
   std::uint64_t messages_sent() const noexcept { return sent_; }
   std::uint64_t messages_skipped() const noexcept { return skipped_; }
 
-  /// What the others know of this rank's gradient.
+  /// Returns what the others know of this rank's gradient.
   std::span<const double> known() const noexcept { return known_; }
 
   /// With another number of ranks all begin anew: every rank sends in the next step.

@@ -111,7 +111,7 @@ class LocalSgd final : public Synchronizer, private LateExchange {
   void settle() override { receive(); }
   void rethrow() override { p_.mean->rethrow(); }
 
-  /// Of one fragment.
+  /// Holds the round of one fragment.
   struct Round {
     std::optional<StepId> sent = {};  // the step that ended the round whose mean is not applied yet
     SyncResult received = {};         // of that mean, which is in p_.difference
@@ -207,7 +207,7 @@ class LocalSgd final : public Synchronizer, private LateExchange {
     });
   }
 
-  /// What the mean of value i moves the average by.
+  /// Returns what the mean of value i moves the average by.
   float outer_step(std::size_t i, float rate) {
     float unused = 0;
     const auto momentum = momentum_.span();
@@ -218,7 +218,7 @@ class LocalSgd final : public Synchronizer, private LateExchange {
     return static_cast<float>(rounds_[fragment].sent_rate);
   }
 
-  /// Of all values.
+  /// Returns the fragment's share of all values.
   double share_of(std::size_t fragment) const {
     std::size_t count = 0;
     for (const pipeline::Range& range : p_.mean->values_of(fragment))
@@ -226,7 +226,7 @@ class LocalSgd final : public Synchronizer, private LateExchange {
     return static_cast<double>(count) / static_cast<double>(p_.parameters.size());
   }
 
-  /// The same on all ranks.
+  /// Visits rates, which are the same on all ranks.
   void visit_rates(StateVisitor& visitor) {
     for (std::size_t f = 0; f < rounds_.size(); ++f) {
       if (rounds_.size() > 1) visitor.enter(fmt::format("fragment {}", f));

@@ -22,7 +22,7 @@ struct LocalSgdParts {
   std::unique_ptr<FragmentAveraging> mean;
   Direction* direction = nullptr;  // null: the optimizer has momentum and weight decay
   std::span<float> parameters, gradient;
-  /// What ranks send: without a delay `gradient`, which is free after an update; with one another
+  /// Ranks send this: without a delay `gradient`, which is free after an update; with one another
   /// buffer, because gradients are computed while messages are under way.
   std::span<float> difference;
   const Layout& layout;              // of these

@@ -11,9 +11,9 @@
 
 namespace eqt::sync {
 
-/// What a delay of "auto" is: half of the steps of the next round, rounded up. Later averages hide
-/// longer messages, but cost accuracy as longer rounds do (gossip/ALGORITHMS.md has measurements):
-/// who needs them asks for them by a number.
+/// A delay of "auto" is half of the steps of the next round, rounded up. Later averages hide longer
+/// messages, but cost accuracy as longer rounds do (gossip/ALGORITHMS.md has measurements): who
+/// needs them asks for them by a number.
 constexpr StepId automatic_delay(StepId local_steps) { return (local_steps + 1) / 2; }
 
 /// A round ends with a step after which ranks send how far their models have moved.
@@ -38,7 +38,8 @@ struct LocalSgdPlan {
   /// Averages of the fragment before `step`.
   StepId averages_before(StepId step, std::size_t fragment = 0) const;
   bool delays() const noexcept { return delay != StepId{0}; }
-  /// Whether the mean of the fragment's round that ended with `sent` is applied after `step`.
+  /// Returns true if the mean of the fragment's round that ended with `sent` is applied after
+  /// `step`.
   bool merges_after(StepId step, StepId sent) const {
     return step + 1 == total_steps || step == sent + delay_after(sent);
   }

@@ -7,7 +7,7 @@
 
 namespace eqt::sync {
 
-/// What a round does with the mean of the ranks' differences m, which is treated as a gradient:
+/// A round does this with the mean of the ranks' differences m, which is treated as a gradient:
 /// z = momentum z + m; s = learning_rate z, with Nesterov learning_rate (m + momentum z); r -= s.
 struct OuterStep {
   float learning_rate = 1, momentum = 0;

@@ -15,7 +15,7 @@ class QuorumMemory final : public collective::GradientMemory {
   /// Keeps the reference.
   explicit QuorumMemory(collective::GradientMemory& inner) : inner_(inner) {}
 
-  /// For the rounds that follow.
+  /// Sets whether the rank is a member of the rounds that follow.
   void set_member(bool member) noexcept { member_ = member; }
 
   void begin() override {

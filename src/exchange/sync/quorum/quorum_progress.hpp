@@ -64,7 +64,7 @@ class QuorumProgress : public SharedProgress {
   bool end_step(std::span<float> parameters);
   /// After the communication thread has finished: applies all rounds.
   void apply_rest(std::span<float> parameters);
-  /// The same, before the last round of a run, which is of all ranks: difference = r - parameters.
+  /// Before the last round of a run, which is of all ranks: makes difference = r - parameters.
   /// @return steps that have not counted
   std::uint64_t make_last(std::span<const float> parameters, std::span<float> difference);
   /// All ranks continue from r.

@@ -136,7 +136,7 @@ class QuorumRounds final : public Synchronizer, private OwnPace {
     return result;
   }
 
-  /// What rank 0 has closed, and when each rank has applied it.
+  /// Returns what rank 0 has closed, and when each rank has applied it.
   std::vector<metrics::DecisionRecord> gather_decisions() {
     std::string own;
     const std::vector<QuorumProgress::Applied> applied = progress_.take_applied();
@@ -211,7 +211,7 @@ std::unique_ptr<Synchronizer> make_quorum_rounds(QuorumRoundsParts parts,
 
 namespace {
 
-/// What rounds change from one to the next, and what averages them.
+/// Holds what rounds change from one to the next, and what averages them.
 struct QuorumOwned {
   collective::Senders senders;
   std::optional<QuorumMemory> memory = {};  // empty: no error feedback

@@ -67,7 +67,8 @@ struct AlgorithmParts;
 struct AlgorithmSettings;
 struct BuiltAlgorithm;
 
-/// The same from a run's parts, by an allgather of its own: the algorithm local-sgd with a quorum.
+/// Makes quorum rounds from a run's parts, by an allgather of their own: the algorithm local-sgd
+/// with a quorum.
 /// @throws Error{usage} for a quorum that these ranks cannot have
 BuiltAlgorithm make_quorum(AlgorithmParts parts, const AlgorithmSettings& settings);
 

@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kMostMissedRounds = 8;
 
 struct QuorumRule {
   std::size_t ranks = 1, quorum = 1;
-  /// How long the other ranks are waited for once a quorum is ready; unset: a quarter of the last
+  /// The other ranks are waited for this long once a quorum is ready; unset: a quarter of the last
   /// round's time, of this one's in the first round of an epoch.
   std::optional<double> grace_seconds = {};
 };
