@@ -68,13 +68,13 @@ class RestoringVisitor final : public ScopedVisitor {
 /// The text of a section on all ranks. Collective.
 /// @throws Error{data} on all ranks if the set has no such text
 std::string text_of(comm::Communicator& comm, const SavedSet& set, std::string_view name);
-/// The same; empty if the set has no such part. Collective.
+/// Returns the text of a section, or nothing if the set has no such part. Collective.
 std::optional<std::string> find_text(comm::Communicator& comm, const SavedSet& set,
                                      std::string_view name);
 /// The numbers of a section. @param count how many there must be
 std::vector<std::uint64_t> numbers_of(comm::Communicator& comm, const SavedSet& set,
                                       std::string_view name, std::size_t count);
-/// The same; empty if the set has no such part. Collective.
+/// Returns the numbers of a section, or nothing if the set has no such part. Collective.
 std::optional<std::vector<std::uint64_t>> find_numbers(comm::Communicator& comm,
                                                        const SavedSet& set, std::string_view name,
                                                        std::size_t count);

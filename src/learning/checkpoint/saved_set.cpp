@@ -20,7 +20,7 @@ namespace {
 // Longer files are sent in several messages, for no limit of MPI is below this.
 constexpr std::size_t kMaxBytesAtOnce = std::size_t{256} << 20;
 
-/// What all files of one set have in common.
+/// All files of one set have these values in common.
 struct SetName {
   StepId step = 0;
   int ranks = 1;
@@ -29,7 +29,7 @@ struct SetName {
   auto operator<=>(const SetName&) const = default;
 };
 
-/// What ranks exchange about a file.
+/// Ranks exchange these values about a file.
 struct ListedFile {
   std::uint64_t step = 0, set = 0, bytes = 0, hash = 0;
   std::int32_t rank = 0, ranks = 1;

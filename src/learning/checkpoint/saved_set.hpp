@@ -44,8 +44,8 @@ class SavedSet {
   std::vector<std::unique_ptr<Open>> open_;  // by old rank; null unless this rank has it
 };
 
-/// What else was found, the same on all ranks. `sentences` has one for each damaged or fetched
-/// file.
+/// Findings tell what else was found, the same on all ranks. `sentences` has one for each damaged
+/// or fetched file.
 struct Findings {
   std::vector<std::string> sentences;
   std::vector<StepId> newer;            // sets that were not taken

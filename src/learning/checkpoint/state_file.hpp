@@ -41,7 +41,7 @@ enum class SectionKind : std::uint8_t {
   text      // UTF-8
 };
 
-/// Of one element [bytes].
+/// Returns the size of one element [bytes].
 std::size_t element_bytes(SectionKind kind) noexcept;
 
 /// A part of the state; name and bytes are in the file's memory.

@@ -58,7 +58,7 @@ class StateFolder {
   /// Removes files that have the name of a state file and begin like one, or are empty, and then
   /// folders that are empty. Everything else stays, and so does a set that cannot be removed.
   void remove(StepId step) const noexcept;
-  /// The same for all sets. @throws Error{output} if a file cannot be removed
+  /// Removes such files and folders of all sets. @throws Error{output} if a file cannot be removed
   void remove_all() const;
 
  private:

@@ -17,7 +17,7 @@
 
 namespace eqt::data {
 
-/// What the targets of all samples are, in memory.
+/// The targets of all samples are held in memory.
 struct ArrayTargets {
   std::optional<ArraySpec> spec;       // nothing: samples have none
   int classes = 0;                     // TargetKind::classes: one more than the largest label

@@ -20,7 +20,7 @@ class ArraySource {
  public:
   virtual ~ArraySource() = default;
   virtual std::size_t samples() const = 0;
-  /// Of one sample: () for single numbers.
+  /// Returns the shape of one sample, () for single numbers.
   virtual const std::vector<std::size_t>& shape() const = 0;
   virtual bool whole() const = 0;  // the type of its numbers has no fractions
   /// The numbers of a sample, in row-major order. @pre out has as many as shape()
@@ -28,7 +28,7 @@ class ArraySource {
   virtual void read(std::size_t sample, std::span<float> out) const = 0;
   /// @pre whole()
   virtual void read(std::size_t sample, std::span<std::int64_t> out) const = 0;
-  /// Where number `index` of a sample is, for messages: "FILE, row 3, column 2 (from 0)".
+  /// Says where number `index` of a sample is, for messages: "FILE, row 3, column 2 (from 0)".
   virtual std::string place(std::size_t sample, std::size_t index) const = 0;
   virtual const std::string& path() const = 0;
 

@@ -48,7 +48,7 @@ Part open_npy_part(const fs::path& folder, const std::string& name, const Datase
   return part;
 }
 
-/// What a reader of the table may not expect; "" for nothing.
+/// Returns a note on what a reader of the table may not expect; "" if there is nothing.
 std::string note_on_columns(const CsvTable& table, const std::vector<std::size_t>& targets,
                             bool has_index, const DatasetOptions& options) {
   std::string note;

@@ -19,7 +19,7 @@ namespace eqt::data {
 enum class ElementType : std::uint8_t { float32, uint8, int64 };
 std::span<const Named<ElementType>> names_of(ElementType);
 
-/// What one sample has in an array.
+/// An ArraySpec says what one sample has in an array.
 struct ArraySpec {
   std::string name;  // "images", "tokens", "mask", "x"
   ElementType type = ElementType::float32;
@@ -39,7 +39,7 @@ inline constexpr std::int64_t kIgnored = -100;
 
 /// "tokens (int64, [-1])", for messages.
 std::string text_of(const ArraySpec& spec);
-/// The same of several, with commas.
+/// Returns the texts of several specs, with commas between them.
 std::string text_of(std::span<const ArraySpec> specs);
 
 /// The values of some samples.
@@ -72,7 +72,7 @@ struct Array {
   std::span<T> prepare(const ArraySpec& of, std::size_t samples) {
     return prepare<T>(of, samples, of.shape);
   }
-  /// The same for samples of the shape `sample` in this batch.
+  /// Prepares an array of samples that have the shape `sample` in this batch.
   template <typename T>
   std::span<T> prepare(const ArraySpec& of, std::size_t samples,
                        std::span<const std::int64_t> sample);
@@ -80,7 +80,7 @@ struct Array {
   void clear() { shape.clear(); }
 };
 
-/// What a network computes from, and what it should find.
+/// A batch has what a network computes from and what it should find.
 struct Batch {
   std::vector<Array> inputs;  // as Dataset::inputs()
   Array targets;              // as Dataset::target(); empty if samples have none

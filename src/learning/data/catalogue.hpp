@@ -17,7 +17,7 @@
 
 namespace eqt::data {
 
-/// What is known of a set before it is opened.
+/// These facts of a set are known before it is opened.
 struct DatasetFacts {
   std::vector<ArraySpec> inputs;              // as Dataset::inputs()
   std::optional<ArraySpec> target;            // as Dataset::target()
@@ -34,7 +34,7 @@ struct DatasetRow {
   bool needs_files;
   bool is_own = false;  // what is in the files of data.path is the user's own
   std::span<const std::string_view> keys = {};  // of the config's section, read by no other set
-  /// What the set is like; reads as little as it can, nothing if the set is always the same.
+  /// Tells what the set is like; reads as little as it can, nothing if the set is always the same.
   /// @throws Error{data} for files that are missing or malformed
   DatasetFacts (*look)(const DatasetOptions& options);
   /// Opens the set: what look() told, except that limits leave samples out.

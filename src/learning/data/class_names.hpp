@@ -21,14 +21,14 @@ std::string_view without_space(std::string_view text);
 /// Letters of ASCII in lower case.
 std::string lower_case(std::string_view text);
 
-/// For messages: bytes that a terminal does not show are replaced by question marks.
+/// Replaces bytes that a terminal does not show by question marks, for messages.
 std::string printable(std::string_view text);
 
 /// At most 60 bytes of a name, printable.
 std::string shown_name(std::string_view name);
 
-/// What people read: letters with their accents (Unicode's canonical equivalence), upper and lower
-/// case being the same.
+/// Returns what people read: letters with their accents (Unicode's canonical equivalence), upper
+/// and lower case being the same.
 std::string as_read(std::string_view name);
 
 /// '"é" and "é" (U+00E9 and U+0065 U+0301)': both names and the characters in which they differ.
@@ -37,7 +37,7 @@ std::string told_apart(std::string_view first, std::string_view second);
 /// Two names that are written differently and read the same, told_apart(), if there are any.
 std::optional<std::string> names_read_alike(const std::vector<std::string>& names);
 
-/// For messages about such names: "WHERE: kReadableNames, found NAMES; kReadableRemedy".
+/// Messages about such names are "WHERE: kReadableNames, found NAMES; kReadableRemedy".
 inline constexpr std::string_view kReadableNames =
     "expected names of classes that differ by more than upper and lower case or the coding of "
     "accents";
@@ -46,7 +46,7 @@ inline constexpr std::string_view kReadableRemedy = "write them in one way, or r
 /// @throws Error{data} that begins with `where`, for names_read_alike()
 void require_readable_names(const std::vector<std::string>& names, const std::string& where);
 
-/// For a name that is none of `known`.
+/// Checks a name that is none of `known`.
 /// @throws Error{data} that begins with `where` if it reads like one of them
 void require_unlike(const std::vector<std::string>& known, std::string_view name,
                     const std::string& where);

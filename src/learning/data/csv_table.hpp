@@ -26,10 +26,11 @@ struct CsvTable {
 
   std::size_t rows() const { return columns == 0 ? 0 : values.size() / columns; }
   double at(std::size_t row, std::size_t column) const { return values[row * columns + column]; }
-  /// For messages: 'FILE, line 3, column 2 "height"'.
+  /// Says where a number is, for messages: 'FILE, line 3, column 2 "height"'.
   std::string place(std::size_t row, std::size_t column) const;
-  /// Whether the first column has the row numbers that pandas writes: it has no name, others have,
-  /// and its numbers are whole and all different.
+  /// Returns true where the first column has the row numbers that pandas writes: there are several
+  /// names, names_index() is true of the first one, and its numbers are whole, not negative and all
+  /// different.
   bool has_index() const;
 };
 

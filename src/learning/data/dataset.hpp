@@ -37,14 +37,14 @@ class Dataset {
   virtual std::size_t size() const = 0;  // [samples]
   /// The arrays that networks compute from, as read() writes them; at least one.
   virtual std::vector<ArraySpec> inputs() const = 0;
-  /// What networks should find; nothing: the inputs alone say what is learnt.
+  /// Returns what networks should find; nothing: the inputs alone say what is learnt.
   virtual std::optional<ArraySpec> target() const = 0;
   /// Classes of which each sample has one; 0: samples have no class.
   virtual int classes() const { return 0; }
   /// In [0, classes()). @pre classes() > 0
   virtual int label(std::size_t sample) const;
-  /// How long a sample is where that differs, such as the tokens of a text: samples of a batch are
-  /// filled up to the longest one. Otherwise 0.
+  /// Returns how long a sample is where that differs, such as the tokens of a text, otherwise 0.
+  /// Samples of a batch are filled up to the longest one.
   virtual std::size_t length(std::size_t /*sample*/) const { return 0; }
   /// Fills `out` with the samples at `indices`, prepared for the network; augmented, as the set
   /// does it, if `augment` is set. Reuses the memory of `out`. Thread-safe.
@@ -68,7 +68,8 @@ struct Normalization {
 /// have no deviation and get one step of 255, which leaves them finite.
 Normalization normalization_of(std::span<const Moments> moments);
 
-/// Whether numbers are brought to mean 0 and deviation 1, and which of a sample's share both.
+/// Tells whether numbers are brought to mean 0 and deviation 1, and which numbers of a sample share
+/// both.
 enum class Standardize : std::uint8_t { off, first_axis, last_axis };
 std::span<const Named<Standardize>> names_of(Standardize);
 
@@ -80,8 +81,9 @@ struct DatasetPair {
   std::vector<std::string> class_names;         // (classes), by label
   std::optional<PictureFraming> framing = {};   // of pictures that are decoded when they are read
   std::shared_ptr<const TextInput> texts = {};  // how texts are read; none: there are none
-  // Of the numbers of training samples that share a mean and a deviation; empty: none are measured,
-  // or, of pictures, they need not be added to those of other ranks.
+  // These are the moments of the numbers of training samples that share a mean and a deviation.
+  // They are empty if none are measured, or if those of pictures need not be added to those of
+  // other ranks.
   std::vector<Moments> moments = {};
   Standardize standardize = Standardize::off;  // how they share
   // Samples that could not be read so far, in place of which others were; none: any is an error.
@@ -93,7 +95,8 @@ struct DatasetPair {
 /// Both sets prepare their inputs with these moments, which are those of the pair from now on.
 void standardize(DatasetPair& pair, std::span<const Moments> moments);
 
-/// What a task learns from (model/task.hpp), for sets that can be read in several ways.
+/// Names the targets that a task learns from (model/task.hpp), for sets that can be read in several
+/// ways.
 enum class TargetKind : std::uint8_t {
   classes,  // one of some classes: int64, a single number, in [0, classes)
   flags,    // any of some classes: float32 (classes), each 0 or 1
@@ -120,7 +123,7 @@ struct DatasetOptions {
   std::string columns = {};      // tables: names or numbers of the targets' columns; "" = the last
   bool integers = false;         // arrays: inputs stay whole numbers
   Standardize standardize = Standardize::off;  // arrays
-  // For a rank that has a part of what is learnt (data.partition.kind "local"): its test set may
+  // A rank may have a part of what is learnt (data.partition.kind "local"). Its test set may then
   // have classes that its training set lacks, or it needs no test set.
   bool is_part = false;
   bool needs_test = true;

@@ -26,8 +26,8 @@ std::filesystem::path find_file(const std::filesystem::path& folder,
                                 std::initializer_list<std::string_view> names,
                                 std::string_view remedy);
 
-/// Which name a set's test part has: the first of test, val, valid and validation that is there;
-/// "" for none. Other names than test, and further parts, which are left out, get a note.
+/// Returns the name of a set's test part: the first of test, val, valid and validation that is
+/// there; "" for none. Other names than test, and further parts, which are left out, get a note.
 /// @param ending of the names in notes: "/", ".csv"
 std::string find_test_part(const std::function<bool(std::string_view)>& is_there,
                            std::string_view ending, std::vector<std::string>& notes);

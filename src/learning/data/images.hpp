@@ -35,7 +35,7 @@ ArraySpec class_spec(int classes);
 /// The pictures' shape if `spec` is that of pictures, or if they are the only one of `inputs`.
 std::optional<ImageShape> image_shape(const ArraySpec& spec);
 std::optional<ImageShape> image_shape(std::span<const ArraySpec> inputs);
-/// The same of a batch. Empty for one without pictures.
+/// Returns the shape of a batch's pictures, or nothing for a batch without pictures.
 std::optional<ImageShape> image_shape(const Batch& batch);
 
 }  // namespace eqt::data

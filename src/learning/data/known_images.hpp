@@ -20,7 +20,7 @@ struct LabelledSets {
   LabelledBytes test;
 };
 
-/// What is always true of a set.
+/// These facts of a set are always true.
 struct KnownImages {
   ImageShape shape;
   int classes = 0;

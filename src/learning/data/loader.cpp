@@ -34,7 +34,7 @@ void require_possible(const BatchLoader::Options& options) {
             options.batch_size);
 }
 
-/// What a producer has to prepare.
+/// A task is a batch that a producer has to prepare.
 struct Task {
   std::size_t number = 0;
   std::uint64_t epoch = 0;

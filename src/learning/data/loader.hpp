@@ -54,7 +54,8 @@ class BatchLoader {
   /// The next batch is number `batch` of `epoch`.
   /// @pre batch < batches_per_epoch
   void seek(std::uint64_t epoch, std::size_t batch);
-  /// The same, and from then on these are the samples of a batch.
+  /// The next batch is number `batch` of `epoch`, and from then on a batch has the samples of
+  /// `deal`.
   /// @pre share.begin < share.end <= batch_size
   void seek(std::uint64_t epoch, std::size_t batch, const Deal& deal);
 

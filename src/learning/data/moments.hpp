@@ -27,7 +27,7 @@ struct Moments {
     mean += difference * (part.count / sum);
     count = sum;
   }
-  /// Of the whole population: divided by the count.
+  /// Returns the deviation of the whole population, for which the squares are divided by the count.
   double deviation() const { return count == 0 ? 0 : std::sqrt(squares / count); }
 };
 

@@ -32,10 +32,10 @@ enum class NpyType {
   float64
 };
 
-/// As NumPy spells it: "float32".
+/// Returns the name as NumPy spells it: "float32".
 std::string_view name_of(NpyType type);
 std::size_t bytes_of(NpyType type);
-/// Whether it holds whole numbers; booleans are 0 and 1.
+/// Returns true where the type holds whole numbers; booleans are 0 and 1.
 bool is_whole(NpyType type);
 
 struct NpyHeader {

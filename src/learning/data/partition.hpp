@@ -17,7 +17,8 @@ class Partition {
   virtual std::size_t size() const = 0;  // [samples]
   /// The shard's sample indices in the order of `epoch`.
   virtual std::vector<std::size_t> order(std::uint64_t epoch) const = 0;
-  /// The same for epochs of which `samples` are visited, where that decides what an epoch is.
+  /// Returns the order for epochs of which `samples` are visited, where that decides what an epoch
+  /// is.
   virtual std::vector<std::size_t> order_for(std::uint64_t epoch, std::size_t /*samples*/) const {
     return order(epoch);
   }

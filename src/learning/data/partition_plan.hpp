@@ -68,7 +68,7 @@ PartitionPlan plan_skew(std::span<const int> labels, int classes, double skew, i
 PartitionPlan plan_dirichlet(std::span<const int> labels, int classes, double alpha, int ranks,
                              std::uint64_t seed);
 
-/// What the plan of a run is made from.
+/// The plan of a run is made from these options.
 struct PartitionOptions {
   double skew = 0;         // degree, 0 ... 1
   double alpha = 1;        // of Dirichlet's distribution
@@ -84,7 +84,8 @@ enum class LocalEpoch {
 };
 std::span<const Named<LocalEpoch>> names_of(LocalEpoch);
 
-/// What the network is tested on there.
+/// Where ranks have sets of their own, the network is tested on each rank's own test set or on that
+/// of rank 0.
 enum class LocalTest { own, first };
 std::span<const Named<LocalTest>> names_of(LocalTest);
 

@@ -13,11 +13,11 @@
 
 namespace eqt::data {
 
-/// How a training picture is cropped where it is augmented.
+/// Tells how a training picture is cropped where it is augmented.
 enum class CropKind : std::uint8_t { automatic, resized, padded };
 std::span<const Named<CropKind>> names_of(CropKind);
 
-/// What all pictures of a set become.
+/// All pictures of a set are brought to this form.
 struct PictureFraming {
   int channels = 3;  // 1: grey, 3: red, green, blue
   int size = 224;    // [pixels] of a side

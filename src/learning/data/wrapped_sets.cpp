@@ -158,7 +158,7 @@ class PackedSet final : public Dataset {
   std::optional<ArraySpec> target() const override { return target_; }
   int classes() const override { return classes_; }
   int label(std::size_t sample) const override { return static_cast<int>(sent_label(sample)); }
-  /// As it came, which may be none. @pre classes() > 0
+  /// Returns the label as it came, which may be none of the classes. @pre classes() > 0
   std::int64_t sent_label(std::size_t sample) const {
     std::int64_t label = 0;  // the last number of a sample
     std::memcpy(&label, bytes_.data() + (sample + 1) * stride_ - sizeof label, sizeof label);

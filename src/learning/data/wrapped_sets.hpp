@@ -26,7 +26,7 @@ std::unique_ptr<Dataset> joined(std::vector<const Dataset*> sets);
 std::vector<std::byte> packed_samples(const Dataset& set);
 /// Bytes that packed_samples() makes.
 std::size_t packed_bytes(const Dataset& set);
-/// Whether every sample has as many numbers as any other.
+/// Returns true where every sample has as many numbers as any other.
 bool has_fixed_shapes(const Dataset& set);
 
 /// The set that another rank packed.

@@ -24,7 +24,7 @@ class Optimizer {
   virtual void visit_state(StateVisitor& visitor, Across models) = 0;
 };
 
-/// How the values of a range of the flat buffer are updated.
+/// Tells how the values of a range of the flat buffer are updated.
 struct UpdateRule {
   std::size_t begin = 0, end = 0;  // [values]
   float rate_factor = 1;           // of the learning rate

@@ -80,7 +80,7 @@ std::vector<Range> cut_ranges(std::size_t count, std::vector<TensorSlice> correc
   return ranges;
 }
 
-/// The same ranges, cut where the rules change.
+/// Returns the ranges, cut where the rules change.
 std::vector<Range> cut_by_rules(const std::vector<Range>& ranges, const UpdateRules& rules) {
   std::vector<Range> cut;
   for (const Range& range : ranges) {

@@ -52,8 +52,8 @@ class BatchBalancer {
   std::size_t own() const { return batches_.at(static_cast<std::size_t>(comm_.rank())); }
   /// This rank's samples: among those of a batch of all ranks, or of its own.
   data::BatchLoader::Deal deal() const;
-  /// Of this rank's gradient and loss, unless something else gives it one; those of all ranks sum
-  /// to their number.
+  /// Returns the weight of this rank's gradient and loss, or 1 if something else gives it one; the
+  /// weights of all ranks sum to their number.
   double weight() const;
 
   /// Notes the seconds in which this rank computed its part of a step, without waiting for others.

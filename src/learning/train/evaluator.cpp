@@ -28,7 +28,7 @@ Evaluator::Evaluator(comm::Communicator& comm, model::Replica& replica,
       workers_(workers),
       sums_(sums) {}
 
-/// Of an evaluation, as numbers to add.
+/// Returns how many numbers stand for an evaluation where evaluations are added.
 std::size_t Evaluator::columns() const { return 2 + sums_; }
 
 /// A rank without samples leaves zeros.
@@ -198,8 +198,8 @@ data::Range Evaluator::share() const {
   return data::even_share(test_set_->size(), comm_.rank(), comm_.size());
 }
 
-/// For this rank: its share if replicas are equal; otherwise all with its own model and its share
-/// with the mean model.
+/// Returns how many samples this rank evaluates: its share if replicas are equal; otherwise all
+/// with its own model and, if replicas are mixed, its share with the mean model.
 std::size_t Evaluator::samples_of_assessment() const {
   if (replicas_ == Replicas::equal) return share().end - share().begin;
   if (replicas_ == Replicas::alone) return test_set_->size();

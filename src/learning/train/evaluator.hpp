@@ -35,13 +35,13 @@ struct Consensus {
   double relative = 0;  // distance / |mean|
 };
 
-/// The same on every rank.
+/// An assessment is the same on every rank.
 struct Assessment {
   /// On the whole test set, or on those of all ranks; empty if it was not evaluated.
   std::optional<model::Evaluation> model;
   bool averaged = false;  // `model` is for the mean of different replicas
-  /// By rank, each with its own model and buffers on the whole test set, or its own; empty if
-  /// replicas are equal, or the test set was not evaluated.
+  /// Each rank has an evaluation of its own model and buffers on the whole test set, or its own.
+  /// There are none if replicas are equal, or the test set was not evaluated.
   std::vector<model::Evaluation> nodes;
   std::optional<Consensus> consensus;  // empty: replicas are equal
   /// Buffers whose mean was evaluated, because replicas are equal except for them [values].
@@ -53,7 +53,7 @@ struct Assessment {
   std::optional<bool> replicas_identical;  // empty: they need not be
 };
 
-/// Which replicas to evaluate.
+/// Tells which replicas to evaluate.
 enum class Replicas {
   equal,  // except for buffers: each rank evaluates its share of the test set with mean buffers
   mixed,  // they differ, and their mean is the result of training

@@ -79,7 +79,7 @@ HealthStatus HealthCheck::receive() {
                                           words_[kLow] != -words_[kMinusLow])};
 }
 
-/// From rank 0's own steps since the last report.
+/// Computes the interval [steps] from rank 0's own steps since the last report.
 double HealthCheck::next_interval() const {
   const double step = seconds_ / static_cast<double>(std::max<StepId>(since_, 1));
   return step > 0 ? std::clamp(kSeconds / step, 1.0, kMaxSteps) : 1.0;

@@ -214,7 +214,7 @@ void RunStatistics::note_errors_of_means(std::span<const double> sums) {
   sketches_.clear();
 }
 
-/// By rank 0's clock, for all ranks.
+/// Chooses the interval for all ranks by rank 0's clock.
 void RunStatistics::choose_flush_interval(double step_seconds) {
   double steps = std::round(kFlushSeconds / std::max(1e-6, step_seconds));
   comm_.broadcast(std::as_writable_bytes(std::span(&steps, 1)), 0);
@@ -363,7 +363,7 @@ std::optional<double> RunStatistics::mean_variance(const Totals& totals) {
   return {};
 }
 
-/// What each rank did in the epoch. Collective.
+/// Returns what each rank did in the epoch. Collective.
 metrics::BatchesRecord RunStatistics::batches_of_ranks() {
   metrics::BatchesRecord record;
   record.batch_sizes = comm_.allgather(batch_);

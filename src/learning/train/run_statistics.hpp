@@ -128,7 +128,7 @@ class RunStatistics {
   double own_rounds_ = 0;  // asynchronous: exchanges of this rank in the epoch, not yet added
   Totals own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not yet added
   metrics::PhaseSeconds slowest_;  // summed over epochs
-  // With own_batches: this rank's samples, in the last step and in the epoch.
+  // With own_batches these are this rank's samples, in the last step and in the epoch.
   std::uint64_t batch_ = 0;
   double epoch_samples_ = 0;
   std::uint64_t epochs_ = 0;

@@ -119,7 +119,7 @@ void RunStatistics::visit_nodes(StateVisitor& visitor, std::string_view name,
   if (!std::isnan(nodes[0])) values = std::move(nodes);
 }
 
-/// Of a task whose main metric is the accuracy, that and the best so far say enough: what else was
+/// If a task's main metric is the accuracy, that and the best so far say enough: what else was
 /// measured is measured again before the run ends.
 void RunStatistics::visit_metrics(StateVisitor& visitor) {
   if (metrics_.front().name == kAccuracy) {
@@ -135,7 +135,7 @@ void RunStatistics::visit_metrics(StateVisitor& visitor) {
   visit_nodes(visitor, "test metric of ranks", replicas_.node_test_metric);
 }
 
-/// The same on every rank.
+/// Returns the seconds of all ranks, the same on every rank.
 std::vector<metrics::PhaseSeconds> RunStatistics::of_ranks(const metrics::PhaseSeconds& s) {
   const std::array<double, 7> mine = in_order(s);
   std::vector<double> table(mine.size() * static_cast<std::size_t>(comm_.size()));

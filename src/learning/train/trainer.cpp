@@ -308,7 +308,7 @@ void Trainer::adopt_result() {
   if (!plan_.emulated) evaluator_.adopt_mean(model_weight());
 }
 
-/// Of this rank's model in the mean of all models.
+/// Returns the weight of this rank's model in the mean of all models.
 double Trainer::model_weight() const {
   const sync::ModelMixing* const mixing = p_.synchronizer.mixing();
   return mixing != nullptr ? mixing->weight() : 1;

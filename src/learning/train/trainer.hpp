@@ -62,7 +62,7 @@ struct Plan {
   StepId steps_per_epoch = 1;
   double batch_size = 64;      // samples per rank and step, in the mean over ranks
   std::size_t accumulate = 1;  // batches per step
-  // Of losses, by worker, or of this rank alone; empty: 1.
+  // These are the weights of losses, by worker, or of this rank alone; empty: 1.
   std::vector<double> loss_weights = {};
   std::vector<double> buffer_weights = {};  // of running statistics in their mean, likewise
   bool own_test_set = false;         // each rank has one of its own, of which none has a part

@@ -8,7 +8,7 @@
 
 namespace eqt::train {
 
-/// What else follows from the size of this rank's batches.
+/// Sets what else follows from the size of this rank's batches.
 void Trainer::weigh_batches() {
   const double weight = p_.balancer->weight();
   accumulation_.set_weight(plan_.loss_weight(0) * weight);

@@ -9,7 +9,7 @@
 
 namespace eqt::train {
 
-/// Of the model that the run would leave now.
+/// Assesses the model that the run would leave now.
 Assessment Trainer::assess() {
   Assessment assessment;
   if (!plan_.emulated) {  // collective: all ranks share the plan

@@ -66,7 +66,8 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   return {.seconds = record.seconds.total, .met = result.rounds != 0.0};
 }
 
-/// With this rank's own step numbers, because it evaluates its own model.
+/// Returns the step by this rank's own numbers, because it evaluates its own model; the epoch is
+/// that of the common steps.
 ObservedStep Trainer::observed_step(const StepNumbers& step) const {
   return {.done = step.own + 1,
           .epoch = plan_.epoch_of(step.common) + 1,
@@ -114,8 +115,8 @@ bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
   return observed;
 }
 
-/// The same for all workers: sums the losses and passes the gradients on one by one. Worker 0's
-/// gradient is observed, like rank 0's. @return true if it is
+/// Computes losses and gradients of all workers: sums the losses and passes the gradients on one by
+/// one. Worker 0's gradient is observed, like rank 0's. @return true if it is
 bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record) {
   comm::Communicator& comm = p_.comm;
   sync::WorkerGradients* const workers = p_.synchronizer.workers();

@@ -105,7 +105,7 @@ std::vector<std::string_view> common_beginnings(std::span<const std::string_view
   return beginnings;
 }
 
-/// Which names of the two sides are the same.
+/// Tells which names of the two sides are the same.
 struct Matching {
   std::map<std::string, const Tensor*, std::less<>> found;  // by names of the network
   std::string twice;                     // a name that two tensors have; "": none
@@ -199,7 +199,7 @@ std::vector<bool> find_new_head(std::span<const Target> targets, const Matching&
   return head;
 }
 
-/// What the targets get.
+/// The targets get these values.
 struct NewValues {
   std::vector<std::vector<std::byte>> values;  // of each target, in their order; empty: none
   std::vector<std::string> kept;               // names of targets that keep theirs

@@ -16,7 +16,8 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-// Of values, stack, marks and memo; a script has one for each attribute of each module as well.
+// These limits hold for values, stack, marks, memo and copied pairs; a script has one value for
+// each attribute of each module as well.
 constexpr std::size_t kMostOfWeights = std::size_t{1} << 19;
 constexpr std::size_t kMostOfScript = std::size_t{1} << 21;
 constexpr std::size_t kMaxDimensions = 16, kMaxArguments = 8, kLongestKey = 64, kMaxMarks = 8;
@@ -147,7 +148,7 @@ class Machine {
     stack_.pop_back();
     return id;
   }
-  /// What is left at the end.
+  /// Returns what is left at the end.
   ValueId last() {
     const ValueId id = pop();
     if (is_script_ && (!stack_.empty() || !marks_.empty() || at_ != bytes_.size()))
@@ -336,7 +337,7 @@ class Machine {
     if (top(Kind::global).global != static_cast<std::uint8_t>(Global::script_class))
       refuse(file_, "its pickle makes an object of {}", top(Kind::global).text);
   }
-  /// As LibTorch does it: a class stands for its object until the object gets its attributes.
+  /// A class stands for its object until the object gets its attributes, as in LibTorch.
   bool start_object() {
     if (!value_of(pop(), Kind::tuple).items.empty())
       refuse(file_, "its pickle gives arguments to a class");

@@ -85,7 +85,7 @@ class Pickle {
 /// "__torch__.torch.nn.Linear" of an object, an enumerator or a class of a script.
 std::string class_name(const PickleValue& value);
 
-/// Where a tensor's elements lie in its storage.
+/// Tells where a tensor's elements lie in its storage.
 struct ElementPlaces {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;  // [elements], none negative

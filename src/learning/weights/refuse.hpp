@@ -12,7 +12,7 @@
 
 namespace eqt::weights {
 
-/// What a file should hold.
+/// Names what a file should hold.
 enum class Holds : std::uint8_t { weights, script };
 
 /// A file as its messages name it.

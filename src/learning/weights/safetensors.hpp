@@ -18,7 +18,7 @@
 
 namespace eqt::weights {
 
-/// Whether a file begins as this format does, which none of torch.save's does.
+/// Returns true where a file begins as this format does, which none of torch.save's does.
 bool is_safetensors(std::span<const std::byte> file);
 
 struct Safetensors {

@@ -169,7 +169,7 @@ class ScriptCode::Reader {
     if (c == '(' || c == '[' || c == '{') brackets_.push_back(0);
   }
 
-  /// As LibTorch skips it: to the next such quotation marks that no backslash precedes.
+  /// Skips a text as LibTorch does: to the next such quotation marks that no backslash precedes.
   void skip_text(char mark) {
     const std::string three(3, mark);
     const std::string marks = text_.substr(at_, 3) == three ? three : std::string(1, mark);

@@ -38,8 +38,8 @@ class ScriptCode {
   /// @throws Error{data}
   void check_names() const;
   enum class ClassKind { none, with_objects, enumeration };
-  /// What the archive may have of this class: with_objects is without a base or with the base
-  /// Module; none is also another base.
+  /// Returns what the archive may have of this class: with_objects is without a base or with the
+  /// base Module; none has another base or is no class of the code.
   ClassKind kind_of(const std::string& name) const;
   /// True if the enumeration has this number or text. LibTorch's reader would go on without a value
   /// if it had not.

@@ -76,12 +76,12 @@ StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes);
 /// equal bytes.
 std::string pack_state_dict(std::span<const Tensor> tensors);
 
-/// How the names in a file become those of a network.
+/// Tells how the names in a file become those of a network.
 struct FileNames {
   /// The network's name for a tensor of the file; "": it is skipped. No function: the same name.
   std::function<std::string(std::string_view)> own = {};
-  /// Whether the file may lack a tensor of the network, which then keeps its values. No function:
-  /// none may.
+  /// Returns true where the file may lack a tensor of the network, which then keeps its values. No
+  /// function: none may.
   std::function<bool(std::string_view)> optional = {};
   /// The network's outputs, if its last layer may have another number of them than the file's, and
   /// then keeps its values: tensors of one layer whose first sides alone differ. 0: none may.

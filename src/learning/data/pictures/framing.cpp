@@ -31,7 +31,8 @@ constexpr double kMinRatio = 3.0 / 4, kMaxRatio = 4.0 / 3;
 
 int rounded(double x) { return static_cast<int>(std::min(std::round(x), 1e9)); }
 
-/// Where `inner` of `outer` pixels begin in the middle; Python's round() rounds halves to even.
+/// Returns where `inner` of `outer` pixels begin in the middle; Python's round() rounds halves to
+/// even.
 std::int64_t middle(std::int64_t outer, std::int64_t inner) {
   const std::int64_t rest = outer - inner, half = rest / 2;
   return half + (rest & half & 1);

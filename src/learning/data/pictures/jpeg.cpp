@@ -68,7 +68,7 @@ void on_progress(j_common_ptr info) {
   std::longjmp(decoder.back, 1);
 }
 
-/// What is decoded, in reduced pixels of the stored picture.
+/// A window is the part that is decoded, in reduced pixels of the stored picture.
 struct Window {
   JDIMENSION left = 0, width = 0, top = 0, height = 0;
 };

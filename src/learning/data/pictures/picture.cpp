@@ -29,7 +29,8 @@ bool is_webp(PictureBytes file) {
   return text.starts_with("RIFF") && text.ends_with("WEBP");
 }
 
-/// Where the shown picture's pixel (x, y) is stored, in a picture of this stored width and height.
+/// Returns where the shown picture's pixel (x, y) is stored, in a picture of this stored width and
+/// height.
 std::pair<int, int> stored_place(int orientation, int x, int y, int width, int height) {
   const int right = width - 1, bottom = height - 1;
   switch (orientation) {

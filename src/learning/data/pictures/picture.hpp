@@ -48,7 +48,7 @@ class Picture {
   Picture(const Picture&) = delete;
   Picture& operator=(const Picture&) = delete;
 
-  /// As it is shown: turned as its orientation tag says. [pixels]
+  /// The sides [pixels] are those of the picture as it is shown, turned as its orientation tag says.
   int width() const { return turns_sideways() ? stored_height_ : stored_width_; }
   int height() const { return turns_sideways() ? stored_width_ : stored_height_; }
 
@@ -81,7 +81,7 @@ class Picture {
  private:
   bool turns_sideways() const { return orientation_ >= 5; }
   virtual bool can_reduce() const { return false; }
-  /// As decode(), of the picture as it is stored, at exactly this reduction.
+  /// Decodes as decode() does, but the picture as it is stored, at exactly this reduction.
   virtual void decode_stored(const PixelArea& area, int reduction, int channels,
                              PicturePart& out) = 0;
 

@@ -32,7 +32,8 @@ class PictureList {
 
   std::size_t size() const { return entries_.size(); }
   int label(std::size_t picture) const { return entries_[picture].label; }
-  /// As people find it, printable: "/data/train/cat/1.jpg", "/data/train-0.tar: 00017.jpg".
+  /// Returns the name as people find it, printable: "/data/train/cat/1.jpg",
+  /// "/data/train-0.tar: 00017.jpg".
   std::string name(std::size_t picture) const;
   /// Its own, or its archive's.
   std::filesystem::path file(std::size_t picture) const;
@@ -84,13 +85,13 @@ struct LeftOut {
   void note(const std::string& where, std::vector<std::string>& notes) const;
 };
 
-/// What sets of the user's own pictures are read with.
+/// Sets of the user's own pictures are read from such a source.
 struct PictureSource {
   std::filesystem::path path;
   double test_fraction = 0.1;  // of each class, where the set has no test pictures of its own
   std::uint64_t seed = 1;      // of that choice
-  // Of a rank that has a part of what is learnt: one class is enough, and test pictures may have
-  // others than training pictures.
+  // A rank may have a part of what is learnt. One class is then enough, and test pictures may have
+  // other classes than training pictures.
   bool is_part = false;
   bool needs_test = true;  // false: no picture is for testing
   // false: where test pictures have a place of their own, those of training are not looked for
@@ -129,7 +130,7 @@ void read_whole_file(const std::filesystem::path& file, std::vector<std::uint8_t
 void read_part_of_file(const std::filesystem::path& file, std::uint64_t offset, std::size_t bytes,
                        std::vector<std::uint8_t>& out);
 
-/// What is at `place`; a link must lead to something below `root`, which is canonical.
+/// Returns what is at `place`; a link must lead to something below `root`, which is canonical.
 /// @throws Error{data}
 std::filesystem::file_type kind_inside(const std::filesystem::path& root,
                                        const std::filesystem::path& place);

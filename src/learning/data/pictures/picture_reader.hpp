@@ -49,7 +49,7 @@ class BrokenPictures {
   std::map<std::string, std::string> reasons_;  // by name
 };
 
-/// What readers of one set share.
+/// Readers of one set share these stores.
 struct PictureStores {
   explicit PictureStores(std::uint64_t cache_bytes, std::size_t skip_limit,
                          const PictureLimits& picture_limits = {})
@@ -102,7 +102,8 @@ class PictureReader {
   PictureList list_;
   PictureFraming framing_;
   std::shared_ptr<PictureStores> stores_;
-  // By picture. Null until it has been decoded and the budget allowed it; then it stays.
+  // There is one for each picture. It is null until the picture has been decoded and the budget
+  // allowed it; then it stays.
   mutable std::vector<std::atomic<const PicturePart*>> kept_;
   mutable std::vector<std::atomic<bool>> is_broken_, is_whole_;  // both false until it was read
 };

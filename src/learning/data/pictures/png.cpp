@@ -49,7 +49,7 @@ void on_read(png_structp png, png_bytep out, std::size_t count) {
   decoder.left = decoder.left.subspan(count);
 }
 
-/// What the header says.
+/// These values are known before the pixels are read.
 struct Header {
   png_uint_32 width = 0, height = 0;
   int depth = 0;       // [bits] of a value
@@ -111,7 +111,7 @@ bool read_row(Decoder& decoder, std::uint8_t* row) {
 
 }  // namespace jump
 
-/// What the chunks before the pixels say.
+/// The chunks before the pixels tell these facts.
 struct Chunks {
   bool whole = false;     // the file has all of their bytes, and pixels behind them
   bool animated = false;  // several frames (APNG): a chunk acTL, whose first number counts them

@@ -164,7 +164,7 @@ class TarReader {
   std::uint64_t archive_bytes_ = 0;
 };
 
-/// What has been found of a sample.
+/// These parts of a sample have been found so far.
 struct Sample {
   std::string key;
   std::optional<Member> picture;
@@ -215,7 +215,8 @@ void close_sample(const Sample& sample, const fs::path& file, std::size_t archiv
            static_cast<std::uint32_t>(sample.picture->bytes));
 }
 
-/// Whether the name or a folder in it begins with a dot: what macOS and others keep beside files.
+/// Returns true where the name or a folder in it begins with a dot; macOS and others keep such
+/// files beside others.
 bool is_hidden(std::string_view name) {
   return name.starts_with('.') || name.find("/.") != std::string_view::npos;
 }

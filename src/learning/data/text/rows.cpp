@@ -76,8 +76,8 @@ class Bytes {
     }
     return byte;
   }
-  /// Whether a line ends here, by its end or the file's; if so, behind it. Does not wait for what
-  /// follows.
+  /// Returns true where a line ends here, by its end or the file's, and goes on behind it. Does not
+  /// wait for what follows.
   bool ends_line() {
     const int byte = peek();
     if (byte == kEnd) return true;
@@ -210,7 +210,7 @@ bool names_text(std::string_view column) {
   return std::ranges::find(kNames, meant(column)) != std::end(kNames);
 }
 
-/// Which fields of a row are what.
+/// Tells which fields of a row are the label and the texts.
 struct Columns {
   std::size_t count = 0;  // of the heading; 0: there is none
   std::size_t label = 0;

@@ -27,7 +27,7 @@ struct Row {
   std::uint64_t line = 0;  // where it begins, from 1
 };
 
-/// What the first row of CSV or TSV says the columns are.
+/// The first row of CSV or TSV says what the columns are.
 struct Heading {
   std::string label;                // the column with the class
   std::vector<std::string> texts;   // those with text
@@ -75,7 +75,7 @@ std::optional<Heading> read_rows(const std::filesystem::path& file, RowFormat fo
 void read_lines(const std::filesystem::path& file,
                 const std::function<void(std::string_view)>& take);
 
-/// The same for standard input.
+/// Reads standard input as read_lines() reads a file.
 void read_standard_input(const std::function<void(std::string_view)>& take);
 
 }  // namespace eqt::data

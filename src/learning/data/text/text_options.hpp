@@ -8,7 +8,7 @@
 
 namespace eqt::data {
 
-/// How texts of a run are read.
+/// The texts of a run are read with these options.
 struct TextOptions {
   std::string vocabulary = {};   // file vocab.txt
   std::size_t max_length = 128;  // [tokens] with [CLS] and [SEP]; longer texts are cut

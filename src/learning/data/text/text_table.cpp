@@ -147,7 +147,7 @@ void require_no_heading(const RowFile& train, const RowsRead& rows, std::size_t 
       train.path.string(), rows.first.line, shown_name(rows.first.label), test.path.string());
 }
 
-/// Where classes.txt names the numbers of a test set alone: a set without the first and the last
+/// Where classes.txt names the numbers of a test set alone, a set without the first and the last
 /// number does not tell whether they begin at 0 or 1.
 void require_clear_numbers(const TextClasses& classes, const std::vector<std::string>& labels,
                            const RowFile& file) {
@@ -184,7 +184,7 @@ LabelledFiles find_labelled(const DatasetOptions& options) {
   return files;
 }
 
-/// What the files say.
+/// The files say this much about a set of texts.
 struct LabelledTexts {
   std::size_t train = 0, test = 0;  // texts
   LabelNumbers labels = {};         // of the training texts

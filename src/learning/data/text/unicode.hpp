@@ -12,7 +12,7 @@ namespace eqt::data {
 /// Python's bytes.decode(errors="ignore") does.
 std::u32string decode_utf8(std::string_view bytes);
 
-/// Whether all bytes are well-formed UTF-8 (Unicode, table 3-7).
+/// Returns true where all bytes are well-formed UTF-8 (Unicode, table 3-7).
 bool is_utf8(std::string_view bytes);
 
 /// Appends the UTF-8 of a character.
@@ -30,7 +30,7 @@ bool is_nonspacing_mark(char32_t character);
 /// that Unicode begins at U+2B820 begins at U+2B920, as in PyPI's tokenizers.
 bool is_chinese(char32_t character);
 
-/// Of one character, which is always one character.
+/// Returns the lower case of one character, which is always one character.
 char32_t lower_case(char32_t character);
 
 /// Canonical decomposition (Unicode's normalization form D).
