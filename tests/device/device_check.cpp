@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_check [--quick | --emulate | --measure [TEXT]]: compares every kernel of src/codecs/device on
-// the first CUDA device with the
-// host's codecs, then measures what the kernels reach of the device's memory bandwidth. --emulate:
-// runs them on the host instead, and measures nothing. --measure: compares only what it measures,
-// compressors with TEXT in their names.
+// device_check [--quick | --emulate | --measure [TEXT]]: compares every kernel of
+// src/codecs/device on the first CUDA device with the host's codecs, then measures what the kernels
+// reach of the device's memory bandwidth. --emulate: runs them on the host instead, and measures
+// nothing. --measure: compares only what it measures, compressors with TEXT in their names.
 //
 // Ends with 1 if a byte differs. Without a device: "[eqt-skip]" and a sentence.
 

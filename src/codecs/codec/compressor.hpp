@@ -118,8 +118,8 @@ class Compressor {
   virtual void finish_mean(std::span<float> mean) const;
 
   /// Upper bound of E|decoded - v|^2 / |v|^2 over all vectors v of `count` values, from the codec's
-  /// own paper or docs/compressors.md; for casts over values in the format's normal range. Empty if no
-  /// bound is known.
+  /// own paper or docs/compressors.md; for casts over values in the format's normal range. Empty if
+  /// no bound is known.
   virtual std::optional<double> variance_bound(std::size_t count) const;
 
   /// This rank's proposal for the shared scale; 0 for codecs without a shared scale.

@@ -4,7 +4,7 @@
 // Source   costs: M. Horowitz, "Computing's energy problem", ISSCC 2014 (45 nm); counts: S. A.
 //          Aketi, S. Kodge, K. Roy, "Low precision decentralized distributed training over IID and
 //          non-IID data", Neural Networks 155 (2022), section 5, with corrections
-//          (theory/THEORY.md)
+//          (docs/theory.md)
 // Symbols  b images of a batch; Ci, Co channels; K kernel; L side of the input, O of the output
 
 #pragma once

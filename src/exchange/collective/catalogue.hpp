@@ -30,7 +30,7 @@ struct CollectiveRow {
   /// Why it cannot average what this compressor encodes, to follow "which": "cuts tensors into
   /// segments, where whole ones are needed". Empty: it can. Null: it takes every compressor.
   std::string_view (*why_not)(const codec::Compressor& compressor) = nullptr;
-  /// Returns what a mean costs (COSTS.md), or nothing where that is not defined. Null: there is no
+  /// Returns what a mean costs (docs/collectives.md), or nothing where that is not defined. Null: there is no
   /// formula.
   /// @pre volume.ranks > 1
   std::optional<CollectiveCost> (*cost)(const Volume& volume) = nullptr;
@@ -51,8 +51,8 @@ struct CollectiveRow {
   /// Measured means with it tell what messages cost a machine: its rounds are its own, not MPI's or
   /// those of another collective.
   bool calibrates = false;
-  /// It sends as many bytes as `dense`, or more, where no grade loses anything: dense_if_exact() may
-  /// take its place.
+  /// It sends as many bytes as `dense`, or more, where no grade loses anything: dense_if_exact()
+  /// may take its place.
   bool takes_exact_grades = false;
   /// Where all ranks are on one host, they average in memory that they share.
   bool shares_memory = false;

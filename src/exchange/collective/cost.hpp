@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost formulas of docs/collectives.md as code: what a mean over ranks sends, encodes and waits for.
+// The cost formulas of docs/collectives.md as code: what a mean over ranks sends, encodes and waits
+// for.
 
 #pragma once
 

@@ -12,7 +12,7 @@
 // Lossy    twice: each rank's selection (its error is the caller's) and the owners' among the sums
 // Feedback the owner adds what it does not send back to the next step's sums, so nothing is lost;
 //          without feedback it sends back every sum that is not zero, up to n k of them
-// Differs  from Ok-Topk in who owns what and in the second selection (COSTS.md)
+// Differs  from Ok-Topk in who owns what and in the second selection (docs/collectives.md)
 //
 // Messages have the format of `topk` for every codec, with indices within the owner's part and the
 // unchanged bits of the entries' values. Owners, selections and the order of additions depend on

@@ -110,8 +110,8 @@ struct BuiltAlgorithm {
 std::unique_ptr<Direction> make_direction(const AlgorithmRow& row,
                                           const AlgorithmSettings& settings, std::size_t count);
 
-/// Where a rank's steps are rounds of `local_steps`, rounds count as steps for what adapts and for
-/// faults.
+/// Divides the fault's step: where a rank's messages are those of rounds of `local_steps`, rounds
+/// count as steps.
 std::optional<comm::Fault> fault_in_round(std::optional<comm::Fault> fault, StepId local_steps);
 
 }  // namespace eqt::sync

@@ -224,7 +224,8 @@ std::string key_cases() {
 }  // namespace
 
 std::string manual_page(const CLI::App& program) {
-  // A list of names has no spaces to stretch. groff 1.23 takes the adjustment from the string AD at every heading.
+  // A list of names has no spaces to stretch. groff 1.23 takes the adjustment from the string AD
+  // at every heading.
   std::string page =
       ".TH EQUANT\\-TRAIN 1 \"\" \"equant\\-train " + plain(version()) +
       "\" \"User commands\"\n.ds AD l\n.ad l\n.SH NAME\nequant\\-train \\- train neural "

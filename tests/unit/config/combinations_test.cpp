@@ -239,8 +239,8 @@ TEST_CASE("error feedback needs a loss and one memory", "[config]") {
 }
 
 TEST_CASE("error feedback needs a relative variance below 1", "[config]") {
-  // Bounds: docs/compressors.md, "Best table"; qsgd's is A - 1, or A^2 / 4 up to A = 2, for A = sqrt(B)
-  // / n.
+  // Bounds: docs/compressors.md, "Best table"; qsgd's is A - 1, or A^2 / 4 up to A = 2, for
+  // A = sqrt(B) / n.
   const auto fed_back = [](const std::string& name, Sets sets = {}) {
     sets.insert(sets.end(), {compressor(name), "synchronization.error_feedback=ef14"});
     return sets;

@@ -12,7 +12,7 @@
 namespace eqt::sync {
 
 /// A delay of "auto" is half of the steps of the next round, rounded up. Later averages hide longer
-/// messages, but cost accuracy as longer rounds do (gossip/ALGORITHMS.md has measurements): who
+/// messages, but cost accuracy as longer rounds do (docs/algorithms.md has measurements): who
 /// needs them asks for them by a number.
 constexpr StepId automatic_delay(StepId local_steps) { return (local_steps + 1) / 2; }
 

@@ -48,7 +48,8 @@ class Picture {
   Picture(const Picture&) = delete;
   Picture& operator=(const Picture&) = delete;
 
-  /// The sides [pixels] are those of the picture as it is shown, turned as its orientation tag says.
+  /// The sides [pixels] are those of the picture as it is shown, turned as its orientation tag
+  /// says.
   int width() const { return turns_sideways() ? stored_height_ : stored_width_; }
   int height() const { return turns_sideways() ? stored_width_ : stored_height_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The normalization layers that networks choose from. Private to this room.
-// NORMALIZATION.md: every layer's formula, source and speed.
+// docs/normalization.md has every layer's formula, source and speed.
 
 #pragma once
 
