@@ -30,7 +30,8 @@ struct CollectiveRow {
   /// Why it cannot average what this compressor encodes, to follow "which": "cuts tensors into
   /// segments, where whole ones are needed". Empty: it can. Null: it takes every compressor.
   std::string_view (*why_not)(const codec::Compressor& compressor) = nullptr;
-  /// Returns what a mean costs (docs/collectives.md), or nothing where that is not defined. Null: there is no
+  /// Returns what a mean costs (docs/collectives.md), or nothing where that is not defined.
+  /// Null: there is no
   /// formula.
   /// @pre volume.ranks > 1
   std::optional<CollectiveCost> (*cost)(const Volume& volume) = nullptr;
