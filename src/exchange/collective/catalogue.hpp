@@ -31,8 +31,7 @@ struct CollectiveRow {
   /// segments, where whole ones are needed". Empty: it can. Null: it takes every compressor.
   std::string_view (*why_not)(const codec::Compressor& compressor) = nullptr;
   /// Returns what a mean costs (docs/collectives.md), or nothing where that is not defined.
-  /// Null: there is no
-  /// formula.
+  /// Null: there is no formula.
   /// @pre volume.ranks > 1
   std::optional<CollectiveCost> (*cost)(const Volume& volume) = nullptr;
   /// Returns true if `auto` considers it for ranks on so many hosts (0: of different numbers of
