@@ -39,8 +39,8 @@ struct Style {
   std::size_t shape = 0;  // of points
 };
 
-/// Returns each group's style: its compressor's colour, or the next of colours() if all have the same
-/// compressor.
+/// Returns each group's style: its compressor's colour, or the next of colours() if all have the
+/// same compressor.
 std::vector<Style> styles_of(const std::vector<Group>& groups);
 
 }  // namespace eqt::report
