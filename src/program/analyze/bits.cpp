@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 5> kUsual = {"qsgd", "qsgd-v", "nuqsgd", 
 
 std::span<const Named<codec::Coding>> codings() { return names_of(codec::Coding()); }
 
-/// The same table with another coding.
+/// Makes a compressor with the same table and another coding.
 std::unique_ptr<codec::Compressor> recoded(const theory::LevelScheme& scheme,
                                            codec::Coding coding) {
   return codec::make_compressor(
@@ -36,7 +36,7 @@ std::unique_ptr<codec::Compressor> recoded(const theory::LevelScheme& scheme,
        .table = std::vector<double>(scheme.levels.begin() + 1, scheme.levels.end())});
 }
 
-/// What is asked of each compressed run, summed; bits.
+/// Holds the sums over compressed runs of what is asked of each; bits.
 struct Lengths {
   theory::ExpectedBits expected;
   std::vector<std::optional<double>> bound;  // by coder; none for rans

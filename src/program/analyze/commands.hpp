@@ -14,19 +14,19 @@
 
 namespace eqt::analyze {
 
-/// How an answer is shown: text or one JSON object a line, and a plot if a file is named.
+/// Says how an answer is shown: text or one JSON object a line, and a plot if a file is named.
 struct AnalyzeOutput {
   bool json = false;
   std::string plot;  // "" = none; *.svg or *.png
 };
 
-/// Which compressors, with which settings.
+/// Says which compressors are asked about, with which settings.
 struct CompressorQuestion {
   std::vector<std::string> names;  // empty = the question's usual ones
   std::vector<std::string> sets;   // "compressor.key=JSON", in order
 };
 
-/// Which values are quantised.
+/// Says which values are quantised.
 struct ValuesQuestion {
   std::string source = "normal";  // of theory::sources()
   std::size_t values = 65536;

@@ -39,7 +39,7 @@ void require_positive(const AnalyzeConvergenceCommand& command, double value, co
 
 using Command = AnalyzeConvergenceCommand;
 
-/// What is known of the loss, and the theorem about it.
+/// Holds what is known of the loss, and the theorem about it.
 struct Setting {
   std::string_view name;
   theory::Guarantee (*after)(const Command& command, const theory::Mixing& mixing, double variance,

@@ -46,7 +46,7 @@ std::vector<std::int64_t> shape_of(const config::Json& tensor, const std::string
   return shape;
 }
 
-/// Whether the extents multiply to `count`, without overflow.
+/// Returns true if the extents multiply to `count`, without overflow.
 bool spans(const std::vector<std::int64_t>& shape, std::uint64_t count) {
   std::uint64_t product = 1;
   for (const std::int64_t extent : shape) {

@@ -30,7 +30,8 @@ std::vector<Column> name_columns() {
   return {{"phase", "phase"}, {"model", "model"}, {"norm", "norm"}};
 }
 
-/// Whether a computed figure is the printed one: within 0.1 %, or rounded to its two decimals.
+/// Returns true if a computed figure is the printed one: within 0.1 %, or rounded to its two
+/// decimals.
 bool reproduces(double computed, double printed) {
   return std::abs(computed / printed - 1) <= 1e-3 || std::abs(computed - printed) <= 0.005 + 1e-9;
 }
@@ -94,7 +95,8 @@ double paper_memory_of(const theory::PublishedCost& cost, int batch, Precision p
                               precision);
 }
 
-/// Whether rounding to two decimals gives what is printed; its last digit may be off by one.
+/// Returns true if rounding to two decimals gives what is printed; its last digit may be off by
+/// one.
 bool is_printed(double computed, double printed) { return std::abs(computed - printed) < 0.0151; }
 
 Row paper_memory_row(const theory::PublishedCost& cost, int batch) {

@@ -49,7 +49,7 @@ theory::PeakMemory modelled_memory(std::string_view model, int batch, const Kind
                              0);
 }
 
-/// What StepBytes::step is measured for [MiB].
+/// Returns the modelled size of StepBytes::step [MiB].
 double modelled_step(const theory::PeakMemory& m) {
   const double flat = m.gradient;  // parameters in float32
   return m.activations + m.workspace + m.parameters - flat;
@@ -177,7 +177,7 @@ Row modelled_row(const report::Run& run, int batch) {
   return {{"step", modelled_step(m)}, {"activations", m.activations}, {"weights", m.gradient}};
 }
 
-/// What a run wrote down.
+/// Returns a row: what a run wrote down, beside what is modelled.
 Row run_row(const report::Run& run) {
   constexpr long kMost = 1'000'000;
   const long asked = std::strtol(run.setting("train.batch_size").c_str(), nullptr, 10);

@@ -8,12 +8,13 @@
 
 namespace eqt::analyze {
 
-/// Published networks with each model.precision: modelled bytes, and those of measure_step().
+/// Shows bytes of published networks with each model.precision, modelled and as measure_step()
+/// measures them.
 void run_measured_memory(const AnalyzeMemoryCommand& command);
-/// Likewise multiply-adds, and those of count_products().
+/// Shows multiply-adds of the same networks, modelled and as count_products() counts them.
 void run_measured_energy(const AnalyzeEnergyCommand& command);
 
-/// What the runs below command.runs wrote down.
+/// Shows what the runs below command.runs wrote down, beside what is modelled.
 /// @throws Error{usage}, Error{data} as report::run_folders() and report::read_run()
 void run_memory_of_runs(const AnalyzeMemoryCommand& command);
 

@@ -30,7 +30,7 @@ struct Subject {
 /// @throws Error{usage} without a scheme: no level codec, or one whose levels a run chooses
 void require_levels(const Subject& subject, const char* about);
 
-/// What stands for grades that a run would choose, a line for each such subject.
+/// Prints what stands for grades that a run would choose, a line for each such subject.
 void print_notes(std::span<const Subject> subjects);
 
 /// The columns that Subject::row() fills.

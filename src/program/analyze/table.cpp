@@ -69,7 +69,7 @@ std::string joined(const std::vector<std::string>& words) {
 /// "qsgd" of "qsgd, 4 bits".
 std::string first_name(const std::string& label) { return label.substr(0, label.find(", ")); }
 
-/// Whether each row is of a compressor with its own colour, and no two are of the same one.
+/// Returns true if each row is of a compressor with its own colour, and no two are of the same one.
 bool are_compressors(const std::vector<std::string>& labels) {
   std::set<std::string> names;
   for (const std::string& label : labels) names.insert(first_name(label));

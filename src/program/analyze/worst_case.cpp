@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array kWorstCaseBits = {2, 3, 4, 5, 6, 8};
 constexpr std::array<std::size_t, 2> kWorstCaseBuckets = {512, 8192};
-// Of the curves over bucket sizes.
+// The curves over bucket sizes have these bits, and buckets of these powers of 2.
 constexpr int kPlottedBits = 4, kFirstPower = 7, kLastPower = 16;
 
 Row row_of(const theory::WorstCaseRow& worst) {

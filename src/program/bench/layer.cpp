@@ -39,7 +39,8 @@ std::vector<std::int8_t> weights_of(const ConvolutionShape& shape) {
   return q;
 }
 
-/// Of the largest value: rounding of operands, products or sums stays below it, a mistake does not.
+/// Returns the tolerance as a part of the largest value: rounding of operands, products or sums
+/// stays below it, a mistake does not.
 double tolerance_of(Operands operands) {
   if (operands == Operands::int8) return 0;
   return operands == Operands::bf16 ? 1e-2 : 1e-4;

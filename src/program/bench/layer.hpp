@@ -42,7 +42,7 @@ class Layer {
   LongArray<std::byte> scratch_;
 };
 
-/// The same passes of the same operands in float32.
+/// Computes the same passes of the same operands in float32.
 class FloatLayer {
  public:
   FloatLayer(const int8::ConvolutionShape& shape, int samples, const LayerIntegers& integers);

@@ -32,7 +32,7 @@ class Message {
 
   void encode(std::span<const float> values, StepId step = 0) { encode(values, {}, step); }
 
-  /// With error feedback, unless the residual is empty.
+  /// Encodes with error feedback, unless the residual is empty.
   void encode(std::span<const float> values, std::span<float> residual, StepId step = 0) {
     step_ = step;
     codec::MessageContext context;
@@ -68,7 +68,7 @@ class Message {
 
 Segments whole(std::size_t count, std::size_t rows) { return {{.count = count, .rows = rows}}; }
 
-/// Whether the payload depends on the matrix view: asked of the codec itself.
+/// Asks the codec itself whether the payload depends on the matrix view.
 bool reads_rows(const codec::Compressor& compressor) {
   constexpr std::size_t kSide = 64;
   const auto buffer = bench_gradient(kSide * kSide);

@@ -45,7 +45,7 @@ class RankGradients {
   RankGradients(std::size_t values, int ranks);
   void copy(Rank rank, std::span<float> to) const;
 
-  /// How far a result is from the exact mean.
+  /// Says how far a result is from the exact mean.
   struct Distance {
     double error = 0;            // |result - mean|^2 / mean over ranks of |gradient|^2
     double mean = 0;             // |mean|^2 / mean over ranks of |gradient|^2
@@ -53,7 +53,7 @@ class RankGradients {
     double size = 0;             // |result|^2 / |mean|^2
     bool rounding_only = false;  // every value is as near as float32 sums come in any order
   };
-  /// By a plain loop in double precision.
+  /// Computes the distance by a plain loop in double precision.
   Distance distance(std::span<const float> result) const;
   /// Sum over ranks of what sign codecs send, divided by them.
   void mean_of_signs(std::span<float> to) const;
@@ -80,7 +80,7 @@ class CollectiveBench {
   /// At least 5 repetitions and about `seconds`, ours and MPI's in turn. Collective.
   /// @pre verify() returned
   CollectiveFigures measure(double seconds);
-  /// Of what is averaged.
+  /// Returns the memory of what is averaged.
   FlatBuffer& memory() { return room_; }
 
  private:

@@ -30,7 +30,7 @@ class OneDnnPass {
  public:
   virtual ~OneDnnPass() = default;
   virtual void run() = 0;
-  /// What the last run computed, in the layout of int8::Convolution's result; scales are 1.
+  /// Returns what the last run computed, in the layout of int8::Convolution's result; scales are 1.
   virtual std::vector<float> result() const = 0;
   /// oneDNN's name of the implementation.
   virtual std::string implementation() const = 0;

@@ -21,7 +21,7 @@ using int8::ConvolutionShape;
 using Tag = memory::format_tag;
 using Type = memory::data_type;
 
-/// What the passes of a layer share: sizes as oneDNN has them, operands in plain layouts.
+/// Holds what the passes of a layer share: sizes as oneDNN has them, operands in plain layouts.
 struct Layer {
   dnnl::engine engine;
   ConvolutionShape shape;

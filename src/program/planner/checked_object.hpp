@@ -27,7 +27,7 @@ struct Key {
   bool may_be_null = false;  // which is as if it were not there
 };
 
-/// Whether a text can stand in tables: not empty, and visible() as it is.
+/// Returns true if a text can stand in tables: it is not empty, and visible() as it is.
 bool is_name(const std::string& text);
 
 /// A line of a file of JSON lines.
@@ -42,7 +42,7 @@ struct JsonLine {
 std::vector<JsonLine> read_json_lines(const std::string& text, const std::string& origin,
                                       const char* what, const char* key);
 
-/// Which keys an object may have beside those of its table.
+/// Says whether an object may have keys beside those of its table.
 enum class OtherKeys { refused, ignored };
 
 /// An object whose keys have been checked.

@@ -11,7 +11,7 @@
 
 namespace eqt::planner {
 
-/// What a board takes and costs besides time. 0: not said.
+/// Says what a board takes and costs besides time. 0: not said.
 struct BoardFacts {
   std::optional<double> flops;  // multiply-adds count twice; instead of step_seconds
   double memory_bytes = 0;

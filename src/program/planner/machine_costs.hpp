@@ -15,14 +15,15 @@
 
 namespace eqt::planner {
 
-/// What does not depend on the compressor. The defaults are guesses, for a recent x86 core.
+/// Holds what does not depend on the compressor. The defaults are guesses, for a recent x86 core.
 struct MachineCosts {
   collective::CommunicationCosts communication = collective::kTcpCosts;
   double update = 1e-9;  // seconds a parameter of the optimizer
   std::vector<std::string> guessed = {"adding", "message", "update"};
 };
 
-/// What `bench codecs --json` says of a compressor. GB/s are bytes of float32 a second of one core.
+/// Holds what `bench codecs --json` says of a compressor. GB/s are bytes of float32 a second of one
+/// core.
 struct CodecLine {
   std::string compressor;
   std::optional<int> bits{};  // none: it has no such key
@@ -55,7 +56,7 @@ class CodecSpeeds {
                                     const codec::Compressor& compressor);
   /// False if of() would measure or throw.
   bool knows(const config::RunConfig& config) const;
-  /// Where the speeds come from, for a note.
+  /// Says where the speeds come from, for a note.
   const std::string& origin() const { return origin_; }
 
  private:
@@ -68,7 +69,7 @@ class CodecSpeeds {
   const Figures& figures_of(const config::RunConfig& config, const codec::Compressor& compressor);
 
   std::map<std::string, Figures> given_;  // by name and bits
-  // With all keys: the density of a sparse compressor changes its speed, too.
+  // All keys count: the density of a sparse compressor changes its speed, too.
   std::vector<std::pair<config::RunConfig::Compressor, Figures>> measured_;
   bool measures_ = true;
   std::string origin_ = "measured now, on one core";

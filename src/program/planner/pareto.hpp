@@ -14,8 +14,8 @@ struct Tradeoff {
   double seconds = 0, cost = 0;
 };
 
-/// For each, whether no other has at most its seconds and at most its cost, and one of them less.
-/// Of equal ones the first. Those without figures are not on the front.
+/// Returns for each whether no other has at most its seconds and at most its cost, and one of them
+/// less. Of equal ones at most the first is on the front. Those without figures are not on it.
 std::vector<bool> pareto_front(std::span<const std::optional<Tradeoff>> all);
 
 }  // namespace eqt::planner

@@ -14,7 +14,7 @@
 namespace eqt::planner {
 namespace {
 
-/// What the page calls time: minutes an epoch, or seconds a thousand samples.
+/// Returns what the page calls time: minutes an epoch, or seconds a thousand samples.
 double time_of(const PlannedRun& run) {
   return run.epoch_seconds ? *run.epoch_seconds / 60 : 1e3 * seconds_a_sample(run);
 }
@@ -30,8 +30,8 @@ void add_to_plot(report::Drawing& drawing, const std::string& data, const std::s
   drawing.script += ", \\\n" + plot + "\n";
 }
 
-/// By scheme: computing and waiting, which are the step, in the upper half of a row; what happens
-/// beside it, in the lower half.
+/// Draws a row for each scheme: computing and waiting, which are the step, in the upper half; what
+/// happens beside it, in the lower half.
 report::Drawing step_drawing(const Plans& plans) {
   struct Part {
     const char* name;

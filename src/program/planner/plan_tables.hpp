@@ -20,8 +20,8 @@ struct PlanTable {
   std::vector<std::string> remarks{};    // on columns
 };
 
-/// Of schemes on the whole cluster, of epochs by ranks, and, where prices or watts are known, of
-/// the plans that nothing beats. Keeps pointers into `plans`.
+/// Returns the tables of schemes on the whole cluster, of epochs by ranks, and, where prices or
+/// watts are known, of the plans that nothing beats. Keeps pointers into `plans`.
 std::vector<PlanTable> tables_of(const Plans& plans, const ClusterFile& file);
 
 /// All figures of a plan.
@@ -33,8 +33,8 @@ std::string duration(double seconds);
 /// The answer in one sentence.
 std::string first_sentence(const Plans& plans, const ClusterFile& file);
 
-/// What a reader is told first: on which links compression pays and first_sentence(), which comes
-/// first where it names one board alone.
+/// Returns what a reader is told first: on which links compression pays and first_sentence(), which
+/// comes first where it names one board alone.
 std::vector<std::string> answer_of(const Plans& plans, const ClusterFile& file);
 
 }  // namespace eqt::planner

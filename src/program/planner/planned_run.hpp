@@ -21,16 +21,16 @@ struct PlannedRun {
   forecast::StepForecast forecast;
   double samples = 0;  // of all ranks in a step
   std::optional<double> steps_per_epoch{}, epoch_seconds{}, epoch_joules{};
-  // What the step would gain at most if the next forward pass began before all means are there and
-  // waited for each layer's alone; none: means are not waited for before the update.
+  // The step would gain so much at most if the next forward pass began before all means are there
+  // and waited for each layer's alone; none: means are not waited for before the update.
   std::optional<double> forward_overlap{};
   double joules = 0;        // of a step, all boards; 0: no watts are known
   double price = 0;         // of all boards
   double memory_bytes = 0;  // of a rank
-  // With a noise scale: q of compression_noise.hpp, and steps and time to the target.
+  // A noise scale gives these: q of compression_noise.hpp, and steps and time to the target.
   std::optional<double> noise{}, target_steps{}, target_seconds{};
-  // Whether no other number of boards and no other scheme has less time and less cost; none: prices
-  // and watts are not known, or it is the cluster's plan, not one of those by ranks.
+  // Says whether no other number of boards and no other scheme has less time and less cost; none:
+  // prices and watts are not known, or it is the cluster's plan, not one of those by ranks.
   struct Fronts {
     bool price = false, joules = false;
   };
@@ -49,7 +49,7 @@ inline double seconds_a_sample(const PlannedRun& run) {
   return run.forecast.mean_seconds / run.samples;
 }
 
-/// What is the same for all plans of a command.
+/// Holds what is the same for all plans of a command.
 struct Subject {
   const PlannedNetwork& network;
   CodecSpeeds& codecs;
@@ -57,14 +57,15 @@ struct Subject {
   std::optional<std::uint64_t> samples;  // of an epoch
   // Activations, data and the program itself, in a rank's memory.
   std::uint64_t other_memory = 0;
-  // Of the target: steps with an unlimited batch and the noise scale [samples]; 0: there is none.
+  // The target takes so many steps with an unlimited batch, and has this noise scale [samples]; 0:
+  // there is none.
   double steps_at_1 = 0, noise_scale = 0;
 };
 
 PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subject& subject);
 
-/// What speeds are compared with: one board of the kind that computes most samples a second, alone.
-/// Its ranks take the scheme's batch size and exchange nothing.
+/// Plans what speeds are compared with: one board of the kind that computes most samples a second,
+/// alone. Its ranks take the scheme's batch size and exchange nothing.
 PlannedRun plan_one_board(const Scheme& scheme, const ClusterFile& cluster, const Subject& subject);
 
 /// Epochs in which `compressor.warmup_epochs` still sends more values, as far as the config trains.

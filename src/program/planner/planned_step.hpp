@@ -42,7 +42,7 @@ struct PlannedStep {
   std::vector<double> batches;     // by kind of boards: samples of a rank in a step
   bool guessed_computing = false;  // from flops
   double forward = 0;              // the part of computing that the forward pass takes
-  // Of what a value meets on its way into the mean: relative variance of one encoding of normal
+  // Says what a value meets on its way into the mean: relative variance of one encoding of normal
   // values, and how often it is encoded. None: not a mean of gradients in each step, or errors that
   // are no noise, because they are biased or sent later.
   struct Quantisation {

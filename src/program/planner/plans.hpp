@@ -26,7 +26,7 @@ struct Plans {
   std::vector<std::string> left_out{};    // schemes without a plan, and why
 };
 
-/// How much faster a sample must be for one plan to be faster than another.
+/// A plan is faster than another if its time for a sample is below this part of the other's.
 inline constexpr double kFaster = 0.995;
 
 /// Samples a second relative to those of one board alone. @pre there is such a plan
@@ -34,7 +34,7 @@ inline double times_one_board(const Plans& plans, const PlannedRun& run) {
   return seconds_a_sample(*plans.one_board) / seconds_a_sample(run);
 }
 
-/// Whether no scheme on the whole cluster is faster than one board alone.
+/// Returns true if no scheme on the whole cluster is faster than one board alone.
 inline bool one_board_is_fastest(const Plans& plans) {
   return plans.one_board && times_one_board(plans, plans.whole[plans.best]) * kFaster <= 1;
 }
@@ -48,7 +48,7 @@ std::string ties_of(const Plans& plans);
 /// On which links compression pays; "" where no scheme compresses or none is compared with float32.
 std::string pays_sentence(const Plans& plans);
 
-/// Of the kind of boards whose ranks wait least: it determines the step.
+/// Returns the times of the kind of boards whose ranks wait least, which determines the step.
 const forecast::BoardUse& slowest_boards(const PlannedRun& run);
 
 /// The number of ranks beyond which more make it slower; none: the largest number is the fastest.
@@ -58,7 +58,7 @@ std::optional<int> crossover(const std::vector<PlannedRun>& by_ranks);
 /// boards' prices or watts are known.
 void mark_fronts(Plans& plans, const ClusterFile& file);
 
-/// What a reader has to know beside the figures: what was guessed, what does not fit.
+/// Returns what a reader has to know beside the figures: what was guessed, what does not fit.
 std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
                                   const Subject& subject);
 
@@ -70,7 +70,7 @@ void print_json(const Plans& plans, const ClusterFile& file, const std::vector<s
 /// make it slower.
 report::Drawing drawing_of(const Plans& plans);
 
-/// The same, a step's parts and break-even rates by scheme, and fronts: with names.
+/// Returns drawing_of(), a step's parts and break-even rates by scheme, and fronts: with names.
 std::vector<report::Drawing> drawings_of(const Plans& plans, const ClusterFile& file);
 
 /// Sentence, tables, drawings and notes as one HTML page that needs no other file. Without gnuplot

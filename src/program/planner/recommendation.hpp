@@ -15,9 +15,9 @@ struct Recommendation {
   std::string sentence;
 };
 
-/// For ResNet-18 on CIFAR-sized images in batches of 64: the one of float32, bf16 and 4-bit
-/// E-ElastiQuant that loses least of those that are at most 2 % slower than the fastest, and how
-/// fast that is beside one board alone. Speeds of compressors are measured on this machine.
+/// Recommends for ResNet-18 on CIFAR-sized images in batches of 64: the one of float32, bf16 and
+/// 4-bit E-ElastiQuant that loses least of those that are at most 2 % slower than the fastest. Says
+/// how fast that is beside one board alone. Speeds of compressors are measured on this machine.
 /// @pre several boards
 Recommendation recommend(const ClusterFile& cluster);
 

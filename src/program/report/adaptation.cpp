@@ -71,7 +71,7 @@ struct Subject {
   StepCourse course;
 };
 
-/// What is drawn of each run.
+/// Says what is drawn of each run.
 struct Height {
   const char* name;
   const char* title;

@@ -25,8 +25,8 @@ struct StepCourse {
 /// @throws Error{data} for a record with a member of another type: file and line
 StepCourse read_steps(const Run& run);
 
-/// Of the runs that choose grades: noise added with its limit, bytes and seconds by step. Of many
-/// steps a point is the median of neighbours.
+/// Draws noise added with its limit, bytes and seconds by step, of the runs that choose grades.
+/// With many steps, each point is the median of neighbours.
 void draw_adaptation(const std::vector<Run>& runs, Drawings& drawings);
 
 }  // namespace eqt::report

@@ -14,7 +14,7 @@ namespace eqt::report {
 // "#rrggbb": the backgrounds of page_style.hpp.
 inline constexpr std::string_view kLightPage = "#ffffff", kDarkPage = "#16181b";
 
-// For grids, and for everything that belongs to no group.
+// Grids have this colour, and everything that belongs to no group.
 inline constexpr std::string_view kNeutral = "#7b7b7b";
 
 /// Colours that colour-blind people can distinguish, too; the first ones differ most.
@@ -39,7 +39,8 @@ struct Style {
   std::size_t shape = 0;  // of points
 };
 
-/// By group: its compressor's colour, or a colour for each group if all have the same compressor.
+/// Returns each group's style: its compressor's colour, or the next of colours() if all have the
+/// same compressor.
 std::vector<Style> styles_of(const std::vector<Group>& groups);
 
 }  // namespace eqt::report

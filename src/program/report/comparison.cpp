@@ -135,7 +135,7 @@ void explain_columns(Table& table) {
     if (has_column(table, key)) table.notes.emplace_back(note);
 }
 
-/// What the columns of add_one_board() mean, as far as they are there.
+/// Adds notes on what the columns of add_one_board() mean, as far as they are there.
 void explain_one_board(Table& table) {
   const auto has = [&](const char* key) { return has_column(table, key); };
   if (has("times_one_board"))

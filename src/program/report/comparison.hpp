@@ -13,7 +13,7 @@ namespace eqt::report {
 /// A row per group: mean and deviation over seeds of the main quantities(), and the groups of the
 /// pareto_front().
 Table comparison_table(const std::vector<Group>& groups);
-/// The same of all other quantities().
+/// Returns a row per group: mean and deviation over seeds of all other quantities().
 Table details_table(const std::vector<Group>& groups);
 
 /// A row per group that has a baseline, the float32 runs that are nearest in their settings: the
@@ -27,7 +27,7 @@ Table settings_table(const std::vector<Group>& groups);
 /// A row per run: folder, seed, how it ended, hash, remarks.
 Table runs_table(const std::vector<Group>& groups);
 
-/// What all runs have in common, and the range of everything else: "key" and "value".
+/// Returns what all runs have in common, and the range of everything else: "key" and "value".
 Table conditions_table(const std::vector<Run>& runs);
 
 /// The position of a group relative to the Pareto front.
@@ -38,11 +38,11 @@ struct Standing {
   bool operator==(const Standing&) const = default;
 };
 
-/// For each group; those without bytes or accuracy, and unfinished ones beside finished ones, are
-/// certainly not on the front. For a group of one run the bar is its value.
+/// Returns the standing of each group. Groups without bytes or accuracy, and unfinished ones beside
+/// finished ones, are certainly not on the front. For a group of one run the bar is its value.
 std::vector<Standing> pareto_front(const std::vector<Group>& groups);
 
-/// What a reader must know about the tables, one sentence each.
+/// Returns what a reader must know about the tables, one sentence each.
 std::vector<std::string> warnings_of(const std::vector<Group>& groups);
 
 }  // namespace eqt::report

@@ -12,7 +12,7 @@
 
 namespace eqt::report {
 
-// Of one file. A small board takes seconds for the largest.
+// This is the time limit for one file. A small board takes seconds for the largest.
 inline constexpr std::chrono::seconds kDrawingDeadline{60};
 
 struct Drawn {

@@ -52,7 +52,7 @@ std::string worst_mistake(const Evaluated& e, std::size_t row) {
                    : fmt::format("{} ({})", visible(e.classes[worst]), most);
 }
 
-/// From white to blue.
+/// Mixes the colour of a part from 0, white, to 1, blue.
 std::uint32_t colour_of(double part) {
   const auto mix = [&](double from, double to) {
     return static_cast<std::uint32_t>(from + (to - from) * part + 0.5);

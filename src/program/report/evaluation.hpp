@@ -53,7 +53,7 @@ inline constexpr std::size_t kMaxDrawnClasses = 64;
 Drawing confusion_drawing(const Evaluated& evaluated, const std::string& name);
 
 std::string evaluation_json(const Evaluated& evaluated);
-/// What evaluation_json() wrote into a folder; empty if there is none.
+/// Reads what evaluation_json() wrote into a folder; empty if there is none.
 /// @throws Error{data} for a file of another form
 std::optional<Evaluated> read_evaluation(const std::string& folder);
 

@@ -41,7 +41,8 @@ std::string counts_text(const GradeCourse& course, const std::vector<std::size_t
   return text;
 }
 
-/// What tensors have before the decision; empty if it is the first and nothing says what was.
+/// Returns the grades of tensors before the decision; empty if it is the first and nothing says
+/// what was.
 std::vector<std::size_t> before(const GradeCourse& course, std::size_t decision) {
   if (decision > 0) return course.decisions[decision - 1].grades;
   if (!course.knows_start) return {};
@@ -69,13 +70,13 @@ std::string row_name(const std::string& name) {
   return text.substr(0, kLongestName - kEnd - 1) + "…" + text.substr(text.size() - kEnd);
 }
 
-/// While a tensor has a grade.
+/// A box lasts while a tensor has a grade.
 struct Box {
   StepId begin = 0, end = 0;
   std::size_t tensor = 0;
 };
 
-/// By grade.
+/// Returns the boxes by grade.
 std::map<std::size_t, std::vector<Box>> boxes_of(const GradeCourse& course, StepId last) {
   std::map<std::size_t, std::vector<Box>> boxes;
   const auto& decisions = course.decisions;

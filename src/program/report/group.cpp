@@ -106,7 +106,7 @@ std::string label_part(const std::string& key, const std::string& value) {
   return fmt::format("{} {}", key.substr(key.rfind('.') + 1), value);
 }
 
-/// What labels call the values of a key: of paths the shortest ends that tell them apart.
+/// Returns what labels call the values of a key; paths get the shortest ends that tell them apart.
 std::map<std::string, std::string> names_of_values(const std::string& key,
                                                    const std::set<std::string>& values) {
   constexpr std::array<std::string_view, 5> kPaths = {".path", ".file", ".weights", ".vocabulary",

@@ -33,7 +33,7 @@ struct Group {
 /// an older program have fewer), if all that have it agree. `runs` must outlive the groups.
 std::vector<Group> groups_of(const std::vector<Run>& runs);
 
-/// Whether a group may stand beside the others: a finished one, or any if none is.
+/// Returns true if a group may stand beside the others: it is finished, or none is.
 bool is_comparable(const Group& group, const std::vector<Group>& groups);
 
 /// Runs that differ from those of a finished group only in that they did not come to their end; of

@@ -41,7 +41,7 @@ Figure mean_of(const Run& run, Figure Epoch::*figure, Weight weight) {
   return weights > 0 ? finite(sum / weights) : Figure();
 }
 
-/// Of the last epoch that has one, by name.
+/// Returns each metric by name, from the last epoch that has it.
 std::map<std::string, Figure> last_metrics(const Run& run) {
   std::map<std::string, Figure> last;
   for (const Epoch& epoch : run.epochs)

@@ -15,10 +15,11 @@ namespace eqt::report {
 /// loss.
 std::map<std::string, Figure> metrics_of(const Members& record, const Run& run);
 
-/// From summary.json; figures that are only in epoch records are from those of `run`.
+/// Reads summary.json; figures that are only in epoch records are from those of `run`.
 Outcome outcome_of(const Members& summary, const Run& run);
 
-/// Of an unfinished run: sums and means over its epochs, and the loss of the last one.
+/// Computes the outcome of an unfinished run: sums and means over its epochs, and the loss of the
+/// last one.
 Outcome outcome_so_far(const Run& run);
 
 }  // namespace eqt::report

@@ -14,11 +14,11 @@ namespace eqt::report {
 std::string paper_network(std::string_view model);
 /// "CIFAR-10" for cifar10; other names as they are.
 std::string paper_data(std::string_view dataset);
-/// The same of a run's data set. Pictures and texts of one's own are known by their folder's name,
-/// as scripts/get_data.sh chooses it: "Imagenette", "AG News"; "Sentlen" for sentlen; others are
-/// that name.
+/// Names a run's data set in the same way. Pictures and texts of one's own are known by their
+/// folder's name, as scripts/get_data.sh chooses it: "Imagenette", "AG News"; "Sentlen" for
+/// sentlen; others keep that name.
 std::string paper_data_of(const Run& run);
-/// The same of a run's network; "DistilBERT" where the folder of a bert is called so.
+/// Names a run's network in the same way; "DistilBERT" where the folder of a bert is called so.
 std::string paper_network_of(const Run& run);
 /// "4-bit-ElastiQuant", "E-ElastiQuant", "QSGD-V", ...; float32 is `baseline`.
 std::string paper_scheme(const Run& run, std::string_view baseline);

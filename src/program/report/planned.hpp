@@ -29,8 +29,8 @@ std::set<double> planned_rates(const std::vector<Group>& groups);
 /// All steps of a run on a link of such a rate; empty without a plan.
 Figure planned_seconds(const Run& run, double megabits);
 Column planned_column(double megabits);
-/// By which collective, or algorithm of gossip, the finished groups' bytes were sent and their
-/// seconds are planned: one sentence.
+/// Says in one sentence by which collective, or algorithm of gossip, the finished groups' bytes
+/// were sent and their seconds are planned.
 std::string own_collectives(const std::vector<Group>& groups);
 
 }  // namespace eqt::report

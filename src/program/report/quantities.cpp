@@ -13,7 +13,7 @@ Figure step_seconds(const Run& run) {
   return seconds > 0 ? finite(seconds) : Figure();
 }
 
-/// With its direction, where that is not what everyone expects.
+/// Adds the direction to the head, where that is not what everyone expects.
 std::string head_of(const MainFigure& figure) {
   return figure.head() + (figure.metric.higher_is_better ? "" : ", lower is better");
 }

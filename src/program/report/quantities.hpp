@@ -52,7 +52,7 @@ Figure metric_of(const Epoch& epoch, const std::string& name);
 /// Bytes that a rank sent on average.
 Figure bytes_per_rank(const Run& run);
 
-/// What the last evaluation of a run gave, from 0 to 1.
+/// Returns what the last evaluation of a run gave, from 0 to 1.
 Figure test_accuracy(const Run& run);
 
 }  // namespace eqt::report

@@ -83,8 +83,8 @@ bool is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, error));
 }
 
-/// What the folder's report says of its files; a null of one that does not, and nothing if there is
-/// no report.
+/// Returns what the folder's report says of its files: a null if it does not, and nothing if there
+/// is no report.
 std::optional<OrderedJson> told_files(const fs::path& folder) {
   if (!is_there(folder / kReportFile)) return {};
   const std::string text = read_whole_file(

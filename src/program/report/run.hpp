@@ -60,7 +60,8 @@ struct Run {
   std::string model, dataset, compressor, collective, algorithm;
   std::string seed;
   std::map<std::string, std::string> plugins;  // of its --plugin options: name and the file's hash
-  // Of the task, the main one first, without values. A run of an older program has the accuracy.
+  // The task has these metrics, the main one first, without values. A run of an older program has
+  // the accuracy.
   std::vector<metrics::MetricRecord> metrics;
   int ranks = 1;
   int threads_per_rank = 0;
@@ -82,17 +83,17 @@ struct Run {
   std::vector<Epoch> epochs;
   std::vector<StepLosses> step_losses;  // a few hundred, whatever the number of steps
   Outcome outcome;
-  // What all its steps take if each rank is a board on such a link, as a sweep planned it, by the
-  // rate [Mb/s]: seconds, empty where there is no plan.
+  // All its steps take so long if each rank is a board on such a link, as a sweep planned it, by
+  // the rate [Mb/s]: seconds, empty where there is no plan.
   std::map<double, Figure> planned_seconds;
-  // The same of each epoch, where epochs differ; without it all take equally long.
+  // Each epoch takes so long, where epochs differ; without it all take equally long.
   std::map<double, std::vector<double>> planned_epoch_seconds;
   Figure planned_one_board;          // of as many samples on one such board alone
   std::vector<std::string> remarks;  // what a reader should know, one sentence each
 
   /// A setting as in the config, strings without quotes; `otherwise` if it is missing.
   std::string setting(const std::string& key, const std::string& otherwise = "") const;
-  /// What plots and tables of single runs call it.
+  /// Returns what plots and tables of single runs call it.
   const std::string& title() const { return label.empty() ? name : label; }
 };
 

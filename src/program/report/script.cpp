@@ -21,7 +21,7 @@ constexpr std::size_t kLongestBarLabel = 28;  // of a line; a label has several
 constexpr int kPlotHeight = 330;              // without key
 constexpr int kKeyRow = 20;                   // [pixels]
 constexpr std::size_t kLetter = 7;            // [pixels]
-// What gnuplot counts for an entry of a key: its letters, and the sample with gaps as so many more.
+// Gnuplot counts this for an entry of a key: its letters, and the sample with gaps as so many more.
 constexpr double kKeyLetter = 8.4;  // [pixels]
 constexpr std::size_t kKeySample = 7;
 constexpr int kBarFrame = 130, kBarRow = 26, kBarLine = 15;  // [pixels]

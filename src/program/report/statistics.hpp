@@ -19,7 +19,7 @@ struct Spread {
   double mean = 0;                  // of those known
   std::optional<double> deviation;  // sample standard deviation, n - 1; empty: fewer than two
 
-  /// Of the mean: deviation / sqrt(known).
+  /// Returns the standard error of the mean: deviation / sqrt(known).
   std::optional<double> standard_error() const;
 
   bool operator==(const Spread&) const = default;

@@ -19,7 +19,7 @@ struct Column {
 
 struct Cell {
   std::string text;  // for people; visible(), not escaped
-  // For CSV; of columns of numbers.
+  // Columns of numbers have these in CSV.
   Figure value{}, deviation{}, standard_error{};
   std::size_t count = 0;  // runs that have the figure, of columns of spreads
 };

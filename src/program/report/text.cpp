@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view kEllipsis = "\xE2\x80\xA6";     // U+2026
 
-/// Of UTF-8.
+/// Returns true for a byte that begins a character of UTF-8.
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
 /// `text` with the characters replaced that have a replacement.
@@ -117,14 +117,14 @@ std::string_view latex_escape(char c) {
   }
 }
 
-/// Of the first character. @pre `text` is not empty
+/// Counts the bytes of the first character. @pre `text` is not empty
 std::size_t first_bytes(std::string_view text) {
   std::size_t bytes = 1;
   while (bytes < text.size() && !begins_character(text[bytes])) ++bytes;
   return bytes;
 }
 
-/// Whether a spreadsheet would compute the field.
+/// Returns true if a spreadsheet would compute the field.
 bool is_formula(std::string_view text) {
   if (text.size() < 2 || std::string_view("=+-@\t\r").find(text[0]) == std::string_view::npos)
     return false;

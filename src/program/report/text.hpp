@@ -16,17 +16,18 @@ std::size_t width_of(std::string_view text);
 
 /// At most `most` characters; an ellipsis replaces the rest.
 std::string shortened(std::string_view text, std::size_t most);
-/// The same, and the end stays: that of a path or of a label, which tells it from others.
+/// Shortens a text and keeps its end: that of a path or of a label, which tells it from others.
 std::string tail_of(std::string_view text, std::size_t most);
 
-/// As content or attribute of HTML.
+/// Escapes text as content or attribute of HTML.
 std::string html_text(std::string_view text);
-/// As a cell of a Markdown table.
+/// Escapes text as a cell of a Markdown table.
 std::string markdown_text(std::string_view text);
-/// As LaTeX text that any engine reads, without packages.
+/// Escapes text as LaTeX that any engine reads, without packages.
 std::string latex_text(std::string_view text);
-/// As a field of CSV (RFC 4180), quoted where needed. A spreadsheet would compute what begins with
-/// '=', '+', '-' or '@': such a text that is no number gets an apostrophe before it.
+/// Writes text as a field of CSV (RFC 4180), quoted where needed. A spreadsheet would compute what
+/// begins with '=', '+', '-', '@', a tab or a carriage return: such a text of several characters
+/// that is no number gets an apostrophe before it.
 std::string csv_text(std::string_view text);
 
 }  // namespace eqt::report

@@ -13,7 +13,7 @@
 namespace eqt::planner {
 namespace {
 
-// Of the fit's median: beyond, a busy machine was measured.
+// Beyond this median error of the fit, a busy machine was measured.
 constexpr double kMostError = 0.3;
 
 void merge(const std::optional<MeasuredLinks>& from, std::optional<MeasuredLinks>& to) {

@@ -45,14 +45,14 @@ struct RunTimes {
   std::optional<Profile> profile{};  // none: the run has no such record
 };
 
-/// What a rank reaches in matrix products, from `doctor --json`: the least of a host's ranks.
+/// Says what a rank reaches in matrix products, from `doctor --json`: the least of a host's ranks.
 struct MatmulSpeed {
   std::string host;
   std::uint64_t threads = 0;
   double flops = 0;  // a second; multiply-adds count twice
 };
 
-/// What is guessed by multiply-adds where no run has a profile.
+/// These are guessed by multiply-adds where no run has a profile.
 inline constexpr const char* kReadyMoments = "moments at which gradients are ready";
 
 struct Calibration {
@@ -78,8 +78,8 @@ Calibration parse_calibration(const std::string& text, const std::string& origin
 /// The document, pretty-printed.
 std::string calibration_text(const Calibration& calibration);
 
-/// What a reader has to know of a calibration that was made by another program or on another
-/// processor than this one.
+/// Returns what a reader has to know of a calibration that was made by another program or on
+/// another processor than this one.
 std::vector<std::string> differences(const Calibration& calibration, const std::string& processor,
                                      const std::string& version);
 

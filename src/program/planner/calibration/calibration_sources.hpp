@@ -21,7 +21,7 @@ struct CollectiveLine {
   double wire_bytes = 0, on_host_bytes = 0;
 };
 
-/// What a file or folder says.
+/// Holds what a file or folder says.
 struct Source {
   std::string what;  // "doctor", "bench codecs", "bench collectives", "a run"
   std::vector<CodecLine> codecs{};

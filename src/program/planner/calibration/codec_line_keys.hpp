@@ -12,7 +12,7 @@ namespace eqt::planner {
 /// @throws Error{usage} unless the object has a compressor and its speeds
 CodecLine codec_line_of(const config::Json& json, const std::string& place, OtherKeys others);
 
-/// The same keys; those that are not known are left out.
+/// Writes the same keys; those that are not known are left out.
 nlohmann::ordered_json json_of(const CodecLine& line);
 
 }  // namespace eqt::planner

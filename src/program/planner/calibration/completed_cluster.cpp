@@ -8,8 +8,8 @@ namespace eqt::planner {
 
 namespace {
 
-/// What the run's ranks reached in matrix products; none: doctor was not asked on that host with as
-/// many threads.
+/// Returns what the run's ranks reached in matrix products; none: doctor was not asked on that host
+/// with as many threads.
 std::optional<double> flops_of(const RunTimes& run, const Calibration& calibration) {
   for (const MatmulSpeed& speed : calibration.matmul)
     if (speed.host == run.host && speed.threads == run.threads_per_rank) return speed.flops;

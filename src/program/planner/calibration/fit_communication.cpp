@@ -19,7 +19,7 @@ namespace {
 // Bytes of a line that differ by more from those of the default settings had other settings.
 constexpr double kSameBytes = 0.05;
 
-/// What `bench collectives` measures, as a config with default settings.
+/// Returns what `bench collectives` measures, as a config with default settings.
 std::optional<config::RunConfig> config_of(const CollectiveLine& line) {
   const nlohmann::json document = {{"synchronization", {{"collective", line.collective}}},
                                    {"compressor", {{"name", line.compressor}}}};
@@ -31,7 +31,8 @@ std::optional<config::RunConfig> config_of(const CollectiveLine& line) {
   }
 }
 
-/// Whether a mean with this collective tells what messages cost; false of other versions' names.
+/// Returns true if a mean with this collective tells what messages cost; false for other versions'
+/// names.
 bool has_own_rounds(std::string_view name) {
   const collective::CollectiveRow* const row = collective::CollectiveRow::all().find(name);
   return row != nullptr && row->calibrates;
