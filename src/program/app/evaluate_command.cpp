@@ -34,7 +34,7 @@ namespace {
 
 constexpr std::size_t kMaxPrintedClasses = 20;  // of the matrix, which is as wide as they are many
 
-/// What is evaluated on what.
+/// A subject is what is evaluated, and the data on which it is.
 struct Subject {
   std::unique_ptr<model::Replica> network;
   model::Measures measures;
@@ -45,7 +45,8 @@ struct Subject {
   bool own_set = false;              // the data of the run itself
   int ranks = 1;                     // above 1: the set is rank 0's own, of a run with so many
   std::uint64_t samples_of_all = 0;  // test samples of those ranks together, 0 = unknown
-  /// By channel, from a value as the set has it to one as the network expects it; empty: as it is.
+  /// These rescale, by channel, a value of the set to one that the network expects; empty: as it
+  /// is.
   std::vector<std::pair<float, float>> rescale = {};  // factor, offset
   std::vector<std::size_t> labels = {};               // of the set's classes, in the network
 };
@@ -91,8 +92,8 @@ model::Measures measures_of(const config::RunConfig& config, const model::ModelO
   return {.task = config.task.kind, .outputs = options.outputs};
 }
 
-/// How the set of a run is read: what tells only what it learnt may be missing, and texts become
-/// tokens as in training.
+/// Returns how the set of a run is read: what tells only what it learnt may be missing, and texts
+/// become tokens as in training.
 data::DatasetOptions tested_set(const config::RunConfig& config, const EvaluateCommand& command,
                                 const TrainedRun& run) {
   data::DatasetOptions options = setup::dataset_options(config);
@@ -239,7 +240,7 @@ report::Evaluated evaluate(const EvaluateCommand& command, const Subject& subjec
     result.confusion.assign(result.classes.size(),
                             std::vector<std::uint64_t>(result.classes.size()));
   }
-  // Of the matrix' outputs, which are computed only once.
+  // This is the loss of the matrix' outputs, which are computed only once.
   const model::ArrayLoss loss({.kind = subject.measures.task},
                               static_cast<int>(subject.classes.size()));
   model::Evaluation sums;
@@ -329,7 +330,8 @@ void print(const report::Evaluated& result, const Subject& subject) {
     fmt::print("\n{}", report::as_text(report::confusion_table(result)));
 }
 
-/// The same set, network and part of it: the later evaluation takes the earlier one's place.
+/// Returns true if set, network and part of the set are the same: the later evaluation then takes
+/// the earlier one's place.
 bool is_same_subject(const report::Evaluated& a, const report::Evaluated& b) {
   const auto file = [](const std::string& path) { return std::filesystem::path(path).filename(); };
   return a.dataset == b.dataset && a.path == b.path && a.split == b.split &&
@@ -346,7 +348,7 @@ bool is_free(const std::string& folder, const report::Evaluated& result) {
   }
 }
 
-/// Of letters, digits, "-", "_" and ".", for the name of a folder; the end of `text` stays.
+/// Makes a folder's name of letters, digits, "-", "_" and "."; the end of `text` stays.
 std::string folder_name(std::string text) {
   constexpr std::size_t kLongest = 40;
   for (char& c : text) {
@@ -359,9 +361,9 @@ std::string folder_name(std::string text) {
   return text;
 }
 
-/// Where evaluations of a run are kept: that of its own test set by its last weights in the folder
-/// `evaluation` itself, those of other sets in folders of their own below, so that none replaces
-/// another.
+/// Returns where an evaluation of a run is kept: that of its own test set by its last weights in
+/// the folder `evaluation` itself, those of other sets in folders of their own below, so that none
+/// replaces another.
 std::string usual_folder(const EvaluateCommand& command, const Subject& subject,
                          const report::Evaluated& result) {
   const std::string base = command.target + "/" + report::kEvaluationFolder;

@@ -78,7 +78,7 @@ class GradientHistograms final : public train::GradientObserver {
     if (own != nullptr) own->set_levels(compressor_.level_rounding()->levels());
   }
 
-  /// Of rank 0's message in this step.
+  /// Returns the key of rank 0's message in this step.
   RandomKey key_of(std::size_t slice) const {
     return {config_.seed, step_.done - 1, 0, static_cast<std::uint32_t>(slice)};
   }

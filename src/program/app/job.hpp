@@ -19,7 +19,7 @@
 
 namespace eqt::app {
 
-/// What is known of a job before its run is built.
+/// This is known of a job before its run is built.
 struct Job {
   const TrainCommand& command;
   std::string program;  // as it was started

@@ -17,7 +17,7 @@ struct Laboratory {
   std::string shaped;                   // EQT_LABORATORY, as scripts/netlab.sh sets it; "" = none
 };
 
-/// What must be equal on all ranks, before read_laboratory().
+/// Returns what must be equal on all ranks, before read_laboratory().
 config::Facts laboratory_facts();
 
 /// Reads the environment and makes `comm` hold messages.
@@ -25,7 +25,7 @@ config::Facts laboratory_facts();
 /// @throws Error{usage} for a malformed text, and for EQT_LINK in a simulation
 Laboratory read_laboratory(bool simulates, comm::Communicator& comm);
 
-/// What a reader of the records must know; "" without EQT_LINK.
+/// Returns what a reader of the records must know; "" without EQT_LINK.
 std::string note_on_link(const Laboratory& laboratory);
 
 }  // namespace eqt::app

@@ -123,7 +123,7 @@ std::vector<std::string> names_for(const CLI::Option& option) {
                                   std::pair("--collective", "synchronization.collective")})
     if (option.check_name(word))
       for (const config::Choice& choice : config::config_choices(key)) names.push_back(choice.name);
-  // As CLI11 describes a set: "TEXT:{test,train}".
+  // CLI11 describes a set so: "TEXT:{test,train}".
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{');
   const std::size_t end = type.find('}', begin);
@@ -139,8 +139,8 @@ std::vector<std::string> names_for(const CLI::Option& option) {
   return names;
 }
 
-/// What follows an option that takes a value, a `case` for each verb and option: names, files, or
-/// something that is not known.
+/// Adds what follows an option that takes a value, a `case` for each verb and option: names, files,
+/// or something that is not known.
 void add_values(const CLI::App& app, const std::string& path, std::string& script) {
   std::vector<std::string> of_files, of_others;
   for (const CLI::Option* option : options_of(app)) {

@@ -52,7 +52,7 @@ Json by_class(const std::vector<std::string>& classes, const std::vector<double>
   return json;
 }
 
-/// What a sample's outputs mean.
+/// Answers say what a sample's outputs mean.
 class Answers {
  public:
   Answers(const model::TaskRow& task, std::vector<std::string> classes, std::size_t outputs)

@@ -134,7 +134,7 @@ class TextLines final : public PredictInput {
   }
 
  private:
-  /// As in training.
+  /// Returns the options that training had.
   static data::TextOptions options(const TrainedRun& run, const Json& json) {
     constexpr std::size_t kMinLength = 3, kMaxLength = 65536;  // as data.max_length
     const auto length = json.at("max_length").get<std::size_t>();
@@ -193,7 +193,7 @@ class ArrayInput final : public PredictInput {
     return data::make_csv_source(table, features(*table));
   }
 
-  /// By name if training's table and this one have names, else all columns.
+  /// Finds columns by name if training's table and this one have names; else returns all columns.
   std::vector<std::size_t> features(const data::CsvTable& table) const {
     std::vector<std::size_t> features;
     if (input_.columns.empty() || table.names.empty()) {

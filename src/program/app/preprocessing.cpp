@@ -27,7 +27,7 @@ Json json_of(const data::ArraySpec& spec) {
   return json;
 }
 
-/// How a picture becomes the input.
+/// Adds how a picture becomes the input.
 void add_pictures(const data::ImageShape& shape, const data::DatasetPair& data,
                   const model::ModelRow& model, Json& json) {
   const model::Frame frame = model::frame_of(model, shape);
@@ -55,14 +55,14 @@ void add_pictures(const data::ImageShape& shape, const data::DatasetPair& data,
                    "normalisation, so the frame is as bright as the mean, not black"};
 }
 
-/// How a text becomes the input; the vocabulary is in a file of its own.
+/// Adds how a text becomes the input; the vocabulary is in a file of its own.
 void add_texts(const data::TextOptions& options, Json& json) {
   json["text"] = {{"vocabulary", metrics::run_files::kVocabulary},
                   {"max_length", options.max_length},
                   {"lowercase", options.lower_case}};
 }
 
-/// How numbers are brought to mean 0 and deviation 1.
+/// Adds how numbers are brought to mean 0 and deviation 1.
 void add_standardization(const data::DatasetPair& data, Json& json) {
   if (data.moments.empty()) return;
   std::vector<double> mean, deviation;

@@ -23,14 +23,15 @@ namespace eqt::app {
 std::string preprocessing_json(std::string_view dataset, const data::DatasetPair& data,
                                const model::ModelRow& model);
 
-/// What preprocessing.json says.
+/// This is what preprocessing.json says.
 struct Preprocessing {
   std::string dataset;
   std::vector<data::ArraySpec> inputs;  // of the network
   std::optional<data::ArraySpec> target;
   data::Normalization normalization;  // of pictures
   std::vector<std::string> columns;   // of tables with names: those of a sample's numbers
-  // Of the numbers of training samples that share a mean and a deviation; empty: as they are.
+  // These are of the training samples' numbers that share a mean and a deviation; empty: as they
+  // are.
   std::vector<data::Moments> moments;
   data::Standardize standardize = data::Standardize::off;  // how they share
   std::vector<std::string> class_names;  // by label; none if samples have no class

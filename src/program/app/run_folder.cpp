@@ -30,7 +30,7 @@ namespace files = metrics::run_files;
 constexpr std::array kResults = {files::kRecords,      files::kSummary,    files::kLastWeights,
                                  files::kBestWeights,  files::kOwnNetwork, files::kEncoder,
                                  files::kPreprocessing};
-// What other verbs made of them: it does not keep a run from its folder, and ends with them.
+// Other verbs make these of the results. They do not keep a run from its folder, and end with them.
 constexpr std::array kMadeOfResults = {"model.safetensors", "model.torchscript.pt",
                                        "model.state_dict.pt"};
 constexpr std::array kEvaluationFiles = {report::kEvaluationFile, "classes.csv", "confusion.csv",
@@ -46,7 +46,7 @@ bool is_one_of(std::span<const char* const> names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// Of a file in a run's own folder.
+/// Returns true for the name of a file in a run's own folder.
 bool is_record(const std::string& name) {
   return is_one_of(kResults, name) || is_one_of(kWritten, name) || name == kLock ||
          name.starts_with(kEvents);
@@ -59,7 +59,7 @@ bool is_of_a_run(const fs::path& folder) {
       [&](const char* name) { return fs::is_regular_file(folder / name, error); });
 }
 
-/// Of the folder that the file is in, or is to be in, without links; empty if there is none.
+/// Returns the folder that the file is in, or is to be in, without links; empty if there is none.
 fs::path folder_of(const std::string& path) {
   const fs::path parent = fs::path(path).parent_path();
   std::error_code error;
@@ -108,7 +108,7 @@ void remove_old(const fs::path& path) {
          error.message());
 }
 
-/// What killed runs have left of records: nobody else writes in a locked folder.
+/// Removes what killed runs have left of records: nobody else writes in a locked folder.
 void remove_unfinished(const fs::path& folder) {
   for (const fs::directory_entry& entry : metrics::entries_of(folder)) {
     const std::string name = entry.path().filename().string();

@@ -10,14 +10,14 @@
 
 namespace eqt::app {
 
-/// How to treat results that a run folder already has.
+/// This says how to treat results that a run folder already has.
 enum class Results { refuse, replace, keep };
 
 /// The folder of dumped gradients.
 std::string gradient_folder(const std::string& run_folder);
 
-/// Whether a run writes, or reads when it is resumed, the file `path`, which need not be there: by
-/// its name, in the folder of a run or in one below.
+/// Returns true if a run writes, or reads when it is resumed, the file `path`, which need not be
+/// there. Its name tells, in the folder of a run or in one below.
 bool is_record_of_a_run(const std::string& path);
 
 /// To be called before a verb works: the file that it is to write must be nobody's.
@@ -57,7 +57,7 @@ class RunFolder {
   /// change the older one.
   /// @throws Error{output}
   void begin();
-  /// Whether begin() or the run replaces the file, which the run may want to read.
+  /// Returns true if begin() or the run replaces the file, which the run may want to read.
   bool replaces(const std::string& file) const;
   const std::string& path() const { return path_; }
   /// True if a run wrote its summary here. @throws Error{output} if that cannot be determined

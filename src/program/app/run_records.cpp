@@ -39,7 +39,7 @@ constexpr const char* kNoThreads =
     "this MPI library allows no calls from a second thread, so messages are sent after the "
     "backward pass; a library with MPI_THREAD_SERIALIZED sends them during it";
 
-/// For a command line: in quotes unless it is a plain word.
+/// Writes a word for a command line, in quotes unless it is a plain word.
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
@@ -67,7 +67,7 @@ constexpr const char* kNoBf16 =
     "this processor or LibTorch has no fast bf16 products: this network computes in float32, as "
     "without model.precision bf16";
 
-/// What a run that chooses grades knows of its links before it has seen a message.
+/// Says what a run that chooses grades knows of its links before it has seen a message.
 std::string note_on_links(const std::vector<comm::Link>& links) {
   constexpr double kMegabit = 1e6 / 8;
   double rate = links.front().forward.duplex_bytes_per_second, latency = 0;
@@ -83,7 +83,7 @@ std::string note_on_links(const std::vector<comm::Link>& links) {
       links.size(), rate / kMegabit, 1e3 * latency);
 }
 
-/// What settings of local SGD's rounds do that a reader may not expect.
+/// Says what settings of local SGD's rounds do that a reader may not expect.
 std::vector<std::string> notes_on_rounds(const config::RunConfig& config) {
   constexpr std::uint64_t kLongRound = 16;
   const auto& s = config.synchronization;
@@ -160,7 +160,7 @@ std::string note_on_minibatches(const config::RunConfig& config) {
       config.synchronization.algorithm->name);
 }
 
-/// What a reader of the records should know before the first step.
+/// Returns what a reader of the records should know before the first step.
 std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   const bool simulates = run.data.simulation != nullptr;
   const auto& synchronization = job.config.synchronization;

@@ -26,7 +26,7 @@ void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_byt
 void write_end(const Job& job, const setup::Run& run, const metrics::Summary& summary,
                metrics::Sink& sink);
 
-/// Where the results of a finished run are, and three commands to go on with; several lines.
+/// Says where the results of a finished run are, with three commands to go on with; several lines.
 std::string next_commands(const Job& job, bool emulated);
 
 }  // namespace eqt::app

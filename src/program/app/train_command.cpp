@@ -191,7 +191,7 @@ void require_inputs_stay(const config::RunConfig& config, const RunFolder& folde
            file.name, file.path.string());
 }
 
-/// What a power failure while a file is written may leave, for EQT_FAULT.
+/// Leaves what a power failure while a file is written may leave, for EQT_FAULT.
 void truncate_newest_file(const std::string& run_folder, Rank rank) {
   const checkpoint::StateFolder folder(run_folder);
   std::vector<std::string> damaged;

@@ -19,7 +19,7 @@ struct TrainedRun {
   std::string weights;  // the file
 };
 
-/// What a verb reads of the run, and of what its config names, as far as it is there.
+/// Returns the files that a verb reads of the run, and of what its config names, if they are there.
 std::vector<std::string> files_of(const TrainedRun& run);
 
 bool is_run_folder(const std::string& path);

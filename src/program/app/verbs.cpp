@@ -121,7 +121,7 @@ std::optional<data::DatasetFacts> facts_here(const config::RunConfig& config, in
   return setup::look_at_data_here(config, ranks);
 }
 
-/// What a run refuses because of its data, whatever its number of ranks.
+/// Refuses what a run refuses because of its data, whatever its number of ranks.
 void require_samples(const config::RunConfig& config, const data::DatasetFacts& facts) {
   if (config.train.is_emulated() || setup::has_local_data(config) || facts.train == 0) return;
   data::require_limit(config.data.limit_train, facts.train, "data.limit_train");
@@ -147,7 +147,7 @@ void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {
       needed / kMib, ranks, found / kMib));
 }
 
-/// What a run would read, and need.
+/// A run would read and need this.
 struct Findings {
   std::vector<std::string> lines;                 // on data and weights
   std::optional<setup::MemoryEstimate> estimate;  // none: the data is not on this machine

@@ -22,8 +22,8 @@ void run_schema();
 /// need. @throws Error as that run does before its first step; of files only behind the config
 void run_check(const CheckCommand& command);
 
-/// What to try where nothing is called `path`: "the nearest is runs/quickstart", from what lies
-/// beside it; `otherwise` if no name there is similar.
+/// Says what to try where nothing is called `path`: "the nearest is runs/quickstart", from what
+/// lies beside it; `otherwise` if no name there is similar.
 std::string nearest_or(const std::string& path, std::string otherwise);
 
 /// @throws Error{usage} for a folder that is not there, with the nearest

@@ -70,7 +70,7 @@ struct Warning {
 /// Every rule over the facts, in the order of what usually costs most.
 std::vector<Warning> diagnose(const DoctorFacts& facts);
 
-/// For people; lines of at most 100 columns, except for warnings.
+/// Writes the facts for people, in lines of at most 100 columns, except for warnings.
 std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& warnings);
 /// One document; seconds, bytes and bytes per second.
 std::string doctor_json(const DoctorFacts& facts, const std::vector<Warning>& warnings);

@@ -13,8 +13,8 @@ namespace eqt::config {
 /// @pre compressor.adapts_grades()
 std::string setting_of_grades(const CompressorConfig& compressor);
 
-/// For verbs that do not train: a sentence that says which grade stands for those that a run would
-/// choose; "" if it would not choose any.
+/// Returns a sentence, for verbs that do not train, that says which grade stands for those that a
+/// run would choose; "" if it would not choose any.
 std::string note_on_grades(const CompressorConfig& compressor);
 
 }  // namespace eqt::config

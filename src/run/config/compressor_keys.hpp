@@ -35,7 +35,7 @@ struct CompressorConfig : codec::CompressorOptions {
   LinkRate link = LinkRule::measured;  // auto [Mb/s]
   std::string replay;                  // auto: decisions.jsonl of another run; "" = decide
 
-  /// Whether the run chooses a grade for each tensor, so that make() has mixed grades.
+  /// Returns true if the run chooses a grade for each tensor, so that make() has mixed grades.
   bool adapts_grades() const { return name == codec::kAuto || open.any(); }
   /// Why it cannot be made: "expected ..., found ...; try ..."; "" if it can.
   std::string why_not() const;

@@ -16,7 +16,7 @@ namespace eqt::config {
 /// @throws Error{usage} for a key of another section, or the compressor's name
 void check_compressor_sets(const std::vector<std::string>& sets);
 
-/// Of a run with this compressor and these settings, all else by default.
+/// Returns the config of a run with this compressor and these settings, and defaults for the rest.
 /// @param about the verb, for sentences
 /// @throws Error{usage}
 RunConfig compressor_config(const std::string& name, const std::vector<std::string>& sets,

@@ -224,7 +224,7 @@ std::string type_word(const Field& field) {
   return "";
 }
 
-/// As JSON, with spaces at which a line may break.
+/// Returns the default as JSON, with spaces at which a line may break.
 std::string shown_default(const Field& field) {
   const Json value = value_of(field, RunConfig{});
   if (!value.is_array()) return value.dump();

@@ -10,11 +10,11 @@
 
 namespace eqt::config {
 
-/// What "auto" means for the compressor: ef14 where it needs error feedback, else none. Of
-/// algorithms that average gradients or differences.
+/// Returns what "auto" means for the compressor: ef14 where it needs error feedback, else none.
+/// This is for algorithms that average gradients or differences.
 ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties);
 
-/// With ef14 or ef21: refuses compressors that do not allow error feedback. Both converge for
+/// Refuses, with ef14 or ef21, compressors that do not allow error feedback. Both converge for
 /// contractions, E|C(x) - x|^2 < |x|^2 (Karimireddy et al. 2019, assumption A; Richtarik et al.
 /// 2021, (4)); with a bound of 1 or more, or an unknown one, the residual may grow in every step.
 /// A plugin has no bound; its property needs_feedback promises a contraction.

@@ -47,22 +47,22 @@ inline constexpr const char* kBalanced = "balanced";
 /// The words for LinkRule; the first one also for what is left open.
 inline constexpr const char *kMeasured = "measured", *kIgnore = "ignore";
 
-/// What a text may be, besides valid UTF-8 and not empty.
+/// A rule says what a text may be, besides valid UTF-8 and not empty.
 enum class TextRule {
   any,
   folder_name,  // at most 128 bytes, no '/', no control character, no leading '.'
   path,         // no control character
 };
 
-/// How `--resume` treats a value that differs from the checkpoint's.
+/// This says how `--resume` treats a value that differs from the checkpoint's.
 enum class OnResume {
   may_change,             // the saved state means the same
   may_change_with_ranks,  // it would not, unless other ranks start that part again
   must_stay               // it would not
 };
 
-/// How JSON names the values of a type: an Entry of a catalogue or an enum with names
-/// (core/catalogue.hpp), which are texts there.
+/// A NamedType says how JSON names the values of a type. The type is an Entry of a catalogue or an
+/// enum with names (core/catalogue.hpp); its values are texts in JSON.
 struct NamedType {
   std::vector<Choice> (*choices)();
   std::string_view (*name)(const void* value);
@@ -87,7 +87,7 @@ struct OpenNumber {
   bool* open;
 };
 
-/// Where a config keeps a value.
+/// A Member points to the place where a config keeps a value.
 using Member =
     std::variant<std::string*, bool*, int*, std::uint64_t*, double*, std::vector<double>*,
                  std::optional<double>*, NumberOrNull*, StepsOrQsr*, StepsOrAuto*, PerRank*,
@@ -134,7 +134,7 @@ const NamedType* named_type(const Enum*) {
 
 }  // namespace detail
 
-/// Where `value`, a member of a config, is kept.
+/// Returns where `value`, a member of a config, is kept.
 template <typename Value>
 Member member_at(Value& value) {
   if constexpr (requires { detail::named_type(&value); })
@@ -154,7 +154,7 @@ struct Range {
   }
 };
 
-/// What is known of a key wherever its value is kept.
+/// These facts of a key do not depend on where its value is kept.
 struct KeyFacts {
   std::string key;  // dotted: "optimizer.learning_rate"
   FieldType type = FieldType::text;
@@ -188,7 +188,7 @@ struct FieldOf : KeyFacts {
   /// @pre check_value passed
   void write(Config& config, const Json& value) const { write_member(member(config), value); }
 
-  // How the table is written: EQT_FIELD(train.epochs).says("...").in("epochs").from(0, 10).
+  // The table is written so: EQT_FIELD(train.epochs).says("...").in("epochs").from(0, 10).
   FieldOf says(std::string text) && {
     about = std::move(text);
     return std::move(*this);

@@ -206,7 +206,8 @@ void check_network_weights(const RunConfig& config, const std::string& origin) {
          origin);
 }
 
-/// What has a quantizer and messages of its own, and compares gradients of the same samples.
+/// Checks an algorithm that has a quantizer and messages of its own, and compares gradients of the
+/// same samples.
 void check_lazy(const RunConfig& config, const std::string& origin) {
   const auto& s = config.synchronization;
   const auto refuse = [&](std::string_view key, std::string_view expected, std::string_view why,

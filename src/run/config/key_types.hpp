@@ -58,7 +58,7 @@ using ClassWeights = std::variant<std::monostate, WeightRule, std::vector<double
 enum class BatchRule { by_speed };
 using BatchSizes = std::variant<std::monostate, BatchRule, std::vector<std::uint64_t>>;
 
-/// How fast links are: measured, a rate [Mb/s], or of no interest.
+/// The rate of links is measured, given [Mb/s], or of no interest.
 enum class LinkRule { measured, ignore };
 using LinkRate = std::variant<LinkRule, double>;
 

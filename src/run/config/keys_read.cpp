@@ -29,7 +29,7 @@ void require_default(const RunConfig& config, std::string_view chosen_by, std::s
 
 namespace {
 
-/// Whether the compressor reads a key of its section; true where no other does not.
+/// Returns true if the compressor reads a key of its section, or if no other compressor does not.
 bool reads_compressor_key(const CompressorConfig& compressor, std::string_view name) {
   using codec::Option;
   constexpr std::pair<std::string_view, Option> kReaders[] = {{"bits", Option::bits},
@@ -57,7 +57,7 @@ bool reads_compressor_key(const CompressorConfig& compressor, std::string_view n
   return reader == std::end(kReaders) || compressor.name->reads.has(reader->second);
 }
 
-/// Whether the schedule reads a key of its section; true where all do.
+/// Returns true if the schedule reads a key of its section, or if all schedules do.
 bool reads_schedule_key(const RunConfig& config, std::string_view name) {
   const auto reads = [&](const Entry<optim::ScheduleRow> row) {
     return std::ranges::count(row->read_beside, name) > 0;

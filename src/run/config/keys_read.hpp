@@ -13,7 +13,8 @@
 
 namespace eqt::config {
 
-/// Whether the row lists `key`, named within its section, among those that not all rows read.
+/// Returns true if the row lists `key`, named within its section, among those that not all rows
+/// read.
 template <typename Row>
 bool reads_key(const Row& row, std::string_view key) {
   return std::ranges::find(row.keys, key) != row.keys.end();

@@ -58,8 +58,8 @@ std::size_t key_distance(std::string_view wrong, std::string_view key) {
   return leaves + section_distance(a.section, b.section);
 }
 
-/// Whether this many edits between two words are typing errors rather than another word. Longer
-/// words may have more, as in compilers' suggestions.
+/// Returns true if this many edits between two words are typing errors rather than another word.
+/// Longer words may have more, as in compilers' suggestions.
 bool few_edits(std::size_t edits, std::string_view a, std::string_view b) {
   return edits <= (std::max(a.size(), b.size()) + 2) / 3;
 }

@@ -108,7 +108,7 @@ void read_set(const std::string& set, GivenByKey& given) {
   given[key] = {set_value(*field, set.substr(equals + 1), where), where};
 }
 
-/// What depends on other keys where nobody gave it.
+/// Sets the values that depend on other keys, where nobody gave them.
 void resolve(const GivenByKey& given, RunConfig& config) {
   choose_compressor_defaults([&](std::string_view key) { return given.contains(key); },
                              config.compressor);

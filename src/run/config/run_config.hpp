@@ -30,11 +30,11 @@
 
 namespace eqt::config {
 
-/// Where networks are trained: on the processor, on NVIDIA devices, or there if all ranks have one.
+/// Networks are trained on the processor, on NVIDIA devices, or there if all ranks have one.
 enum class Device { cpu, cuda, automatic };
 std::span<const Named<Device>> names_of(Device);
 
-/// What happens when a loss, a gradient or a parameter is not finite.
+/// The run stops or rolls back when a loss, a gradient or a parameter is not finite.
 enum class OnDivergence { stop, rollback };
 std::span<const Named<OnDivergence>> names_of(OnDivergence);
 
@@ -138,7 +138,7 @@ struct RunConfig {
       return !std::holds_alternative<std::monostate>(batch_sizes);
     }
     bool balances() const { return std::holds_alternative<BatchRule>(batch_sizes); }
-    /// Of a rank, if all have the same.
+    /// Returns the samples of a rank, if all have the same.
     std::size_t samples_per_step() const { return batch_size * accumulate; }
     bool is_emulated() const { return !std::holds_alternative<std::monostate>(emulate_compute); }
 
@@ -265,8 +265,8 @@ RunConfig parse_config(const std::string& json_text, const std::string& origin,
 /// parse_config(resolved_json(c), ...) == c for every c that parse_config returned.
 std::string resolved_json(const RunConfig& config);
 
-/// The same, shorter: a run's chief keys, and those that a config without them would not have at
-/// these values. parse_config(short_json(c), ...) == c, too.
+/// Returns a shorter config: a run's chief keys, and those that a config without them would not
+/// have at these values. parse_config(short_json(c), ...) == c, too.
 std::string short_json(const RunConfig& config);
 
 /// The keys whose values decide all others: what parse_config() makes of them alone is `config`.

@@ -31,7 +31,8 @@ int ranks_of(const SyncBase& base) {
   return base.simulation != nullptr ? base.simulation->count() : base.comm.size();
 }
 
-/// What `auto` makes of compressor and plan, if it had no choice by cost.
+/// Returns the collective; for `auto`, what it makes of compressor and plan without a choice by
+/// cost.
 const collective::CollectiveRow& collective_of(const config::RunConfig& config,
                                                const SyncBase& base) {
   const auto& row = config.synchronization.collective;
@@ -57,7 +58,7 @@ forecast::Link slowest_link(const std::vector<comm::Link>& links, bool one_host)
   return slowest;
 }
 
-/// Of names and sizes of the slices, and of the menu.
+/// Returns a checksum of names and sizes of the slices, and of the menu.
 std::uint32_t fingerprint_of(const SyncBase& base) {
   std::string text;
   const Layout& layout = base.replica.layout();

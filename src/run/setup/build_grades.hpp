@@ -11,7 +11,8 @@
 
 namespace eqt::setup {
 
-/// Whether a run with this config on so many ranks measures its links before the first step.
+/// Returns true if a run with this config on so many ranks measures its links before the first
+/// step.
 bool measures_links(const config::RunConfig& config, int ranks);
 
 /// @pre base.messages.compressor has mixed grades

@@ -13,7 +13,7 @@
 namespace eqt::setup {
 namespace {
 
-// For the links of a whole job, before its first step.
+// Probing the links of a whole job may take this long before its first step [seconds].
 constexpr double kProbeSeconds = 1;
 
 }  // namespace

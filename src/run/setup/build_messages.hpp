@@ -36,12 +36,12 @@ struct MessageParts {
 /// @param simulate ranks that this process plays; 0: it is one
 int threads_for(const config::RunConfig& config, const comm::Communicator& comm, int simulate = 0);
 
-/// What a run with this config remembers of `count` values; null: nothing.
+/// Makes what a run with this config remembers of `count` values; null if it remembers nothing.
 std::unique_ptr<collective::GradientMemory> make_memory(const config::RunConfig& config, int ranks,
                                                         const codec::Compressor& compressor,
                                                         std::size_t count);
 
-/// Which values travel together in a run with this config.
+/// Returns which values travel together in a run with this config.
 std::vector<pipeline::FusionBucket> make_plan(const config::RunConfig& config, const Layout& layout,
                                               const codec::Compressor& compressor);
 

@@ -25,7 +25,7 @@ struct ModelParts {
   std::vector<std::string> notes = {};  // what a user should know before training
 };
 
-/// What a set of this data is for the network and its task.
+/// This describes a data set for the network and its task.
 struct LearntData {
   std::vector<data::ArraySpec> inputs;
   std::optional<data::ArraySpec> target;
@@ -38,7 +38,8 @@ struct LearntData {
 model::ModelOptions network_for(const config::RunConfig& config, const LearntData& data,
                                 Rank rank = 0);
 
-/// Whether the network begins with weights of files: of the folder model.path or model.weights.
+/// Returns true if the network begins with weights of files: of the folder model.path or
+/// model.weights.
 bool has_initial_weights(const config::RunConfig& config);
 
 struct InitialWeights {

@@ -42,7 +42,7 @@ StepId steps_of(const config::RunConfig& config, StepId steps_per_epoch) {
                                         "steps (train.epochs)");
 }
 
-/// What the trainer is told of this config.
+/// Returns what the trainer is told of this config.
 train::Plan make_train_plan(const config::RunConfig& config, int ranks, StepId steps_per_epoch,
                             const std::optional<SavedPosition>& from) {
   const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;

@@ -43,7 +43,7 @@ struct Run {
   std::string collective_name() const;
 };
 
-/// Where a run that is resumed stands, as its ranks counted.
+/// A run that is resumed stands here, as its ranks counted.
 struct SavedPosition {
   StepId step = 0;            // completed
   std::uint64_t epoch = 0;    // of the next batch, from 0
@@ -68,7 +68,7 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
                                const std::optional<SavedPosition>& from = {}, int simulate = 0,
                                const model::Placement& placement = {});
 
-/// What the run record says about this run.
+/// Returns what the run record says about this run.
 metrics::RunRecord describe(const config::RunConfig& config, const Run& run,
                             const comm::Communicator& comm);
 

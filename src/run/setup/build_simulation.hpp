@@ -33,7 +33,7 @@ struct Simulation {
   int count() const { return static_cast<int>(batches.size()); }
 };
 
-/// Whether one process can play `workers` ranks of a run with this config.
+/// Requires that one process can play `workers` ranks of a run with this config.
 /// @throws Error{usage}: which key stands in the way, or that there are several processes
 void require_simulable(const config::RunConfig& config, int workers,
                        const comm::Communicator& comm);

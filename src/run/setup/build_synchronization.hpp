@@ -29,7 +29,7 @@ struct SyncParts {
   sync::BuiltAlgorithm algorithm;
 };
 
-/// What synchronization is built from; all of it outlives what is built.
+/// Synchronization is built from these parts; all of them outlive what is built.
 struct SyncBase {
   comm::Communicator& comm;
   MessageParts& messages;
@@ -48,7 +48,7 @@ struct SyncBase {
 /// @throws Error{mpi} where MPI admits no thread beside the main one and the algorithm needs it
 void require_thread(const config::RunConfig& config, bool communication_thread);
 
-/// What the config says about its algorithm.
+/// Returns what the config says about its algorithm.
 /// @param ranks of the job
 /// @throws Error{usage}, Error{data} for decisions that cannot be repeated
 sync::AlgorithmSettings algorithm_settings(const config::RunConfig& config, const train::Plan& plan,

@@ -15,8 +15,8 @@ namespace eqt::setup {
 
 // Paths are those of a rank: {rank} and {host} in them are filled in.
 
-/// With the vocabulary of data.vocabulary, else of model.path, else of data.path; "" if none is
-/// there.
+/// Returns options with the vocabulary of data.vocabulary, else of model.path, else of data.path;
+/// "" if none is there.
 /// @throws Error{usage} if model.path has a tokenizer_config.json that contradicts data.lowercase
 data::TextOptions text_options(const config::RunConfig& config, Rank rank = 0);
 

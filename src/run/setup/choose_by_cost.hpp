@@ -14,7 +14,7 @@
 
 namespace eqt::setup {
 
-/// How many hosts the job has, if each has as many ranks; else 0. Collective.
+/// Returns how many hosts the job has, if each has as many ranks; else 0. Collective.
 int equal_hosts(comm::Communicator& comm);
 
 struct CostedChoice {
@@ -39,8 +39,8 @@ std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
                                            const codec::Compressor& compressor, bool remembers,
                                            const std::vector<pipeline::FusionBucket>& plan);
 
-/// What `auto` chooses where there are no ranks: the same, but for collectives that refuse a config
-/// for another reason than its compressor.
+/// Returns what `auto` chooses where there are no ranks: the same, but for collectives that refuse
+/// a config for another reason than its compressor.
 /// @param equal_hosts whether each host has as many ranks
 /// @pre plan is not empty
 Entry<eqt::collective::CollectiveRow> collective_on_paper(

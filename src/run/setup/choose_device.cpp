@@ -24,7 +24,7 @@ std::string first_obstacle(std::span<const RankDevices> ranks) {
   return fmt::format("rank {} on host {}: {}", lacks - ranks.begin(), lacks->host, lacks->obstacle);
 }
 
-/// How many devices are used, and by how many ranks the busiest.
+/// Says how many devices are used, and how many ranks share the busiest.
 std::string note_on_devices(std::span<const RankDevices> ranks) {
   std::map<std::pair<Rank, int>, int> ranks_on;
   for (const RankDevices& rank : ranks) ++ranks_on[{rank.first, device_of(rank)}];

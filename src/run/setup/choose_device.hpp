@@ -32,7 +32,7 @@ struct RankDevices {
 DeviceChoice choose_device(const config::RunConfig& config, std::span<const RankDevices> ranks,
                            Rank own);
 
-/// The same for the ranks of `comm`. Collective.
+/// Chooses in this way for the ranks of `comm`. Collective.
 /// @throws Error{usage} on all ranks
 DeviceChoice choose_device(const config::RunConfig& config, comm::Communicator& comm);
 

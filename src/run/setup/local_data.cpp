@@ -126,7 +126,7 @@ std::optional<std::uint64_t> number_in(const std::string& text) {
   return number;
 }
 
-/// By name, or by number if every name is one.
+/// Sorts the classes by name, or by number if every name is one.
 std::vector<std::string> all_classes(const std::vector<ToldSet>& sets) {
   std::vector<std::string> names;
   for (const ToldSet& set : sets)

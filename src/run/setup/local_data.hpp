@@ -16,7 +16,7 @@
 
 namespace eqt::setup {
 
-/// What all ranks know of all sets once they have agreed. The same on every rank.
+/// All ranks know this of all sets once they have agreed. It is the same on every rank.
 struct LocalData {
   std::vector<std::uint64_t> train_samples;  // by rank
   std::vector<std::uint64_t> test_samples;   // by rank; rank 0's alone where it is everyone's
@@ -24,10 +24,10 @@ struct LocalData {
   data::ClassHistogram class_histogram;      // (ranks, classes); of training
 };
 
-/// What a rank tells the others of its set.
+/// Returns what a rank tells the others of its set.
 std::string told(const data::DatasetPair& pair);
 
-/// What all know of the sets of all ranks by that, with every rank's own test set.
+/// Returns what all know of the sets of all ranks by that, with every rank's own test set.
 /// @throws Error{data} as agree_on_local_data()
 LocalData known_of(const std::vector<std::string>& told);
 
@@ -44,9 +44,9 @@ LocalData agree_on_local_data(const config::RunConfig& config, comm::Communicato
 /// @throws Error{usage} if there is none
 std::uint64_t local_steps_per_epoch(const config::RunConfig& config, const LocalData& data);
 
-/// What each rank's loss is multiplied by: R n_r / N with data.partition.epoch "weighted", where
-/// rank r has n_r of all N samples of R ranks, so that the mean over ranks is that over samples; 1
-/// otherwise.
+/// Returns what each rank's loss is multiplied by: R n_r / N with data.partition.epoch "weighted",
+/// where rank r has n_r of all N samples of R ranks, so that the mean over ranks is that over
+/// samples; 1 otherwise.
 std::vector<double> loss_weights(const config::RunConfig& config, const LocalData& data);
 
 /// A rank's skew is the total variation distance between its classes and those of all ranks, 1/2

@@ -15,19 +15,20 @@ namespace eqt::setup {
 /// `path` with the rank's number for {rank} and this host's name for {host}.
 std::string place_of(const std::string& path, Rank rank);
 
-/// Which data set a config means to a rank, and how it is read.
+/// Returns which data set a config means to a rank, and how it is read.
 data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank = 0);
 
 /// True if every rank reads a set of its own.
 bool has_local_data(const config::RunConfig& config);
 
-/// As a rank's data on this machine look; nothing if a rank's own set is not here, or if several
-/// ranks with own sets have no folder each, so that they are meant for several hosts. Of own sets
-/// classes are those of all ranks, samples and memory the largest's.
+/// Returns the facts of a rank's data on this machine. There are none if a rank's own set is not
+/// here, or if several ranks with own sets have no folder each, so that they are meant for several
+/// hosts. For own sets, classes are those of all ranks, samples and memory the largest's.
 /// @throws Error{usage}, Error{data} as DatasetRow::look
 std::optional<data::DatasetFacts> look_at_data_here(const config::RunConfig& config, int ranks);
 
-/// As the data of all ranks look together; on other ranks than rank 0 only if they have their own.
+/// Returns the facts of all ranks' data together; ranks other than 0 look only if they have their
+/// own.
 /// @param simulate ranks that this process plays; 0: it is one
 /// @throws Error{usage}, Error{data} on every rank. Collective.
 data::DatasetFacts look_at_data(const config::RunConfig& config, int simulate,

@@ -70,7 +70,7 @@ model::NetworkMemory measure_network(const config::RunConfig& config,
       train::test_batch_of(*config.task.kind, config.train.batch_size));
 }
 
-/// Of a sample in a batch.
+/// Returns the bytes of a sample in a batch.
 std::uint64_t sample_bytes(const data::DatasetFacts& facts) {
   std::uint64_t bytes = facts.target ? facts.target->bytes() : 0;
   for (const data::ArraySpec& input : facts.inputs) bytes += input.bytes();
@@ -127,8 +127,8 @@ std::uint64_t message_bytes(const config::RunConfig& config, int ranks, const La
   return pipeline::kMaxSlots * (2 * n * message + 2 * values) + kMpiBytes + n * kMpiBytesPerRank;
 }
 
-/// What each worker has for itself: residuals, what variances are taken of, messages or values that
-/// wait for the others', and batches.
+/// Adds what each worker has for itself: residuals, what variances are taken of, messages or values
+/// that wait for the others', and batches.
 void add_workers(const config::RunConfig& config, int workers, std::uint64_t sample_bytes,
                  const codec::Compressor& compressor, MemoryEstimate& estimate) {
   const Layout& layout = estimate.layout;
@@ -192,13 +192,13 @@ std::string memory_text(const MemoryEstimate& e, int ranks) {
 
 namespace {
 
-/// What a rank needs [bytes].
+/// A rank needs this much memory [bytes].
 struct Need {
   std::uint64_t all = 0;   // in all
   std::uint64_t more = 0;  // beside what it holds now
 };
 
-/// What each rank needs if its data set takes as much as rank 0's.
+/// Returns what each rank needs if its data set takes as much as rank 0's.
 std::vector<Need> needs_of_ranks(const config::RunConfig& config, const data::DatasetFacts& facts,
                                  int ranks, int threads, int simulate, bool on_device) {
   std::vector<std::size_t> batches(static_cast<std::size_t>(ranks), config.train.batch_size);

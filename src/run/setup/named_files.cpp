@@ -87,7 +87,7 @@ bool is_there(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-/// Of the set of one rank, or of all that a process plays.
+/// Returns the facts of the set of one rank, or of all that a process plays.
 config::Facts own_data_facts(const config::RunConfig& config, int simulate, Rank rank) {
   const bool plays_all = simulate > 0 && has_local_data(config);
   if (!plays_all) return file_facts(data_files(config, simulate > 0 ? 0 : rank));

@@ -41,7 +41,7 @@ config::Facts file_facts(const std::vector<NamedFile>& files);
 config::Facts facts_of_named_files(const config::RunConfig& config, int simulate,
                                    comm::Communicator& comm);
 
-/// Whether the fact is of a file that was hashed in pieces.
+/// Returns true if the fact is of a file that was hashed in pieces.
 bool is_of_pieces(const config::Fact& fact);
 
 }  // namespace eqt::setup

@@ -11,10 +11,10 @@
 
 namespace eqt::setup {
 
-/// What a node sends in `steps` steps of this algorithm as published tables count it, for what they
-/// cover: gossip of one message a step without compression or with the largest values, their
-/// indices beside. Rounds after the last step do not count. Empty: not covered, as pairs are, whose
-/// exchanges follow from ranks' speeds.
+/// Returns what a node sends in `steps` steps of this algorithm as published tables count it. They
+/// cover gossip of one message a step without compression or with the largest values, their indices
+/// beside. Rounds after the last step do not count. Nothing is returned where they cover nothing,
+/// as for pairs, whose exchanges follow from ranks' speeds.
 std::optional<std::uint64_t> paper_sent_bytes(const config::RunConfig& config, const Layout& layout,
                                               StepId steps);
 

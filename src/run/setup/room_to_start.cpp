@@ -24,7 +24,8 @@ constexpr int kOwnThreads = 4;  // MPI's, the watchdog's, the communication thre
 // More threads than cores only wait for each other, far more of them for minutes in each step.
 constexpr int kManyThreads = 16, kThreadsPerCore = 4;
 
-/// As many of `wanted` threads as the system grants at once, besides those that run already.
+/// Returns as many of `wanted` threads as the system grants at once, besides those that run
+/// already.
 int granted_threads(int wanted) {
   std::mutex mutex;
   std::condition_variable changed;
@@ -38,7 +39,7 @@ int granted_threads(int wanted) {
       });
     }
   } catch (const std::system_error&) {
-    // As many as there are.
+    // The system grants as many as there are.
   }
   {
     const std::lock_guard lock(mutex);

@@ -52,7 +52,7 @@ std::string processor_kind() {
 #endif
 }
 
-// Of each set, milliseconds to read; fewer where samples are large.
+// So many samples of each set take milliseconds to read; fewer are compared where they are large.
 constexpr std::size_t kSamplesCompared = 1024;
 constexpr std::size_t kBytesCompared = 16 << 20;
 

@@ -33,7 +33,7 @@ void require_same_command(const config::Facts& command, comm::Communicator& comm
 /// @throws Error{usage} as require_same_command. Collective.
 void require_same_program(comm::Communicator& comm);
 
-/// What a rank computes its gradients with.
+/// A rank computes its gradients with these.
 struct Arithmetic {
   std::string networks;   // "LibTorch 1.13.1"; "none" without LibTorch
   std::string processor;  // "x86-64", "arm64" ...
@@ -41,15 +41,15 @@ struct Arithmetic {
 /// A sentence that names the first rank that computes with another version of LibTorch, or on
 /// another kind of processor, than rank 0; empty if there is none.
 std::string note_on_mixed_ranks(const std::vector<Arithmetic>& ranks);
-/// Likewise, for the ranks of this job: the same text on all. Collective.
+/// Returns that sentence for the ranks of this job, the same text on all. Collective.
 std::string note_on_mixed_ranks(comm::Communicator& comm);
 
 /// Compares what this rank was told to run with rank 0's, key by key.
 /// @throws Error{usage} as require_same_command. Collective.
 void require_same_config(const config::RunConfig& config, comm::Communicator& comm);
 
-/// What tells a data set from others: sizes, classes, hashes of all labels and of some samples,
-/// prepared for the network.
+/// Returns what tells a data set from others: sizes, classes, hashes of all labels and of some
+/// samples, prepared for the network.
 config::Facts data_facts(const data::DatasetPair& data);
 
 /// The facts of all ranks, each under the rank's number: the same on every rank. Collective.

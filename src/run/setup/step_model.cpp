@@ -20,7 +20,7 @@ double computing_seconds(const StepModel& model, const StepSpeeds& speeds) {
   return model.fixed ? model.fixed->computing : speeds.forward + speeds.backward;
 }
 
-/// As a part of forward and backward pass.
+/// Returns when a bucket is ready, as a part of forward and backward pass.
 double ready_part(const StepModel& model, const StepSpeeds& speeds, std::size_t bucket) {
   const double all = speeds.forward + speeds.backward;
   const bool measured = !model.fixed && bucket < speeds.ready.size() && all > 0;

@@ -24,7 +24,7 @@ struct StepModel {
   int ranks = 1, hosts = 1;
   forecast::Link link = {};  // of a host; with one host: of a rank
   collective::CommunicationCosts communication = {};
-  /// What travels together, in the order of sending.
+  /// The values of a bucket travel together; buckets are in the order of sending.
   struct Bucket {
     collective::Volume volume = {};  // whose message_bytes are replaced
     double raw_bytes = 0;            // frame header and values that are not compressed
@@ -36,8 +36,8 @@ struct StepModel {
     double ready = 1;  // at this part of forward and backward pass, if that is not measured
   };
   std::vector<Bucket> buckets = {};
-  /// By grade. With such grades alone the mean is that of `dense` (collective/exact_grades.hpp);
-  /// empty: never.
+  /// These are by grade. With such grades alone the mean is that of `dense`
+  /// (collective/exact_grades.hpp); empty: never.
   std::vector<bool> lossless = {};
   bool shares_memory = false;                             // of `dense`
   std::size_t slots = collective::Collective::kMaxSlots;  // buckets under way at the same time
@@ -50,12 +50,13 @@ struct StepModel {
   std::optional<Fixed> fixed = {};
 };
 
-/// Where nothing is measured, so that a run repeats itself: seconds to encode or decode a value,
-/// and a link between hosts.
+/// These stand where nothing is measured, so that a run repeats itself: seconds to encode or decode
+/// a value, and a link between hosts.
 double fixed_codec_seconds(const codec::Compressor& compressor);
 forecast::Link fixed_link(double megabits);
 
-/// From the start of the forward pass until the mean of the last bucket is there [seconds].
+/// Returns the time from the start of the forward pass until the mean of the last bucket is there
+/// [seconds].
 /// @pre collective_cost() is defined for the model's collective and volumes
 double predict_step(const StepModel& model, std::span<const adaptation::SliceLoad> slices,
                     const adaptation::StepSpeeds& speeds);
