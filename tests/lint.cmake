@@ -54,7 +54,7 @@ function(eqt_lone_headers)
     endif()
   endforeach()
   add_library(eqt_lone_headers OBJECT EXCLUDE_FROM_ALL ${sources})
-  target_include_directories(eqt_lone_headers PRIVATE ${eqt_include_folders})
+  target_include_directories(eqt_lone_headers PRIVATE $<TARGET_PROPERTY:eqt_core,INTERFACE_INCLUDE_DIRECTORIES>)
   target_link_libraries(eqt_lone_headers PRIVATE eqt_options fmt::fmt nlohmann_json::nlohmann_json
     CLI11::CLI11 ZLIB::ZLIB eqt_hwy MPI::MPI_CXX eqt_xxhash)
   target_compile_options(eqt_lone_headers PRIVATE -O0 -g0 -Wno-unused-function)
