@@ -19,7 +19,7 @@ class ConvolutionWork {
   virtual std::size_t weight_bytes() const noexcept = 0;
   virtual std::size_t scratch_bytes(int samples) const = 0;
 
-  /// As Convolution's. @param weight_scales  (O)
+  /// These do what Convolution's functions of the same names do. @param weight_scales  (O)
   virtual void forward(std::span<const std::int8_t> x, int zero_point,
                        std::span<const float> scales, std::span<const float> weight_scales,
                        std::span<float> out, std::span<std::byte> scratch) const = 0;

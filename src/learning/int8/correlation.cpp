@@ -9,7 +9,8 @@ namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-/// Where a tap's weights are: channel c of lane l is from[c * channel_stride + l * lane_stride].
+/// A TapBlock says where a tap's weights are: channel c of lane l is
+/// from[c * channel_stride + l * lane_stride].
 struct TapBlock {
   const std::int8_t* from;
   std::size_t channels, lanes, channel_stride, lane_stride;

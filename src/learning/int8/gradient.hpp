@@ -31,7 +31,7 @@ class Gradient {
            std::span<float> dw, std::span<std::byte> scratch, OutputPart part) const;
 
  private:
-  /// Of output channels.
+  /// A TileRange has the tiles of output channels in [begin, end).
   struct TileRange {
     std::size_t begin, end;
     bool has(std::size_t tile) const noexcept { return tile >= begin && tile < end; }

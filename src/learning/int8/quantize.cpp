@@ -190,7 +190,7 @@ constexpr std::uint32_t kInfinityBits = 0x7F800000u;
        what, *bad, bad - x.begin(), x.size());
 }
 
-/// What the largest magnitude, divided by `steps`, makes one step of q.
+/// One step of q counts `scale`, which is the largest magnitude divided by `steps`.
 struct Scale {
   float scale = 1, inverse = 1;
 };

@@ -24,7 +24,8 @@
 
 namespace eqt::int8 {
 
-/// Of all values; what the functions below take for a range that is none.
+/// Returns the largest magnitude of all values. The functions below take it as their range if none
+/// is given.
 float largest_magnitude(std::span<const float> x, std::string_view what = "values");
 
 /// The zero point of quantize_unsigned(): all 8 bits are for values >= 0.
@@ -56,14 +57,15 @@ float quantize_stochastic(std::span<const float> x, std::span<std::int8_t> q, co
 float quantize_wide(std::span<const float> x, std::span<std::int16_t> q,
                     std::string_view what = "errors");
 
-// The same for a range that is known, of finite values. @return the scale, range / 255 or / 127
+// These quantize finite values by a range that is known.
+// @return the scale, range / 255, / 127 or / 8191
 float quantize_unsigned(float range, std::span<const float> x, std::span<std::int8_t> q);
 float quantize_signed(float range, std::span<const float> x, std::span<std::int8_t> q);
 float quantize_stochastic(float range, std::span<const float> x, std::span<std::int8_t> q,
                           const RandomKey& key, std::uint32_t block = 0);
 float quantize_wide(float range, std::span<const float> x, std::span<std::int16_t> q);
 
-// The same for a scale that one of the functions above returned: the same q.
+// These quantize by a scale that one of the functions above returned, to the same q.
 void quantize_unsigned_again(float scale, std::span<const float> x, std::span<std::int8_t> q);
 void quantize_signed_again(float scale, std::span<const float> x, std::span<std::int8_t> q);
 
@@ -71,7 +73,7 @@ void quantize_signed_again(float scale, std::span<const float> x, std::span<std:
 /// two of 8 bits. @pre |q| <= kWide
 void split_wide(std::span<const std::int16_t> q, std::span<std::int8_t> high,
                 std::span<std::int8_t> low);
-/// What an 8-bit value of `high` counts.
+/// An 8-bit value of `high` counts this much.
 inline constexpr float kHighDigit = 128;
 
 /// x = scale * (q - zero_point).

@@ -58,7 +58,7 @@ struct GradientTile {
   std::size_t lanes;
 };
 
-/// What the passes must know of a family.
+/// TileKernels says what the passes must know of a family.
 struct TileKernels {
   std::size_t element_bytes;  // of an operand: 1, or 2 (then x is stored without its zero point)
   int offset;                 // what is added to x and to errors of dX, so that bytes are unsigned

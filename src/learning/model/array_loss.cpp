@@ -60,7 +60,8 @@ double ArrayLoss::classification(std::span<const float> outputs,
     const auto x = outputs.subspan(i * outputs_, outputs_);
     const std::int64_t own = labels[i], partner = labels[n - 1 - i];
     const double all = log_sum(x);
-    // What of class j counts: its share of the target times its weight.
+    // Class j counts by its share of the target times its weight, over the sum of the labels'
+    // weights.
     const auto target = [&](std::size_t j) {
       const auto label = static_cast<std::int64_t>(j);
       const double hit = (label == own ? share : 0) + (label == partner ? 1 - share : 0);

@@ -65,20 +65,21 @@ namespace normalizations {
 enum class Shortcut { projection, padding };
 std::span<const Named<Shortcut>> names_of(Shortcut);
 
-/// What becomes of a last layer that has another number of outputs than that of the file with
-/// initial weights.
+/// NewHead says what becomes of a last layer that has another number of outputs than that of the
+/// file with initial weights.
 enum class NewHead { automatic, refuse };
 std::span<const Named<NewHead>> names_of(NewHead);
 
-/// What the network computes with. Parameters and gradients are float32 in any case.
+/// Precision says what the network computes with. Parameters and gradients are float32 in any case.
 enum class Precision { fp32, bf16, int8 };
 std::span<const Named<Precision>> names_of(Precision);
 
-/// What values of activations and errors share a scale with int8, and of what it is made.
+/// Int8Ranges says which values of activations and errors share a scale with int8, and of what it
+/// is made.
 enum class Int8Ranges { sample, tensor, paper };
 std::span<const Named<Int8Ranges>> names_of(Int8Ranges);
 
-/// How errors are rounded with int8.
+/// ErrorRounding says how errors are rounded with int8.
 enum class ErrorRounding { stochastic, nearest };
 std::span<const Named<ErrorRounding>> names_of(ErrorRounding);
 

@@ -36,7 +36,7 @@ struct CudaDevices {
 };
 CudaDevices cuda_devices();
 
-/// What LibTorch says where it finds no device, as a clause with what to try.
+/// Turns LibTorch's message where it finds no device into a clause with what to try.
 std::string obstacle_of(const std::string& message);
 
 /// @param message LibTorch's, where a device has no memory left; its numbers are passed on

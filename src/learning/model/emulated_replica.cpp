@@ -178,7 +178,7 @@ class PlainNetworkSide {
  public:
   explicit PlainNetworkSide(double side) : side_(side) {}
 
-  /// The same as output_side(). Call it in the layout's order. Empty for other names.
+  /// Returns the side as output_side() does; empty for other names. Call it in the layout's order.
   std::optional<double> at(const TensorSlice& slice) {
     constexpr std::string_view kRow = "features.";
     if (!slice.name.starts_with(kRow)) return {};

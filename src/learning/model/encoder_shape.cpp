@@ -106,7 +106,7 @@ std::int64_t parameters_of(const EncoderShape& s) {
   return s.hidden * (rows + s.layers * (4 * s.hidden + 2 * s.intermediate));
 }
 
-/// What is wrong with the sizes; "" if nothing is.
+/// Returns what is wrong with the sizes; "" if nothing is.
 std::string complaint(const EncoderShape& s) {
   const auto within = [](std::int64_t value, std::int64_t most) {
     return value >= 1 && value <= most;

@@ -36,8 +36,8 @@ struct EncoderShape {
 /// sizes out of range
 EncoderShape parse_encoder_config(const std::string& json_text, const std::string& path);
 
-/// Whether tokenizer_config.json says that capitals count (do_lower_case false) or do not; nothing
-/// if it is no JSON or does not say.
+/// Capitals says whether capitals count (do_lower_case false in tokenizer_config.json) or do not;
+/// it is unknown if the file is no JSON or does not say.
 enum class Capitals : std::uint8_t { unknown, count, do_not };
 Capitals parse_tokenizer_config(const std::string& json_text);
 

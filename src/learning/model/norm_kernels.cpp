@@ -110,7 +110,7 @@ void ChannelMoments(std::span<const float> x, std::span<float> mean, std::span<f
 
 constexpr std::size_t kPivotRows = 8;
 
-/// For the channels from `c` on, as many as the tag has lanes.
+/// Computes the moments of the channels from `c` on, as many as the tag has lanes.
 template <class D>
 HWY_INLINE void moments_of_columns(D d, std::span<const float> x, std::size_t c,
                                    std::span<float> mean, std::span<float> squares) {

@@ -31,7 +31,7 @@ struct ChannelMap {
   std::span<const float> shift;
 };
 
-/// How the sign for ReLU's gradient is found.
+/// Gate says how the sign for ReLU's gradient is found.
 enum class Gate {
   open,       // no ReLU
   by_input,   // recomputed from x: there was no residual
@@ -42,8 +42,9 @@ enum class Gate {
 /// @pre x holds at least one row
 void channel_moments(std::span<const float> x, std::span<float> mean, std::span<float> squares);
 
-/// The same in one pass, around the mean of a few evenly spaced rows: faster for small blocks.
-/// `squares` loses at most a digit if that mean is within a few deviations of the block's mean.
+/// Computes the same in one pass, around the mean of a few evenly spaced rows, which is faster for
+/// small blocks. `squares` loses at most a digit if that mean is within a few deviations of the
+/// block's mean.
 void channel_moments_near(std::span<const float> x, std::span<float> mean,
                           std::span<float> squares);
 

@@ -10,7 +10,8 @@ namespace eqt::model {
 /// one core, glibc 2.36).
 void keep_freed_memory();
 
-/// What set_threads() was called with, for networks that LibTorch does not run; 1 before.
+/// Networks that LibTorch does not run compute with this number of threads, which is that of the
+/// last set_threads(); 1 before.
 int own_threads();
 void set_own_threads(int threads);
 

@@ -23,7 +23,7 @@ inline constexpr std::size_t kRangeChunks = 16;
 /// @pre n >= 2
 double range_factor(std::size_t n);
 
-/// What values are divided by, inverted: 1 / (range_factor(n) * range + epsilon).
+/// Returns the inverse of what values are divided by: 1 / (range_factor(n) * range + epsilon).
 double inverse_range(double range, std::size_t n);
 
 /// Values in each chunk of `count` values.

@@ -29,7 +29,7 @@ namespace eqt::model {
 /// layout order or close to it, on the thread that called forward_backward, each slice once.
 using SliceReady = std::function<void(std::size_t slice)>;
 
-/// What training steps with 8-bit operands use.
+/// Int8Use says what training steps with 8-bit operands use.
 struct Int8Use {
   std::string_view kernels;          // the family of instructions
   std::uint64_t arena_bytes = 0;     // 8-bit values of a step, with their scales
@@ -50,8 +50,9 @@ class Replica {
   /// The gradient in the memory that the network computes with, on its placement's device; null:
   /// that is gradient().
   virtual const float* device_gradient() { return nullptr; }
-  /// From the next pass on: gradients are complete in device_gradient() when their slices are
-  /// announced, and gradient() stays as it is. False, as at first: they come to gradient() as well.
+  /// From the next pass on, gradients are complete in device_gradient() when their slices are
+  /// announced, and gradient() stays as it is. With false, as at first, they come to gradient() as
+  /// well.
   /// @pre device_gradient() is not null
   virtual void leave_gradient_on_device(bool /*leave*/) {}
   virtual std::span<float> buffers() = 0;  // (b), running statistics; some networks have none
@@ -66,9 +67,9 @@ class Replica {
   /// logits, or values of a regression. The batch needs no targets. Reuses the memory of `out`.
   /// @throws Error{usage} if the network returns its own loss
   virtual void predict(const data::Batch& batch, data::Array& out);
-  /// For steps of this many samples; none: the network has operands of other types.
+  /// Returns what steps of this many samples use; none: the network has operands of other types.
   virtual std::optional<Int8Use> int8_use(std::size_t /*batch_size*/) const { return {}; }
-  /// What rounds the weights that the network computes with; null: it computes with floats.
+  /// Returns what rounds the weights that the network computes with; null: it computes with floats.
   virtual WeightRounding* weight_rounding() { return nullptr; }
   /// From now on random numbers are those of this rank. Networks without random numbers ignore it.
   virtual void set_rank(Rank /*rank*/) {}
@@ -84,8 +85,8 @@ class Replica {
   /// Reads what Python's torch.save writes of a state dict, or what save_weights writes.
   /// @throws Error{data} naming the first tensor that is missing, unknown or of another shape.
   virtual void load_weights(const std::string& path) = 0;
-  /// The same of weights that were trained for another task: what the file lacks of the part that
-  /// belongs to the task keeps its values.
+  /// Reads weights that were trained for another task: what the file lacks of the part that belongs
+  /// to the task keeps its values.
   /// @param new_head so does a last layer of another number of outputs than the file's; false: that
   /// is refused
   /// @return the names of the tensors that keep their values
@@ -93,7 +94,7 @@ class Replica {
     load_weights(path);
     return {};
   }
-  /// What a user should know before training, in sentences.
+  /// Returns what a user should know before training, in sentences.
   virtual std::vector<std::string> notes() const { return {}; }
 };
 

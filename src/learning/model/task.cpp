@@ -32,7 +32,7 @@ double share(const Evaluation& e) {
 double loss(const Evaluation& e) { return ratio(e.loss_sum, static_cast<double>(e.count)); }
 double perplexity(const Evaluation& e) { return std::exp(loss(e)); }
 
-/// Of all flags; 1 if there are none and none was found.
+/// Returns the F1 score of all flags; 1 if there are none and none was found.
 double micro_f1(const Evaluation& e) {
   const double found = 2 * e.sums.at(1), wrong = e.sums.at(2) + e.sums.at(3);
   return found + wrong > 0 ? found / (found + wrong) : 1;

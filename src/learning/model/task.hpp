@@ -63,8 +63,8 @@ struct TaskOptions {
   std::vector<double> class_weights = {};  // (classes), of a sample's loss by its class; none: 1
 };
 
-/// What the network returns for each sample, or for each token of a language model: classes, values
-/// or tokens.
+/// Returns how many outputs the network has for each sample, or for each token of a language model:
+/// one for each class, value or token.
 /// @param data_set for the message
 /// @throws Error{usage} if a set with these targets is not for the task
 int outputs_of(const TaskRow& task, std::string_view data_set,

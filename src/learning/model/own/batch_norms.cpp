@@ -125,7 +125,7 @@ class ChannelNorm : public Norm<Operand> {
   struct Lane {
     std::vector<double> mean, squares;   // of x, while it is measured
     std::vector<double> sums, products;  // of g, and of g * (x - mean)
-    // Of one sample.
+    // These belong to one sample.
     std::vector<double> sample_sums;
     std::vector<float> sample_means, scales, slopes, offsets;
     std::vector<SumOf<Operand>> operand_sums, operand_products;
@@ -147,7 +147,7 @@ class ChannelNorm : public Norm<Operand> {
   virtual void conclude(std::size_t c) = 0;
   /// Sets them from the running values.
   virtual void recall(std::size_t c) = 0;
-  /// What x - mean is multiplied by in the error, from sums and products.
+  /// Returns what x - mean is multiplied by in the error, from sums and products.
   virtual double slope(std::size_t c) const = 0;
 
   static void track(float& running, double value, double share) {
@@ -156,12 +156,12 @@ class ChannelNorm : public Norm<Operand> {
 
   double rows() const { return static_cast<double>(samples_ * pixels_); }
 
-  /// What error_sums() has subtracted from x.
+  /// Returns what error_sums() has subtracted from x.
   static double centre_of(const Lane& lane, std::size_t c) {
     return std::is_same_v<Operand, float> ? lane.sample_means[c] : 0;
   }
 
-  /// What the operands of a sample are multiplied by.
+  /// Returns what the operands of a sample are multiplied by.
   Floats scales_of(const Sample& x, Lane& lane) const {
     for (std::size_t c = 0; c < channels_; ++c) lane.scales[c] = scale_[c] * x.scale;
     return lane.scales;
@@ -272,7 +272,7 @@ class BatchNorm final : public ChannelNorm<Operand> {
   std::vector<double> squares_;
 };
 
-/// By the mean range of 16 chunks of a channel's values, which are ordered by sample.
+/// Normalizes by the mean range of 16 chunks of a channel's values, which are ordered by sample.
 template <typename Operand>
 class RangeBatchNorm final : public ChannelNorm<Operand> {
   using Base = ChannelNorm<Operand>;

@@ -12,8 +12,8 @@ namespace eqt::model::precision {
 void dense_forward(std::span<const float> x, std::span<const float> weight,
                    std::span<const float> bias, std::span<float> out);
 
-/// From the gradient g (n, o) of the output: that of x, unless dx is empty, of weight and of bias,
-/// which it overwrites; sums in the order of samples.
+/// Overwrites dx, unless it is empty, dweight and dbias with the gradients of x, weight and bias,
+/// from the gradient g (n, o) of the output. Sums are in the order of samples.
 void dense_backward(std::span<const float> g, std::span<const float> x,
                     std::span<const float> weight, std::span<float> dx, std::span<float> dweight,
                     std::span<float> dbias);

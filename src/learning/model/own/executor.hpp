@@ -95,13 +95,13 @@ class Executor {
     bool is_rounded = false;        // by round()
   };
 
-  /// What a thread needs for itself.
+  /// A Room holds what a thread needs for itself.
   struct Room {
     LongArray<float> first, second, third;  // a chunk's values each
     LongArray<std::byte> scratch;
     LongArray<Operand> rounded;  // a chunk's errors
     std::vector<float> rounded_scales;
-    // With wide errors: those of a sample, and a chunk's digits.
+    // With WeightGradient::int16 these hold the errors of a sample, and a chunk's digits.
     LongArray<std::int16_t> wide;
     LongArray<std::int8_t> high, low;
     std::vector<float> high_scales, low_scales;
@@ -118,7 +118,7 @@ class Executor {
     Room& room;
   };
 
-  /// How a weight gradient is summed.
+  /// Sums says how a weight gradient is summed.
   enum class Sums {
     in_lanes,    // each lane has a sum of its own
     by_outputs,  // each thread has some output channels of all samples: where weights are many
@@ -157,7 +157,7 @@ class Executor {
 
   void start_error(std::span<const float> means);
   void gather_error(int i, std::span<float> gradient, const SliceReady& ready);
-  /// What is to be computed from the errors of a branch's output.
+  /// Wanted says what is to be computed from the errors of a branch's output.
   struct Wanted {
     bool gradient = false;         // that of the weight is added to
     std::span<float> input_error;  // empty: not needed

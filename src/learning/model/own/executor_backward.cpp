@@ -12,7 +12,7 @@
 namespace eqt::model::precision {
 namespace {
 
-/// What is rounded; part of the key of random bits.
+/// ErrorKind says what is rounded. It is part of the key of random bits.
 enum ErrorKind { kOfNode = 0, kOfBranch = 1 };
 
 }  // namespace

@@ -74,7 +74,7 @@ class GroupNorm final : public Norm<Operand> {
   /// (channels) each.
   struct Lane {
     std::vector<double> weight_sums, bias_sums, v_sums;
-    // Of one sample.
+    // These belong to one sample.
     std::vector<double> sums, squares;
     std::vector<float> means, scales, shifts, slopes, offsets;
     std::vector<double> inverses;  // (groups)

@@ -33,7 +33,8 @@ struct Direction {
   double cosine, sine;
 };
 
-/// Of an angle in turns, from 0 to 1, by Taylor's series in an eighth of a turn.
+/// Returns cosine and sine of an angle in turns, from 0 to 1, by Taylor's series in an eighth of a
+/// turn.
 Direction direction(double turns) {
   const int quarter = static_cast<int>(4 * turns + 0.5);
   const double x = 2 * std::numbers::pi * (turns - 0.25 * quarter), square = x * x;
@@ -55,7 +56,7 @@ Direction direction(double turns) {
   }
 }
 
-/// From 0 to 1, without 1: the lowest 24 bits of the next 32.
+/// Draws a number from 0 to 1, without 1, from the lowest 24 bits of the next 32.
 double uniform(Twister& random) {
   constexpr std::uint32_t kBits = 24;
   return static_cast<double>(random() & ((1u << kBits) - 1)) * (1.0 / (1u << kBits));
@@ -94,7 +95,7 @@ void draw_uniform(Twister& random, std::size_t inputs, std::span<float> out) {
   for (float& value : out) value = static_cast<float>(uniform(random)) * width + from;
 }
 
-/// From (out, in, rows, columns) to channels last.
+/// Reorders values from (out, in, rows, columns) to channels last.
 void reorder(std::span<const float> from, const std::vector<std::int64_t>& shape,
              std::span<float> to) {
   const auto channels = static_cast<std::size_t>(shape[1]);

@@ -10,7 +10,7 @@ namespace eqt::model::precision {
 
 inline constexpr std::size_t kMostLanes = 4;
 
-/// As many as divide the samples into equal parts.
+/// Returns 4, 2 or 1 lanes, the most of these that divide the samples into equal parts.
 constexpr std::size_t lanes_for(std::size_t samples) {
   std::size_t lanes = kMostLanes;
   while (samples % lanes != 0) lanes /= 2;

@@ -68,11 +68,11 @@ class Norm {
 
   /// False if a number that is added to all x of a channel changes nothing.
   virtual bool sees_bias() const { return true; }
-  /// Of what is kept for this many samples.
+  /// Returns the bytes of what is kept for this many samples.
   virtual std::size_t bytes(std::size_t samples) const = 0;
 };
 
-/// For a branch; without a normalization, norm(x) = x.
+/// Makes the normalization of a branch; if it has none, norm(x) = x.
 /// @throws Error{usage} naming the layer if its outputs cannot be normalized
 template <typename Operand>
 std::unique_ptr<Norm<Operand>> make_norm(const Plan& plan, const Branch& branch);

@@ -49,7 +49,7 @@ inline float round_activation(bool /*rectified*/, float /*largest*/, Floats x, s
   return 1;
 }
 
-/// The same by the scale that they had.
+/// Rounds floats again, by the scale that they had.
 inline void round_again(bool rectified, float scale, Floats x, std::span<std::int8_t> q) {
   (rectified ? int8::quantize_unsigned_again : int8::quantize_signed_again)(scale, x, q);
 }

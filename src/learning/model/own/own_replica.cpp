@@ -140,7 +140,7 @@ class OwnReplica final : public Replica, public WeightRounding {
   std::vector<std::uint64_t> counters_;  // of batches, one for each norm
   StepId batches_ = 0;                   // trained on so far; names the next one's random numbers
 
-  // Of the classifier, (n, ...) each.
+  // These belong to the classifier, (n, ...) each.
   std::vector<float> means_, mask_, hidden_, outputs_;
   std::vector<float> mean_errors_, hidden_errors_, output_errors_;
 };
@@ -190,7 +190,7 @@ void OwnReplica<Operand>::classify(std::span<const float> means, std::size_t n,
   dense_forward(*in, values(plan().last.weight), values(plan().last.bias), outputs_);
 }
 
-/// The same draws as those of the network that LibTorch runs.
+/// Drops means by the same draws as the network that LibTorch runs.
 template <typename Operand>
 void OwnReplica<Operand>::drop(std::span<float> means, const RandomKey& key) {
   const RandomStream random(key, 0);

@@ -23,11 +23,11 @@ std::unique_ptr<Replica> make_int8_replica(const ModelOptions& options,
                                            int8::Kernels kernels = int8::fastest_here(),
                                            int threads = own_threads());
 
-/// The same with float32 operands.
+/// Makes such a replica with float32 operands.
 std::unique_ptr<Replica> make_float32_replica(const ModelOptions& options,
                                               int threads = own_threads());
 
-/// Of such a replica, once there was a step of a batch and an evaluation.
+/// Returns the memory of such a replica, once there was a step of a batch and an evaluation.
 /// @throws Error{usage} as make_int8_replica()
 NetworkMemory int8_memory(const ModelOptions& options, std::size_t batch_size);
 NetworkMemory float32_memory(const ModelOptions& options, std::size_t batch_size);

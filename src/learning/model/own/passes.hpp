@@ -19,7 +19,7 @@ namespace eqt::model::precision {
 using Bytes = std::span<const std::int8_t>;
 using Floats = std::span<const float>;
 
-/// What sums of products of operands are exact in, or, of floats, are collected in.
+/// Sums of products of 8-bit operands are exact in this type; those of floats are collected in it.
 template <typename Operand>
 using SumOf = std::conditional_t<std::is_same_v<Operand, float>, double, std::int64_t>;
 
@@ -31,7 +31,7 @@ void channel_sums(Floats x, std::span<double> sums);
 /// squares = sum of (x - mean)^2, likewise.
 void channel_squares(Floats x, Floats mean, std::span<double> squares);
 
-/// What becomes of a result y.
+/// Output says what becomes of a result y.
 enum class Output {
   plain,      // out = y
   added,      // out = out + y
@@ -52,7 +52,7 @@ void rectify(std::span<float> x);
 /// g = 0 where before <= 0, which is what ReLU was given.
 void gate(Floats before, std::span<std::int8_t> g);
 void gate(Floats before, std::span<float> g);
-/// The same of before = q * scale + shift.
+/// Sets g = 0 where before = q * scale + shift <= 0.
 void gate_affine(Bytes q, Floats scale, Floats shift, std::span<std::int8_t> g);
 void gate_affine(Floats q, Floats scale, Floats shift, std::span<float> g);
 

@@ -72,8 +72,8 @@ struct Plan {
   Layout parameters, buffers;    // buffers: those of float32
   std::size_t counters = 0;      // num_batches_tracked
   bool rectifies = true;         // there is a ReLU in each node that is a layer
-  // Of the normalization: groups of channels of a sample (0: statistics of a batch's channels), and
-  // whether it divides by ranges.
+  // The normalization has this many groups of channels of a sample (0: it takes statistics of a
+  // batch's channels), and may divide by ranges.
   std::size_t groups = 0;
   bool ranges = false;
 

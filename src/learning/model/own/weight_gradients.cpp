@@ -38,7 +38,7 @@ void Executor<Operand>::start_weights(int i, std::span<float> gradient) {
   }
 }
 
-/// Where weight gradients have errors of their own: sample `k` of a chunk.
+/// Takes the errors of sample `k` of a chunk, where weight gradients have errors of their own.
 template <typename Operand>
 void Executor<Operand>::take_wide_error(int b, std::size_t n, std::size_t k,
                                         std::span<const float> values, Room& room) {
@@ -61,7 +61,7 @@ void Executor<Operand>::take_wide_error(int b, std::size_t n, std::size_t k,
   int8::split_wide(wide, {room.high.get() + k * count, count}, {room.low.get() + k * count, count});
 }
 
-/// From the errors in the room.
+/// Adds the weight gradient of the errors in the room.
 template <typename Operand>
 void Executor<Operand>::add_weight_gradient(int b, const Lane& lane, std::size_t first,
                                             std::size_t n) {
@@ -87,7 +87,7 @@ void Executor<Operand>::add_weight_gradient(int b, const Lane& lane, std::size_t
   }
 }
 
-/// From the errors of all samples; each thread has some output channels.
+/// Sums the weight gradient of the errors of all samples; each thread has some output channels.
 template <typename Operand>
 void Executor<Operand>::sum_by_outputs(int b) {
   const Branch& branch_plan = plan_.branch(b);

@@ -29,21 +29,22 @@ struct Samples {
 
 enum class Pass { training, evaluation };
 
-/// Of a node in training: when its values, which are computed from branches alone, are computed
-/// again for the backward pass, so that they need not be kept. The error of this node or of a later
-/// one is what is computed next. Empty: they are kept.
+/// In training, values of a node that are computed from branches alone are computed again for the
+/// backward pass, so that they need not be kept. Returns the node, this or a later one, whose error
+/// is computed next; empty: the values are kept.
 std::optional<int> computed_again_for(const Plan& plan, int node);
 
 template <typename Operand>
 class Workspace {
  public:
   Workspace() = default;
-  /// For up to `samples` samples. Training also keeps what the backward pass reads.
+  /// Lays out the values of up to `samples` samples. Training also keeps what the backward pass
+  /// reads.
   Workspace(const Plan& plan, std::size_t samples, Pass pass);
 
   std::size_t samples() const { return samples_; }
   std::size_t bytes() const { return bytes_; }  // of the block
-  /// Where the values are from now on. @param block  (bytes())
+  /// Sets where the values are from now on. @param block  (bytes())
   void set_block(std::byte* block) { block_ = block; }
 
   using Samples = precision::Samples<Operand>;
@@ -73,7 +74,7 @@ struct WorkspaceBytes {
 template <typename Operand>
 WorkspaceBytes workspace_bytes(const Plan& plan, std::size_t samples, Pass pass);
 
-/// Of a workspace for training, bytes of what the forward pass leaves to the backward pass.
+/// Returns the bytes that the forward pass leaves to the backward pass in a workspace for training.
 template <typename Operand>
 std::size_t saved_bytes(const Plan& plan, std::size_t samples);
 

@@ -45,7 +45,7 @@ class Backward {
   Backward(const NamedTensors& parameters, const MirroredValues& gradient, const Layout& layout,
            const Placement& placement);
 
-  /// Whether gradients stay where they are computed. @pre the placement has a mirror
+  /// Sets whether gradients stay where they are computed. @pre the placement has a mirror
   void leave_on_device(bool leave) { download_->leave_on_device(leave); }
   /// Before the forward pass: makes the gradient 0.
   void start();

@@ -67,8 +67,8 @@ struct RangeGradient {
 at::Tensor normalize_channels(const at::Tensor& x, at::TensorList residual,
                               const ChannelStatistics& statistics, bool relu);
 
-/// The same with the gradient through the statistics of the batch: mean and variance or, if `range`
-/// has chunks, mean and range.
+/// Normalizes with the gradient through the statistics of the batch, which are mean and variance
+/// or, if `range` has chunks, mean and range.
 at::Tensor normalize_batch(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            at::TensorList residual, const ChannelStatistics& statistics,
                            const RangeGradient& range, bool relu);

@@ -51,7 +51,7 @@ class Variance {
     meter_.measure(x, statistics, sample);
   }
 
-  /// The same for all samples, by LibTorch's operations: (samples, groups).
+  /// Returns the inverses of all samples' divisors, (samples, groups), by LibTorch's operations.
   static at::Tensor traceable_inverse(const at::Tensor& x, std::int64_t groups) {
     const at::Tensor values = x.reshape({-1, groups, x.size(1) / groups * x.size(2) * x.size(3)});
     return at::rsqrt(values.var({2}, /*unbiased=*/false) + kNormEpsilon);

@@ -30,7 +30,8 @@
 namespace eqt::model {
 namespace {
 
-/// Of the largest output: what the order of additions may change.
+/// The order of additions may change outputs by this share of the largest one, or of 1 if all are
+/// smaller.
 constexpr double kTraceTolerance = 1e-3;
 
 torch::jit::Module empty_module(const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
@@ -70,7 +71,7 @@ at::Tensor example_of(const data::ArraySpec& spec, std::int64_t n) {
     const at::Tensor values = (at::arange(count, at::kFloat) * 0.37).sin().view(sizes);
     return data::image_shape(spec) ? values.permute({0, 3, 1, 2}).contiguous() : values;
   }
-  // From 1 on, because 0 stands for padding.
+  // Values start at 1, because 0 stands for padding.
   const std::int64_t most = std::max<std::int64_t>(1, spec.bound - 1);
   at::Tensor values = (at::arange(count, at::kLong).remainder(most) + 1).view(sizes);
   if (spec.name == data::kMask) values.select(0, n - 1).narrow(0, sizes[1] - 1, 1).zero_();

@@ -45,7 +45,7 @@ class MirroredValues {
   /// A tensor of `like`'s shape on the memory that the network computes with; convolution kernels
   /// are channels-last, so that the convolutions need not reorder them.
   at::Tensor view(const TensorSlice& slice, const at::Tensor& like) const;
-  /// The same on the host's memory.
+  /// Returns such a tensor on the host's memory.
   at::Tensor host_view(const TensorSlice& slice, const at::Tensor& like) const;
 
   // Without a mirror these do nothing. On a device they queue.

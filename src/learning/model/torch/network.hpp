@@ -38,7 +38,7 @@ struct NetworkInput {
   const at::Tensor& images() const { return at(data::kImages); }
 };
 
-/// What a network's TorchScript archive is for.
+/// ScriptRequest says what a network's TorchScript archive is for.
 struct ScriptRequest {
   std::vector<data::ArraySpec> inputs;                 // of the network, as Dataset::inputs()
   Frame frame;                                         // put around pictures
@@ -47,7 +47,8 @@ struct ScriptRequest {
 
 class Network : public torch::nn::Module {
  public:
-  /// What the task wants (model/task_loss.hpp): logits (n, classes) of classification.
+  /// Returns what the task wants (model/torch/task_loss.hpp): logits (n, classes) of
+  /// classification.
   virtual at::Tensor forward(const NetworkInput& input) = 0;
   /// "the network of model.path net.pt", for messages.
   virtual std::string title() const { return "the network"; }
@@ -69,7 +70,7 @@ class Network : public torch::nn::Module {
   /// as it was. Networks that change nothing in evaluation mode ignore both.
   virtual void keep_state() {}
   virtual void put_back_state() {}
-  /// What a user should know before training.
+  /// Returns what a user should know before training.
   virtual std::vector<std::string> notes() const { return {}; }
   /// Whose error it is if LibTorch cannot compute with the network.
   virtual Kind blame() const { return Kind::bug; }

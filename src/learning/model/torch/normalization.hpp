@@ -25,9 +25,9 @@ class Normalization : public torch::nn::Module {
  public:
   at::Tensor forward(const at::Tensor& x);  // norm(x)
 
-  // With the following activation, as one operation: relu(norm(x)) and relu(norm(x) + residual). If
-  // replaces_activation(), norm(x) and norm(x) + residual, so that networks call the same functions
-  // for all layers.
+  // These include the following activation, as one operation: they return relu(norm(x)) and
+  // relu(norm(x) + residual). If replaces_activation(), they return norm(x) and norm(x) + residual,
+  // so that networks call the same functions for all layers.
   at::Tensor relu(const at::Tensor& x);
   at::Tensor add_relu(const at::Tensor& x, const at::Tensor& residual);
 

@@ -28,7 +28,7 @@ inline std::string sentence_of(const std::string& text) {
   return text.substr(begin == std::string::npos ? 0 : begin + 1, end - begin);
 }
 
-/// The same of LibTorch's message, without its stack trace.
+/// Returns that line of LibTorch's message, without its stack trace.
 inline std::string sentence_of(const c10::Error& error) {
   return sentence_of(error.what_without_backtrace());
 }

@@ -317,7 +317,7 @@ class TorchReplica final : public Replica {
            (1 - share) * loss_->loss(output, targets.flip({0}));
   }
 
-  /// What the network returns, if the task can use it.
+  /// Returns what the network returns, if the task can use it.
   at::Tensor output_for(NetworkInput input, const at::Tensor& targets) {
     if (input_.task.kind->own_loss) input.targets = targets;
     at::Tensor output = run(input);
@@ -330,7 +330,7 @@ class TorchReplica final : public Replica {
          c10::str(output.sizes()));
   }
 
-  /// What the network returns; the loss is computed in float32.
+  /// Returns what the network returns; the loss is computed in float32.
   at::Tensor run(const NetworkInput& input) {
     if (!input_.casts) return network_->forward(input);
     const Autocast autocast;

@@ -12,7 +12,7 @@
 
 namespace eqt::model {
 
-/// What the network is given, and for what.
+/// A ReplicaInput says what the network is given, and for what.
 struct ReplicaInput {
   std::vector<data::ArraySpec> inputs;    // of the batches
   std::optional<data::ArraySpec> target;  // likewise

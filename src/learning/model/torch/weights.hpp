@@ -32,7 +32,7 @@ NamedTensors with_tied(NamedTensors tensors, std::span<const TiedName> tied);
 /// @throws Error{output}
 void write_weights(const std::string& path, const NamedTensors& tensors);
 
-/// As weights::load_state_dict does.
+/// Reads the tensors from a file as weights::load_state_dict does.
 /// @param tensors under all their names
 /// @throws Error{data}
 std::vector<std::string> read_weights(const std::string& path, const NamedTensors& tensors,
