@@ -23,11 +23,11 @@ TEST_CASE("slow links: 4-bit E-ElastiQuant; fast links: float32", "[planner]") {
   CHECK(slow.compressor == "e-elastiquant");
   // 11.17 million float32 values, 6/4 of them sent by each of four ranks.
   CHECK(slow.float32_step_seconds > 11.17e6 * 6 / 1e7);
-  // How much shorter depends on this machine's codecs, which are measured.
-  CHECK(slow.step_seconds < slow.float32_step_seconds);
+  CHECK(slow.step_seconds < 1);
   CHECK_THAT(slow.sentence, Catch::Matchers::ContainsSubstring("e-elastiquant by"));
+  // Four boards of which each takes at least 0.5 s of at most 1 s.
   CHECK_THAT(slow.sentence,
-             Catch::Matchers::Matches(".* That is \\d\\.\\d\\d times one board alone.*"));
+             Catch::Matchers::Matches(".* That is [234]\\.\\d\\d times one board alone\\."));
   const Recommendation fast = recommend(boards(1e11));
   CHECK(fast.compressor == "none");
   CHECK_THAT(fast.sentence, Catch::Matchers::ContainsSubstring("no compression"));
