@@ -32,9 +32,9 @@
 #include "setup/build_run.hpp"
 #include "setup/memory_estimate.hpp"
 #include "setup/named_files.hpp"
-#include "setup/paper_bytes.hpp"
 #include "setup/room_to_start.hpp"
 #include "setup/same_everywhere.hpp"
+#include "theory/paper_volume.hpp"
 #include "train/folder_checkpointer.hpp"
 
 namespace eqt::app {
@@ -191,6 +191,22 @@ void require_inputs_stay(const config::RunConfig& config, const RunFolder& folde
            file.name, file.path.string());
 }
 
+/// Returns what a node sends in `steps` steps of this algorithm as published tables count it. They
+/// cover gossip of one message a step without compression or with the largest values, their indices
+/// beside. Rounds after the last step do not count. Nothing is returned where they cover nothing,
+/// as for pairs, whose exchanges follow from ranks' speeds.
+std::optional<std::uint64_t> paper_sent_bytes(const config::RunConfig& config, const Layout& layout,
+                                              StepId steps) {
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  if (!algorithm.mixes || algorithm.asynchronous || algorithm.mixes_direction) return {};
+  const auto& compressor = config.compressor;
+  const StepId rounds = steps / *config.synchronization.local_steps.count;
+  if (compressor.name == codec::kNone) return rounds * theory::paper_bytes_per_step(layout, {});
+  if (compressor.name == codec::kTopK && compressor.value_bits == 32)
+    return rounds * theory::paper_bytes_per_step(layout, compressor.density);
+  return {};
+}
+
 /// Leaves what a power failure while a file is written may leave, for EQT_FAULT.
 void truncate_newest_file(const std::string& run_folder, Rank rank) {
   const checkpoint::StateFolder folder(run_folder);
@@ -288,7 +304,7 @@ void train_and_record(Job& job, setup::Run& run, const config::Facts& files,
   summary.collective = run.collective_name();
   summary.algorithm = job.config.synchronization.algorithm->name;
   summary.paper_sent_bytes_per_node =
-      setup::paper_sent_bytes(job.config, run.model.replica->layout(), summary.steps);
+      paper_sent_bytes(job.config, run.model.replica->layout(), summary.steps);
   summary.skipped_pictures = sum_of_skipped(run.data.sets, comm);
   summary.clipped_values = sum_of_clipped(job, *run.model.replica);
   comm.heartbeat("the mean model");
