@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an algorithm is built from, and what it becomes: AlgorithmRow::make.
+// AlgorithmRow::make builds an algorithm from the parts and settings here.
 
 #pragma once
 
@@ -39,12 +39,12 @@ namespace eqt::sync {
 /// its own.
 struct AlgorithmSettings {
   std::uint64_t run_seed = 1;
-  StepId total_steps = 1;      // of the mean rank
   bool overlap = true;         // messages on a communication thread, which MPI must admit
   double timeout_seconds = 0;  // 0 = none
   /// The number of steps of the mean rank, after `done`, at which an epoch ends or all save.
   std::function<StepId(StepId done)> next_pause = {};
-  /// Density of sparse compressors in an epoch, where it changes; unset: the compressor's own.
+  /// Density in an epoch, for gradients of compressors that forget what they have sent (DGC). The
+  /// others keep their own.
   std::function<double(std::uint64_t epoch)> density = {};
 
   // Algorithms with a direction of their own read these: what momentum accumulates, and weight
@@ -54,8 +54,7 @@ struct AlgorithmSettings {
   bool nesterov = false;
   float weight_decay = 0;
 
-  // Local steps.
-  LocalSgdPlan rounds = {};
+  LocalSgdPlan rounds = {};  // local steps, delays, and all steps of the run
   OuterStep outer = {};
   std::uint64_t quorum = 0;  // ranks that close a round; 0: rounds are in step
   std::optional<double> grace_seconds = {};

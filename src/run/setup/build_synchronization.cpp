@@ -124,38 +124,34 @@ sync::AlgorithmSettings algorithm_settings(const config::RunConfig& config, cons
                                            bool communication_thread, int ranks) {
   const auto& s = config.synchronization;
   const config::RunConfig::Optimizer& o = config.optimizer;
-  sync::AlgorithmSettings settings{
-      .run_seed = config.seed,
-      .total_steps = plan.total_steps,
-      .overlap = s.overlap && communication_thread,
-      .timeout_seconds = s.timeout_seconds,
-      .next_pause = [plan](StepId done) { return plan.next_pause(done); },
-      .momentum_kind = o.momentum_kind,
-      .momentum = static_cast<float>(o.momentum),
-      .nesterov = o.nesterov,
-      .weight_decay = static_cast<float>(o.weight_decay),
-      .rounds = rounds_of(config, plan, schedule),
-      .outer = outer_step(config),
-      .quorum = s.quorum,
-      .grace_seconds = s.grace_seconds,
-      .replay = replayed_rounds(config, ranks),
-      .lazy = {.bits = static_cast<unsigned>(s.laq_bits),
-               .history = s.laq_history,
-               .weight = s.laq_weight,
-               .silence = s.laq_silence},
-      .consensus_step = s.consensus_step,
-      .order = s.order,
-      .adaptive_step = s.adaptive_step,
-      .network_weights = s.network_weights,
-      .resync_every = s.resync_every,
-      .events = {.threshold = s.event_threshold, .silence = s.event_silence}};
-  if (config.compressor.make()->properties().forgets_sent) {
-    settings.density = [density = config.compressor.density,
-                        warmup = config.compressor.warmup_epochs](std::uint64_t epoch) {
-      return collective::dgc_density(density, warmup, static_cast<double>(epoch));
-    };
-  }
-  return settings;
+  return {.run_seed = config.seed,
+          .overlap = s.overlap && communication_thread,
+          .timeout_seconds = s.timeout_seconds,
+          .next_pause = [plan](StepId done) { return plan.next_pause(done); },
+          .density =
+              [density = config.compressor.density,
+               warmup = config.compressor.warmup_epochs](std::uint64_t epoch) {
+                return collective::dgc_density(density, warmup, static_cast<double>(epoch));
+              },
+          .momentum_kind = o.momentum_kind,
+          .momentum = static_cast<float>(o.momentum),
+          .nesterov = o.nesterov,
+          .weight_decay = static_cast<float>(o.weight_decay),
+          .rounds = rounds_of(config, plan, schedule),
+          .outer = outer_step(config),
+          .quorum = s.quorum,
+          .grace_seconds = s.grace_seconds,
+          .replay = replayed_rounds(config, ranks),
+          .lazy = {.bits = static_cast<unsigned>(s.laq_bits),
+                   .history = s.laq_history,
+                   .weight = s.laq_weight,
+                   .silence = s.laq_silence},
+          .consensus_step = s.consensus_step,
+          .order = s.order,
+          .adaptive_step = s.adaptive_step,
+          .network_weights = s.network_weights,
+          .resync_every = s.resync_every,
+          .events = {.threshold = s.event_threshold, .silence = s.event_silence}};
 }
 
 SyncParts build_synchronization(const config::RunConfig& config, const SyncBase& base) {

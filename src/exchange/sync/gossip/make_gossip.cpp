@@ -86,7 +86,7 @@ double default_step(const AlgorithmRow& algorithm, const AlgorithmSettings& sett
   return std::min(most, algorithm.default_step(contraction, properties, symmetric));
 }
 
-/// In the order in which they depend on each other.
+/// Owns the parts, in the order in which they depend on each other.
 struct GossipOwned {
   std::unique_ptr<Mixer> mixer;
   std::unique_ptr<Direction> direction;    // may be null
@@ -183,14 +183,14 @@ BuiltAlgorithm make_gossip(AlgorithmParts parts, const AlgorithmSettings& settin
        .fault = fault_in_round(parts.fault, local_steps),
        .timeline = parts.timeline,
        .adaptation = parts.adaptation,
-       .total_steps = settings.total_steps / local_steps});
+       .total_steps = settings.rounds.total_steps / local_steps});
   if (periodic)
     gossip = make_periodic_gossip(
         {.gossip = std::move(gossip),
          .direction = direction,
          .parameters = parts.parameters,
          .gradient = parts.gradient},
-        {.local_steps = local_steps, .delay = delay, .total_steps = settings.total_steps});
+        {.local_steps = local_steps, .delay = delay, .total_steps = settings.rounds.total_steps});
   return {.owned = owned,
           .synchronizer = std::move(gossip),
           .directs = direction != nullptr,

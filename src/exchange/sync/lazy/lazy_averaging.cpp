@@ -86,7 +86,7 @@ const AlgorithmRow kLaq = {
                                                .divergence = parts.divergence},
                                               {.rule = settings.lazy,
                                                .weight_decay = settings.weight_decay,
-                                               .total_steps = settings.total_steps,
+                                               .total_steps = settings.rounds.total_steps,
                                                .fault = parts.fault}),
           .directs = true};
     }};

@@ -261,7 +261,7 @@ BuiltAlgorithm make_quorum(AlgorithmParts parts, const AlgorithmSettings& settin
                .quorum = settings.quorum,
                .grace_seconds = settings.grace_seconds,
                .outer = settings.outer,
-               .total_steps = settings.total_steps,
+               .total_steps = settings.rounds.total_steps,
                .next_pause = settings.next_pause,
                .timeout_seconds = settings.timeout_seconds,
                .replay = settings.replay}),
