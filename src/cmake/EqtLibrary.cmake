@@ -52,10 +52,9 @@ endif()
 set(eqt_room_table ${PROJECT_SOURCE_DIR}/src/rooms.txt)
 file(STRINGS ${eqt_room_table} eqt_rooms REGEX "^[a-z]")
 list(TRANSFORM eqt_rooms REPLACE " *:.*" "")
-set(eqt_folders ${eqt_rooms})
-list(TRANSFORM eqt_folders REPLACE "/.*" "")
-list(REMOVE_DUPLICATES eqt_folders)
-list(TRANSFORM eqt_folders PREPEND ${PROJECT_SOURCE_DIR}/src/ OUTPUT_VARIABLE eqt_include_folders)
+list(TRANSFORM eqt_rooms REPLACE "/.*" "" OUTPUT_VARIABLE eqt_include_folders)
+list(REMOVE_DUPLICATES eqt_include_folders)
+list(TRANSFORM eqt_include_folders PREPEND ${PROJECT_SOURCE_DIR}/src/)
 
 set(eqt_shareable POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 
