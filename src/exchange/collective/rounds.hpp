@@ -41,15 +41,15 @@ struct MeanRounds {
 
 // Values for CollectiveRow::rounds.
 
-/// 2(n - 1) messages to the next rank.
+/// Each rank sends 2(n - 1) messages to the next one.
 MeanRounds ring_rounds(const MeanCosts& mean);
-/// Messages to partners at doubled distances. If n is no power of two, some ranks send fewer, and
-/// all wait for the others.
+/// Each rank sends to partners at doubled distances. If n is no power of two, some ranks send
+/// fewer, and all wait for the others.
 MeanRounds doubling_rounds(const MeanCosts& mean);
-/// Sums of float32 on each host, messages between the ranks of a lane, the mean on each host; on
-/// one host, or with one rank on each, the usual rounds.
+/// Each host sums float32, the ranks of a lane send messages, and each host shares the mean. On one
+/// host, or with one rank on each, the rounds are the usual ones.
 MeanRounds hierarchical_rounds(const MeanCosts& mean);
-/// In shared memory two rounds without messages, else the usual ones.
+/// Ranks that share memory have two rounds without messages, others the usual ones.
 MeanRounds dense_rounds(const MeanCosts& mean);
 
 /// The rounds of one mean. Bytes and seconds of all together are those of the cost formula, but for

@@ -87,7 +87,7 @@ struct AlgorithmRow {
   double (*default_step)(double contraction, const codec::Properties& properties,
                          bool symmetric) = nullptr;
 
-  /// In the order of the documentation.
+  /// Returns all rows, in the order of the documentation.
   static const Catalogue<AlgorithmRow>& all();
 };
 

@@ -80,7 +80,7 @@ struct GraphKindRow {
   enum class Direction { both_ways, one_way, as_asked } direction = Direction::both_ways;
   bool users_own = false;  // Options::graph says edges, direction and, if it has them, weights
 };
-/// In the order of the documentation.
+/// Returns all rows, in the order of the documentation.
 std::span<const GraphKindRow> names_of(GraphKind);
 
 /// Checks what does not depend on the number of ranks: the rule of weights suits the graph.

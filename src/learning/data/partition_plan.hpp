@@ -103,7 +103,7 @@ struct PartitionRow {
   bool reshuffles = false;                      // each epoch can divide the whole set again
   bool by_class = false;                        // it needs the samples' classes
 
-  /// In the order of the documentation.
+  /// Returns all rows, in the order of the documentation.
   static const Catalogue<PartitionRow>& all();
 };
 

@@ -60,7 +60,7 @@ struct OptimizerRow {
   std::unique_ptr<Optimizer> (*make)(const Layout& layout,
                                      const OptimizerOptions& options) = nullptr;
 
-  /// In the order of the documentation.
+  /// Returns all rows, in the order of the documentation.
   static const Catalogue<OptimizerRow>& all();
 };
 

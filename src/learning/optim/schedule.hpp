@@ -30,7 +30,7 @@ struct ScheduleRow {
   std::span<const std::string_view> read_beside = {};
   bool changes_rate = true;  // after the warm-up
 
-  /// In the order of the documentation.
+  /// Returns all rows, in the order of the documentation.
   static const Catalogue<ScheduleRow>& all();
 };
 extern const ScheduleRow kConstant, kStep, kCosine, kLinear;

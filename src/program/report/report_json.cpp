@@ -94,7 +94,7 @@ std::optional<OrderedJson> told_files(const fs::path& folder) {
   if (!document.is_object() || !document.contains("schema") || !document.contains("groups"))
     return {};
   const auto found = document.find("files");
-  // In place: from release 15 on, GCC finds the conversion of one value into an optional ambiguous.
+  // GCC 15 finds the conversion of a JSON value into an optional ambiguous, so it is made in place.
   if (found == document.end() || !found->is_object())
     return std::optional<OrderedJson>(std::in_place);
   return std::optional<OrderedJson>(std::in_place, *found);
