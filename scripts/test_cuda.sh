@@ -89,7 +89,7 @@ compile() {  # SOURCE: into an object of its name
   fi
 }
 sources=(src/codecs/device/cuda_queue.cu tests/device/device_check.cpp src/learning/optim/sgd.cpp
-  src/base/core/error.cpp src/base/core/random.cpp src/codecs/codec/*/*.cpp)
+  src/base/core/{error,instructions,random,worker_threads}.cpp src/codecs/codec/*/*.cpp)
 for source in src/codecs/codec/*.cpp src/codecs/device/*.cpp; do  # plugins need a library more
   [[ $source == */plugin.cpp || $source == */no_cuda_queue.cpp ]] || sources+=("$source")
 done
