@@ -123,7 +123,8 @@ std::string recommendation_for(const DoctorFacts& facts) {
                                       .link = cluster.cluster.links.size() - 1});
     cluster.facts.push_back({.flops = first.matmul_flops});
   }
-  return planner::recommend(cluster).sentence;
+  planner::CodecSpeeds measured_here;
+  return planner::recommend(cluster, measured_here).sentence;
 }
 
 int examine(const DoctorCommand& command, const comm::Session& session) {

@@ -17,14 +17,13 @@ constexpr const char* kOrigin = "the config of the recommendation";
 
 }  // namespace
 
-Recommendation recommend(const ClusterFile& cluster) {
+Recommendation recommend(const ClusterFile& cluster, CodecSpeeds& codecs) {
   // In the order of what they lose.
   const std::vector<Scheme> schemes =
       schemes_of(kConfig, kOrigin, {}, {"compressor.name=none,bf16,e-elastiquant"}, false);
   const PlannedNetwork network =
       network_of(schemes[0].config,
                  schemes[0].config.data.name->look(setup::dataset_options(schemes[0].config)));
-  CodecSpeeds codecs;
   const Subject subject = {.network = network, .codecs = codecs, .machine = {}, .samples = {}};
   std::vector<PlannedRun> runs;
   for (const Scheme& scheme : schemes) runs.push_back(plan_run(scheme, cluster, subject));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "planner/cluster_file.hpp"
+#include "planner/machine_costs.hpp"
 
 namespace eqt::planner {
 
@@ -17,8 +18,8 @@ struct Recommendation {
 
 /// Recommends for ResNet-18 on CIFAR-sized images in batches of 64: the one of float32, bf16 and
 /// 4-bit E-ElastiQuant that loses least of those that are at most 2 % slower than the fastest. Says
-/// how fast that is beside one board alone. Speeds of compressors are measured on this machine.
+/// how fast that is beside one board alone.
 /// @pre several boards
-Recommendation recommend(const ClusterFile& cluster);
+Recommendation recommend(const ClusterFile& cluster, CodecSpeeds& codecs);
 
 }  // namespace eqt::planner

@@ -27,7 +27,10 @@ Case draw(std::mt19937& random, bool symmetric) {
     return std::uniform_int_distribution<>(low, high)(random);
   };
   Case c;
-  c.cluster = equal_boards(whole(2, 4), between(0.05, 2), between(1e6, 1e8), between(1e-5, 1e-2));
+  // Named one after another, because compilers differ in the order in which they evaluate arguments.
+  const double latency = between(1e-5, 1e-2), rate = between(1e6, 1e8);
+  const double step_seconds = between(0.05, 2);
+  c.cluster = equal_boards(whole(2, 4), step_seconds, rate, latency);
   c.cluster.boards[0].update_seconds = between(1e-4, 1e-1);
   c.cluster.boards[0].codec_speed = between(0.3, 3);
   if (!symmetric) {
@@ -38,8 +41,9 @@ Case draw(std::mt19937& random, bool symmetric) {
     c.cluster.links[1].bytes_per_second *= between(0.3, 3);
     c.cluster.boards[1].link = 1;
   }
-  c.work = work_of(static_cast<std::size_t>(whole(1, 6)), static_cast<std::size_t>(whole(1, 3)),
-                   between(1e2, 1e7), between(1e-5, 1e-1));
+  const double seconds_before = between(1e-5, 1e-1), bytes = between(1e2, 1e7);
+  const auto rounds = static_cast<std::size_t>(whole(1, 3));
+  c.work = work_of(static_cast<std::size_t>(whole(1, 6)), rounds, bytes, seconds_before);
   c.work.slots = static_cast<std::size_t>(whole(1, 8));
   c.work.overlap = whole(0, 1) == 1;
   return c;
