@@ -196,19 +196,20 @@ static std::string batches_text(const BatchesRecord& r) {
 std::string epoch_text(const EpochRecord& r, std::uint64_t epochs, int ranks) {
   std::string text = fmt::format("epoch {} done", of_total(r.epoch, epochs));
   const Out out(text);
-  if (!std::isnan(r.train_loss)) fmt::format_to(out, "  train loss {:.4f}", r.train_loss);
+  if (r.train_loss && !std::isnan(*r.train_loss))
+    fmt::format_to(out, "  train loss {:.4f}", *r.train_loss);
   if (r.test_accuracy) fmt::format_to(out, "  test accuracy {}", percent(r.test_accuracy));
   for (const MetricRecord& metric : r.metrics)
     if (!has_own_row(metric) && std::isfinite(metric.value))
       fmt::format_to(out, "  test {} {}", metric.title, value_text(metric, metric.value));
   if (r.test_loss) fmt::format_to(out, "  test loss {:.4f}", *r.test_loss);
   if (r.replicas.node_mean()) fmt::format_to(out, "  nodes {}", percent(r.replicas.node_mean()));
-  if (r.replicas.consensus_distance)
-    fmt::format_to(out, "  consensus {:.3g}", *r.replicas.consensus_distance);
+  if (r.consensus_distance) fmt::format_to(out, "  consensus {:.3g}", *r.consensus_distance);
   fmt::format_to(out, "  {} samples/s", rate(r.images_per_second));
   if (r.total_sent_bytes > 0)
     fmt::format_to(out, "  sent {}", bytes_text(per_rank(r.total_sent_bytes, ranks)));
-  if (r.compression_ratio > 0) fmt::format_to(out, "  ratio {:.2f}", r.compression_ratio);
+  if (r.compression_ratio.value_or(0) > 0)
+    fmt::format_to(out, "  ratio {:.2f}", *r.compression_ratio);
   if (!r.batches.empty()) text += batches_text(r.batches);
   return text;
 }
