@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of a run, each declared once: the seconds of a step by phase, and the scalars that records have. Records
-// in JSON, TensorBoard's events, checkpoints, sums over ranks, the console's table, docs/records.md and
-// reports read these rows.
+// The figures of a run, each declared once: the seconds of a step by phase, and the scalars of
+// records. Records in JSON, TensorBoard's events, checkpoints, sums over ranks, the table at the end
+// of a run, docs/records.md and reports read these rows.
 
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <string_view>
 
 namespace eqt::metrics {
 
@@ -59,6 +60,38 @@ inline PhaseSeconds from_order(const std::array<double, kPhases.size()>& all) {
   PhaseSeconds seconds;
   for (std::size_t i = 0; i < all.size(); ++i) seconds.*kPhases[i].seconds = all[i];
   return seconds;
+}
+
+/// A rank does one of these in a span of time. The last two happen beside its own work, on a
+/// communication thread, or while it waits.
+enum class Activity {
+  data,      // waits for the loader
+  compute,   // forward and backward
+  wait,      // for messages, before it can go on
+  update,    // optimizer
+  messages,  // encodes, sends and decodes
+  transfer   // waits for messages
+};
+
+struct ActivityRow {
+  Activity value;
+  std::string_view name;   // in timeline.jsonl
+  std::string_view about;  // for people
+};
+
+/// Every activity, in an order that gives neighbours very different colours.
+inline constexpr std::array kActivities = {
+    ActivityRow{Activity::compute, "compute", "computing"},
+    ActivityRow{Activity::wait, "wait", "waiting"},
+    ActivityRow{Activity::messages, "messages", "encoding"},
+    ActivityRow{Activity::transfer, "transfer", "in transit"},
+    ActivityRow{Activity::update, "update", "update"},
+    ActivityRow{Activity::data, "data", "loading"}};
+
+inline std::optional<Activity> activity_named(std::string_view name) {
+  for (const ActivityRow& row : kActivities)
+    if (row.name == name) return row.value;
+  return {};
 }
 
 /// The scalars of records. Those of an epoch or a summary are empty, or not finite, where they are

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "metrics/decisions.hpp"
-#include "metrics/timeline.hpp"
 
 namespace eqt::metrics {
 namespace {
@@ -229,7 +228,7 @@ Json json_of(const TimelineRecord& r) {
   Json spans = Json::array();
   for (const TimelineSpan& span : r.spans)
     spans.push_back(
-        Json::array({std::ranges::find(activities(), span.activity, &ActivityRow::value)->name,
+        Json::array({std::ranges::find(kActivities, span.activity, &ActivityRow::value)->name,
                      rounded_seconds(span.begin), rounded_seconds(span.end)}));
   return {{"type", "timeline"}, {"step", r.step}, {"rank", r.rank}, {"spans", spans}};
 }

@@ -152,17 +152,6 @@ struct ProfileRecord {
   std::vector<Slice> slices{};  // the last one first, as they are sent
 };
 
-/// A rank does one of these in a span of time. The last two happen beside its own work, on a
-/// communication thread, or while it waits.
-enum class Activity {
-  data,      // waits for the loader
-  compute,   // forward and backward
-  wait,      // for messages, before it can go on
-  update,    // optimizer
-  messages,  // encodes, sends and decodes
-  transfer   // waits for messages
-};
-
 struct TimelineSpan {
   Activity activity = Activity::compute;
   double begin = 0, end = 0;  // [seconds] since rank 0's start

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the main thread of a rank does, phase by phase, told once: to the watchdog, which ends a job whose rank is
-// stuck, to the seconds of a step's record, to the timeline, and to tests that let a rank fail there.
+// Phases of the main thread of a rank, each told once: to the watchdog, which ends a job whose rank
+// is stuck, to the seconds of a step's record, to the timeline, and to tests that let a rank fail.
 
 #pragma once
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "event_support.hpp"
-#include "metrics/crc32c.hpp"
+#include "metrics/event_bytes.hpp"
 #include "records_support.hpp"
 #include "support/catch.hpp"
 
