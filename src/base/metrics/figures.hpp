@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The figures of a run, each declared once: the seconds of a step by phase, and the scalars of
-// records. Records in JSON, TensorBoard's events, checkpoints, sums over ranks, the table at the end
+// records. JSON, TensorBoard's events, checkpoints, sums over ranks, the table at the end
 // of a run, docs/records.md and reports read these rows.
 
 #pragma once
