@@ -8,7 +8,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "checkpoint/places.hpp"
 #include "core/error.hpp"
 
 namespace eqt::checkpoint {

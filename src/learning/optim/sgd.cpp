@@ -15,7 +15,6 @@
 
 #include "core/error.hpp"
 #include "optim/optimizer.hpp"
-#include "optim/rules.hpp"
 
 namespace eqt::optim {
 namespace {
