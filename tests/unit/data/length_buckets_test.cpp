@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/length_buckets.hpp"
+#include "data/partition.hpp"
 
 #include <algorithm>
 #include <memory>
