@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's array files, memory-mapped: values are converted when they are read. Nothing in a header is
-// believed.
+// NumPy's array files, memory-mapped: values are converted when they are read. Nothing in a header
+// is believed.
 //
 // Format   NumPy Enhancement Proposal 1, "A simple file format for NumPy arrays", and
 //          numpy.lib.format: versions 1.0, 2.0 and 3.0. After the magic bytes, two bytes of version

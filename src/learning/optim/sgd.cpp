@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "core/error.hpp"
 #include "optim/optimizer.hpp"

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "data/dataset.hpp"
 #include "support/catch.hpp"
 
 using namespace eqt::data;

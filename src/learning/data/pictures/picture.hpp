@@ -111,7 +111,8 @@ std::unique_ptr<Picture> open_webp(PictureBytes file, const PictureLimits& limit
 int orientation_of(PictureBytes tiff);
 
 /// Converts `count` pixels of grey, grey with alpha, RGB or RGBA (1 to 4 values) to 1 or 3
-/// channels, with white behind what is transparent. `out` may be `in` where it has no more channels.
+/// channels, with white behind what is transparent. `out` may be `in` where it has no more
+/// channels.
 void convert_pixels(const std::uint8_t* in, int in_channels, std::size_t count, int channels,
                     std::uint8_t* out);
 
