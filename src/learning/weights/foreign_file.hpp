@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The error for files that are not what they should be. Private to this room.
+// What all readers of files share: the error for files that are not what they should be, and
+// numbers in bytes. Private to this room.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -31,6 +34,15 @@ template <typename... Args>
 [[noreturn]] void refuse(const ForeignFile& file, fmt::format_string<Args...> reason,
                          Args&&... args) {
   refuse_file(file, fmt::format(reason, std::forward<Args>(args)...));
+}
+
+/// The little-endian number of `count` bytes at `at`. @pre they are there, at most 8
+inline std::uint64_t little_endian(std::span<const std::byte> bytes, std::size_t at,
+                                   std::size_t count) {
+  std::uint64_t value = 0;
+  for (std::size_t i = count; i-- > 0;)
+    value = value << 8 | std::to_integer<std::uint64_t>(bytes[at + i]);
+  return value;
 }
 
 }  // namespace eqt::weights

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "weights/refuse.hpp"
+#include "weights/foreign_file.hpp"
 
 #include "weights/script_archive.hpp"
 
