@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "core/error.hpp"
-#include "sync/count_bytes.hpp"
 
 namespace eqt::sync {
 

@@ -17,6 +17,7 @@
 #include "pipeline/plan.hpp"
 #include "sync/divergence.hpp"
 #include "sync/mean_sketch.hpp"
+#include "sync/synchronizer.hpp"
 
 namespace eqt::sync {
 
@@ -117,5 +118,9 @@ class OwnGradient {
   bool adapting_ = false;  // this step's gradients change the compressor
   bool on_device_ = false;
 };
+
+/// Adds the findings and the decision of an adaptation's last adapt() to `result`.
+void report_adaptation(adaptation::Adaptation& adaptation, StepId step, const Layout& layout,
+                       SyncResult& result);
 
 }  // namespace eqt::sync

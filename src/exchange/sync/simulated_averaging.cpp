@@ -7,7 +7,6 @@
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
-#include "sync/adaptation_report.hpp"
 #include "sync/own_gradient.hpp"
 
 namespace eqt::sync {
