@@ -26,8 +26,9 @@ inline constexpr unsigned kMostLazyBits = 16;
 /// What a rank sends of its gradient: the difference from what the others know already, on a
 /// uniform grid or as float32.
 ///
-/// The grid is that of LAQ (Sun et al., NeurIPS 2019, arXiv:1909.07588, equation 5): 2^bits points from -R
-/// to R, R being the largest magnitude of the difference. With 0 bits the difference is float32.
+/// The grid is that of LAQ (Sun et al., NeurIPS 2019, arXiv:1909.07588, equation 5): 2^bits points
+/// from -R to R, R being the largest magnitude of the difference. With 0 bits the difference is
+/// float32.
 ///
 /// A frame of codec number 23 (codec/FORMAT.md). Its length says whether the rank has sent.
 class LazyDifference {

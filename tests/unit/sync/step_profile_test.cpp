@@ -9,7 +9,6 @@
 
 using namespace eqt;
 using namespace eqt::sync;
-using namespace eqt::train;
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Averaging in pairs at each rank's own pace: who asks, the notes that go with the models, the state
-// that a rank's trainer and its communication thread share, and that thread's exchanges.
+// Averaging in pairs at each rank's own pace: who asks, the notes that go with the models, the
+// state that a rank's trainer and its communication thread share, and that thread's exchanges.
 
 #include "sync/gossip/asynchronous_gossip.hpp"
 

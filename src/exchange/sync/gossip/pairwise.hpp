@@ -18,8 +18,9 @@
 
 namespace eqt::sync {
 
-/// A rank's model, shared by the thread that trains it and the thread that averages it. Both threads add their changes, so updates and averages at the same time are both kept. Each
-/// copy or sum of a bucket takes the lock.
+/// A rank's model, shared by the thread that trains it and the thread that averages it. Both add
+/// their changes, so updates and averages at the same time are both kept. Each copy or sum of a
+/// bucket takes the lock.
 class SharedModel {
  public:
   SharedModel(std::span<const FusionBucket> plan, std::size_t count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communication thread of a rank whose rounds need a quorum: its notes, the rule by which rank 0
-// closes rounds, and the memory of a rank that may not be in a round.
+// The communication thread of a rank whose rounds need a quorum: its notes, the rule by which rank
+// 0 closes rounds, and the memory of a rank that may not be in a round.
 
 #pragma once
 
@@ -99,7 +99,8 @@ class QuorumCoordinator {
   std::optional<double> last_seconds_ = {};  // of the last round of this epoch
 };
 
-/// A rank's memory in rounds of which it may not be a member: what was not sent stays as it is while the rank sends nothing.
+/// A rank's memory in rounds of which it may not be a member: what was not sent stays as it is
+/// while the rank sends nothing.
 class QuorumMemory final : public collective::GradientMemory {
  public:
   /// Keeps the reference.
