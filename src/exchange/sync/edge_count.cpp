@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Bytes by receiver, and the edges of all ranks.
+
 #include "sync/edge_count.hpp"
 
 #include <algorithm>

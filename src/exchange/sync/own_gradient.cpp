@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// One rank's gradient before and after a mean, its error, and the records of an adaptation.
+
 #include "sync/own_gradient.hpp"
 
 #include <fmt/format.h>

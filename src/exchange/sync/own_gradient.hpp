@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps on one rank's own gradient before and after a mean.
+// The steps on one rank's own gradient before and after a mean, and what an adaptation has found
+// there, as records.
 
 #pragma once
 

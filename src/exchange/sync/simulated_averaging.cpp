@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The gradients of workers, averaged in one process.
+
 #include "sync/simulated_averaging.hpp"
 
 #include <fmt/format.h>

@@ -19,7 +19,6 @@
 #include "sync/algorithm_parts.hpp"
 #include "sync/edge_count.hpp"
 #include "sync/gossip/consensus_step.hpp"
-#include "sync/gossip/gossip_averaging.hpp"
 #include "sync/own_pace.hpp"
 #include "topology/bipartition.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a compressor keeps of Gaussian values, and the consensus step that this allows.
+
 #include "sync/gossip/consensus_step.hpp"
 
 #include <fmt/format.h>

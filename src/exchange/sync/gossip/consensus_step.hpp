@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The damping of messages and the default consensus step.
+// The damping of messages, the default consensus step, and the step that a run takes.
 
 #pragma once
 

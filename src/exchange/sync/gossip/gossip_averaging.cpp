@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Gossip in a common step, and how it is made from a row: what the graph must be like, the parts.
+
 #include "sync/gossip/gossip_averaging.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Messages of buckets, encoded once and sent to every neighbour.
+
 #include "sync/gossip/neighbour_messages.hpp"
 
 #include <algorithm>

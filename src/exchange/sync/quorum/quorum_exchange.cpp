@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Notes of a quorum, the rule of its rounds, and the thread that exchanges them.
+
 #include "sync/quorum/quorum_exchange.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
