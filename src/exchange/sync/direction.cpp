@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Quasi-global momentum, D2 and gradient tracking, with the rows of those that are algorithms.
+
 #include <algorithm>
 
 #include "core/error.hpp"

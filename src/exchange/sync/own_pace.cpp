@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sync/rank_note.hpp"
+// Notes of ranks, how they travel, and the state that a trainer and its communication thread share.
+
+#include "sync/own_pace.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include "codec/bytes.hpp"
 #include "core/error.hpp"
@@ -16,6 +19,13 @@ constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kVersionAt = 4, kKindAt = 5, kZeroAt = 6, kRanksAt = 8, kZerosAt = 12,
                       kNumberAt = 16, kOfRanksAt = 24;
 constexpr std::size_t kNumberBytes = 8;
+
+// Messages of buckets use the channels above.
+constexpr comm::Route kNotes = {.channel = 0, .priority = 0};
+
+// The interval at which a rank polls for notes: much shorter than a step, much longer than polling
+// takes.
+constexpr std::chrono::microseconds kBriefWait{300};
 
 }  // namespace
 
@@ -54,6 +64,64 @@ void read_rank_note(const RankNoteFormat& format, std::span<const std::byte> byt
   note.of_ranks.resize(ranks);
   for (std::size_t r = 0; r < ranks; ++r)
     note.of_ranks[r] = load<std::uint64_t>(&bytes[kOfRanksAt + kNumberBytes * r]);
+}
+
+void NoteLink::connect(Rank peer, std::size_t note_bytes, const char* operation) {
+  operation_ = operation;
+  in_.resize(note_bytes);
+  out_.resize(note_bytes);
+  incoming_ = {peer, in_};
+  outgoing_ = {peer, out_};
+}
+
+void NoteLink::send(comm::Communicator& comm) {
+  sending_ = {
+      .outgoing = {&outgoing_, 1}, .incoming = {}, .route = kNotes, .operation = operation_};
+  comm.transfers().start(sending_);
+}
+
+void NoteLink::wait_sent(comm::Communicator& comm) { comm.transfers().wait(sending_); }
+
+void NoteLink::receive(comm::Communicator& comm, bool at_any_time) {
+  receiving_ = {.outgoing = {},
+                .incoming = {&incoming_, 1},
+                .route = kNotes,
+                .operation = operation_,
+                .at_any_time = at_any_time};
+  comm.transfers().start(receiving_);
+}
+
+void NoteLink::wait_received(comm::Communicator& comm) { comm.transfers().wait(receiving_); }
+
+std::span<const std::byte> NoteLink::note_in() const {
+  return std::span<const std::byte>(in_).first(incoming_.bytes);
+}
+
+void SharedProgress::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
+}
+
+bool SharedProgress::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+void SharedProgress::wait_briefly() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kBriefWait, [this] { return failed_; });
+}
+
+void SharedProgress::fail() {
+  const std::lock_guard lock(mutex_);
+  failed_ = true;
+  changed_.notify_all();
+}
+
+bool SharedProgress::failed() const {
+  const std::lock_guard lock(mutex_);
+  return failed_;
 }
 
 }  // namespace eqt::sync
