@@ -135,7 +135,7 @@ void IntegerMessages::seal(StepId step, std::uint32_t index, std::uint64_t count
                 .format_version = codec_->format_version(),
                 .step = step,
                 .count = count,
-                .slice = index,
+                .index = index,
                 .payload_bytes = static_cast<std::uint32_t>(payload)},
                frame);
 }
@@ -147,7 +147,7 @@ std::span<const std::byte> IntegerMessages::open(std::span<const std::byte> fram
                                           .format_version = codec_->format_version(),
                                           .step = step,
                                           .count = count,
-                                          .slice = index});
+                                          .index = index});
   if (frame.size() != bytes) {
     fail(Kind::wire,
          "integer codes: expected a payload of {} bytes for {} values or scales and codes of {} "
