@@ -35,7 +35,7 @@ WireHeader expected_header(const Compressor& compressor, std::span<const Segment
           .format_version = compressor.format_version(),
           .step = step,
           .count = total_values(segments),
-          .slice = index};
+          .index = index};
 }
 
 /// Takes the bytes of one segment off the front of `rest`.

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "codec/sparse/deal.hpp"
+#include "codec/sparse/entries.hpp"
 #include "core/saved_state.hpp"
 #include "pipeline/plan.hpp"
 

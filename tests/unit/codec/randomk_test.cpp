@@ -5,7 +5,7 @@
 
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
-#include "codec/sparse/chosen.hpp"
+#include "codec/sparse/randomk.hpp"
 #include "unit/codec/codec_case.hpp"
 #include "unit/codec/vectors.hpp"
 

@@ -9,12 +9,51 @@
 #include "codec/bytes.hpp"
 #include "codec/finite.hpp"
 #include "codec/frame.hpp"
-#include "codec/integer/code_packer.hpp"
 #include "codec/integer/integer_kernels.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
 namespace {
+
+/// Codes that are processed at a time, so that they stay in the first-level cache; whole blocks of
+/// planes.
+constexpr std::size_t kCodeBlock = 4096;
+static_assert(kCodeBlock % kPlaneCodes == 0);
+
+/// A buffer of codes that are not packed yet: parts of buckets need not end where blocks of planes
+/// do.
+class CodePacker {
+ public:
+  CodePacker(std::uint32_t limit, std::span<std::byte> to) : limit_(limit), to_(to) {}
+
+  /// Room for the next `count` <= kCodeBlock codes.
+  std::span<std::int8_t> next(std::size_t count) {
+    if (filled_ + count > sizeof codes_) pack_whole_blocks();
+    filled_ += count;
+    return std::span(codes_).subspan(filled_ - count, count);
+  }
+
+  void finish() { pack(filled_); }
+
+ private:
+  void pack_whole_blocks() {
+    const std::size_t whole = filled_ - filled_ % kPlaneCodes;
+    pack(whole);
+    std::copy(codes_ + whole, codes_ + filled_, codes_);
+    filled_ -= whole;
+  }
+
+  void pack(std::size_t count) {
+    const std::size_t bytes = packed_bytes(count, code_width(limit_));
+    pack_codes({codes_, count}, limit_, to_.first(bytes));
+    to_ = to_.subspan(bytes);
+  }
+
+  const std::uint32_t limit_;
+  std::span<std::byte> to_;
+  std::size_t filled_ = 0;
+  alignas(64) std::int8_t codes_[kCodeBlock + kPlaneCodes];
+};
 
 // In the message index; codes have neither.
 constexpr std::uint32_t kScalesBit = 0x40000000u;
@@ -135,7 +174,7 @@ void IntegerMessages::seal(StepId step, std::uint32_t index, std::uint64_t count
                 .format_version = codec_->format_version(),
                 .step = step,
                 .count = count,
-                .slice = index,
+                .index = index,
                 .payload_bytes = static_cast<std::uint32_t>(payload)},
                frame);
 }
@@ -147,7 +186,7 @@ std::span<const std::byte> IntegerMessages::open(std::span<const std::byte> fram
                                           .format_version = codec_->format_version(),
                                           .step = step,
                                           .count = count,
-                                          .slice = index});
+                                          .index = index});
   if (frame.size() != bytes) {
     fail(Kind::wire,
          "integer codes: expected a payload of {} bytes for {} values or scales and codes of {} "
