@@ -133,6 +133,10 @@ class Allgather final : public Collective {
     }
   }
 
+  codec::MessageCodec messages_of(const FusionBucket& bucket) {
+    return {compressor_, bucket.segments, workspace_};
+  }
+
   std::span<const std::byte> encode(const Call& call) {
     if (!group_.sends(group_.me)) return {};
     const Stopwatch encode;
@@ -143,8 +147,7 @@ class Allgather final : public Collective {
       message.own_scales = call.slot.own_scales;
     }
     const std::span<std::byte> buffer = call.slot.buffers[group_.me];
-    const std::size_t bytes = codec::encode_message(compressor_, call.bucket.segments, call.values,
-                                                    message, workspace_, buffer);
+    const std::size_t bytes = messages_of(call.bucket).encode(call.values, message, buffer);
     call.traffic.encode_seconds += encode.seconds();
     call.traffic.encoded_bytes += bytes;
     call.traffic.encoded_values += call.bucket.count();
@@ -189,8 +192,8 @@ class Allgather final : public Collective {
     }
     std::ranges::fill(call.values.subspan(call.bucket.begin, call.bucket.count()), 0.0f);
     for (std::size_t i = 0; i < frames.size(); ++i)
-      codec::decode_message_add(compressor_, call.bucket.segments, frames[i], call.context.step,
-                                call.bucket.index, weights[i], workspace_, call.values);
+      messages_of(call.bucket)
+          .decode_add(frames[i], {call.context.step, call.bucket.index}, weights[i], call.values);
   }
 
   /// After a message was refused: throws an error that names its sender.
@@ -200,8 +203,8 @@ class Allgather final : public Collective {
     for (std::size_t from = 0; from < group_.size(); ++from) {
       if (!group_.sends(from)) continue;
       try {
-        codec::decode_message_add(compressor_, call.bucket.segments, call.slot.frames[frame++],
-                                  step, call.bucket.index, 0, workspace_, call.values);
+        messages_of(call.bucket)
+            .decode_add(call.slot.frames[frame++], {step, call.bucket.index}, 0, call.values);
       } catch (const Error& error) {
         pipeline::rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step,
                                   group_.ranks[from]);

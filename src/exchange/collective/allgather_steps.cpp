@@ -33,8 +33,8 @@ void mean_of_messages(const codec::Compressor& compressor, const BucketMessages&
                       Workspace& workspace, std::span<float> values) {
   const FusionBucket& bucket = messages.bucket;
   std::ranges::fill(values.subspan(bucket.begin, bucket.count()), 0.0f);
-  codec::decode_messages_add(compressor, bucket.segments, messages.frames, messages.step,
-                             bucket.index, messages.share, workspace, values);
+  codec::MessageCodec(compressor, bucket.segments, workspace)
+      .decode_add_all(messages.frames, {messages.step, bucket.index}, messages.share, values);
   if (!compressor.properties().votes) return;
   for (const codec::Segment& segment : bucket.segments) {
     const auto mean = values.subspan(segment.begin, segment.count);

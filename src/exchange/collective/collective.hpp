@@ -92,11 +92,9 @@ struct MeanContext {
   /// @param rank names the random stream
   codec::MessageContext message(std::uint32_t rank, std::uint32_t index) const {
     return {.run_seed = run_seed,
-            .step = step,
+            .id = {step, index},
             .rank = rank,
-            .index = index,
             .density = density,
-            .scales = {},
             .residual = residual,
             .payloads = payloads};
   }

@@ -44,15 +44,16 @@ void Contribution::subtract_from(std::span<float> flat, const FusionBucket& buck
       flat[i] -= approximation[i];
   }
   for (const Frame& frame : frames) {
-    codec::decode_message_add(*compressor, frame.segments, frame.bytes, step,
-                              hop_index(index, frame.hop), -frame.weight, workspace, flat);
+    codec::MessageCodec(*compressor, frame.segments, workspace)
+        .decode_add(frame.bytes, {step, hop_index(index, frame.hop)}, -frame.weight, flat);
   }
 }
 
 void Contribution::zero_sent(std::span<float> flat) const {
+  Workspace unused;
   for (const Frame& frame : frames) {
-    codec::zero_sent_in_message(*compressor, frame.segments, frame.bytes, step,
-                                hop_index(index, frame.hop), flat);
+    codec::MessageCodec(*compressor, frame.segments, unused)
+        .zero_sent(frame.bytes, {step, hop_index(index, frame.hop)}, flat);
   }
 }
 

@@ -187,7 +187,7 @@ class Integer final : public Collective {
     }
     slot.own_scales.resize(chunks.scales);
     messages_.find_scales(chunks.whole, source, slot.own_scales);
-    messages_.write_scales(slot.own_scales, context.step, bucket.index, proposal(slot));
+    messages_.write_scales(slot.own_scales, {context.step, bucket.index}, proposal(slot));
     slot.scales = slot.own_scales;
     traffic.encode_seconds += encode.seconds();
     if (chunks.scales > 0) traffic.encoded_bytes += proposal(slot).size();
@@ -221,7 +221,7 @@ class Integer final : public Collective {
     const Stopwatch encode;
     for (const comm::Incoming& in : slot.incoming) {
       naming_sender(step, in.from, [&] {
-        messages_.raise_scales(in.buffer.first(in.bytes), step, bucket.index, slot.scales);
+        messages_.raise_scales(in.buffer.first(in.bytes), {step, bucket.index}, slot.scales);
       });
     }
     traffic.encode_seconds += encode.seconds();
@@ -274,10 +274,12 @@ class Integer final : public Collective {
     slot.frames[me_] = codes_frame(chunks, me_, slot);
     for (const comm::Incoming& in : slot.incoming) {
       const auto frame = in.buffer.first(in.bytes);
-      naming_sender(step, in.from, [&] { messages_.check_codes(frame, mine, step, bucket.index); });
+      naming_sender(step, in.from, [&] {
+        messages_.check_codes(frame, mine, {step, bucket.index});
+      });
       slot.frames[static_cast<std::size_t>(in.from)] = frame;
     }
-    messages_.add_codes(slot.frames, mine, step, bucket.index, sums_frame(chunks, slot));
+    messages_.add_codes(slot.frames, mine, {step, bucket.index}, sums_frame(chunks, slot));
     traffic.decode_seconds += decode.seconds();
   }
 
@@ -308,7 +310,7 @@ class Integer final : public Collective {
     const auto read = [&](Rank from, std::span<const std::byte> frame) {
       naming_sender(step, from, [&] {
         messages_.read_sums(frame, chunks.of_rank[static_cast<std::size_t>(from)], slot.scales,
-                            step, bucket.index, values);
+                            {step, bucket.index}, values);
       });
     };
     if (!chunks.of_rank[me_].empty()) read(static_cast<Rank>(me_), sums_frame(chunks, slot));
@@ -325,7 +327,7 @@ class Integer final : public Collective {
       const auto& segments = chunks.of_rank[owner];
       if (segments.empty() || codes_for(owner) != owner) continue;
       const auto frame = std::span(slot.codes[owner]).first(messages_.codes_bytes(segments));
-      messages_.subtract_codes(frame, segments, slot.scales, step, bucket.index, flat);
+      messages_.subtract_codes(frame, segments, slot.scales, {step, bucket.index}, flat);
     }
   }
 

@@ -13,11 +13,10 @@ std::span<const std::byte> SumCoder::encode(const Hop& hop, std::uint32_t encode
                                             std::span<const float> values, bool feedback,
                                             std::span<std::byte> buffer, Traffic& traffic) {
   const Stopwatch watch;
-  codec::MessageContext message =
-      hop.context.message(encoder, hop_index(hop.bucket.index, hop.number));
+  codec::MessageContext message = hop.context.message(encoder, hop.id().index);
   if (!feedback) message.residual = {};
   const std::size_t bytes =
-      codec::encode_message(compressor_, segments, values, message, workspace_, buffer);
+      codec::MessageCodec(compressor_, segments, workspace_).encode(values, message, buffer);
   traffic.encoded_bytes += bytes;
   for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
   traffic.encode_seconds += watch.seconds();
@@ -29,8 +28,8 @@ void SumCoder::add(const Hop& hop, Rank from, std::span<const codec::Segment> se
                    Traffic& traffic) {
   const Stopwatch watch;
   try {
-    codec::decode_message_add(compressor_, segments, message, hop.context.step,
-                              hop_index(hop.bucket.index, hop.number), scale, workspace_, values);
+    codec::MessageCodec(compressor_, segments, workspace_)
+        .decode_add(message, hop.id(), scale, values);
   } catch (const Error& error) {
     pipeline::rethrow_refused(error, collective_, hop.context.step, from);
   }
@@ -44,8 +43,8 @@ void SumCoder::set_to_sum(const Hop& hop, std::span<const std::span<const std::b
   const auto part = values.subspan(hop.bucket.begin, hop.bucket.count());
   std::fill(part.begin(), part.end(), 0.0f);
   try {
-    codec::decode_messages_add(compressor_, hop.bucket.segments, messages, hop.context.step,
-                               hop_index(hop.bucket.index, hop.number), 1.0f, workspace_, values);
+    codec::MessageCodec(compressor_, hop.bucket.segments, workspace_)
+        .decode_add_all(messages, hop.id(), 1.0f, values);
   } catch (const Error&) {
     // One at a time, to find the rank whose message was refused.
     for (std::size_t i = 0; i < 2; ++i) {

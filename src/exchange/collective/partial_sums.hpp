@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collective/collective.hpp"
+#include "collective/messages.hpp"
 
 namespace eqt::collective {
 
@@ -18,6 +19,7 @@ struct Hop {
   const FusionBucket& bucket;
   const MeanContext& context;
   std::uint32_t number = 0;  // in the message's index, see hop_index()
+  codec::MessageId id() const { return {context.step, hop_index(bucket.index, number)}; }
 };
 
 /// Encodes and decodes the messages of one collective, and counts the costs.

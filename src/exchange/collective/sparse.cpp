@@ -137,9 +137,9 @@ class Sparse final : public Collective {
               Slot& slot, Traffic& traffic) {
     const Stopwatch encode;
     const std::size_t bytes =
-        codec::encode_message(compressor_, bucket.segments, values,
-                              context.message(static_cast<std::uint32_t>(me_), bucket.index),
-                              workspace_, slot.own.span());
+        codec::MessageCodec(compressor_, bucket.segments, workspace_)
+            .encode(values, context.message(static_cast<std::uint32_t>(me_), bucket.index),
+                    slot.own.span());
     slot.own_frame = {slot.own.span().first(bytes), bucket.segments};
     traffic.encode_seconds += encode.seconds();
   }
@@ -150,13 +150,13 @@ class Sparse final : public Collective {
     const Stopwatch encode;
     writers_.clear();
     for (const MessageBuffer& buffer : slot.dealt) writers_.emplace_back(buffer.span());
-    codec::MessageReader own(compressor_, bucket.segments, slot.own_frame.bytes, step,
-                             bucket.index);
+    const codec::MessageId id = {step, bucket.index};
+    codec::MessageReader own(compressor_, bucket.segments, slot.own_frame.bytes, id);
     for (const OwnedSegment& owned : owners.segments)
       deal_segment(owned, own.next(owned.whole), values);
     for (std::size_t r = 0; r < ranks_; ++r) {
       const auto& segments = owners.segments_of[r];
-      const std::size_t bytes = writers_[r].finish(*entries_, segments, step, bucket.index);
+      const std::size_t bytes = writers_[r].finish(*entries_, segments, id);
       slot.to_rank[r] = slot.dealt[r].span().first(bytes);
       if (r != me_) count_encoded(segments, bytes, traffic);
     }
@@ -228,15 +228,15 @@ class Sparse final : public Collective {
         message = next->buffer.first(next->bytes);
         ++next;
       }
-      name_sender(r, step, [&] { add_message(message, segments, step, bucket.index, values); });
+      name_sender(r, step, [&] { add_message(message, segments, {step, bucket.index}, values); });
     }
     traffic.decode_seconds += decode.seconds();
   }
 
   void add_message(std::span<const std::byte> message, std::span<const codec::Segment> segments,
-                   StepId step, std::uint32_t index, std::span<float> values) {
+                   codec::MessageId id, std::span<float> values) {
     const float share = 1.0f / static_cast<float>(ranks_);
-    codec::MessageReader reader(*entries_, segments, message, step, index);
+    codec::MessageReader reader(*entries_, segments, message, id);
     for (std::size_t s = 0; s < segments.size(); ++s) {
       const codec::Segment& segment = segments[s];
       const auto payload = reader.next(segment);
@@ -274,7 +274,8 @@ class Sparse final : public Collective {
       keep_rest(sums, buffer.first(bytes));
       writer.wrote(bytes);
     }
-    const std::size_t bytes = writer.finish(*entries_, segments, step, bucket.index | kReducedBit);
+    const std::size_t bytes =
+        writer.finish(*entries_, segments, {step, bucket.index | kReducedBit});
     slot.to_rank[me_] = slot.dealt[me_].span().first(bytes);
     count_encoded(segments, bytes, traffic);
     traffic.encode_seconds += encode.seconds();
@@ -291,23 +292,22 @@ class Sparse final : public Collective {
   void place_means(const FusionBucket& bucket, const SegmentOwners& owners, StepId step,
                    std::span<float> values, const Slot& slot, Traffic& traffic) {
     const Stopwatch decode;
-    const std::uint32_t index = bucket.index | kReducedBit;
+    const codec::MessageId id = {step, bucket.index | kReducedBit};
     if (!owners.segments_of[me_].empty()) {
-      place_message(slot.to_rank[me_], owners, me_, step, index, values);
+      place_message(slot.to_rank[me_], owners, me_, id, values);
     }
     for (const comm::Incoming& in : slot.incoming) {
       const auto from = static_cast<std::size_t>(in.from);
-      name_sender(from, step, [&] {
-        place_message(in.buffer.first(in.bytes), owners, from, step, index, values);
-      });
+      name_sender(from, step,
+                  [&] { place_message(in.buffer.first(in.bytes), owners, from, id, values); });
     }
     traffic.decode_seconds += decode.seconds();
   }
 
   void place_message(std::span<const std::byte> message, const SegmentOwners& owners,
-                     std::size_t owner, StepId step, std::uint32_t index, std::span<float> values) {
+                     std::size_t owner, codec::MessageId id, std::span<float> values) {
     const auto& segments = owners.segments_of[owner];
-    codec::MessageReader reader(*entries_, segments, message, step, index);
+    codec::MessageReader reader(*entries_, segments, message, id);
     for (std::size_t s = 0; s < segments.size(); ++s) {
       const auto payload = reader.next(segments[s]);
       if (segments[s].compressed) {

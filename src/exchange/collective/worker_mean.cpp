@@ -125,8 +125,8 @@ class WorkerAllgather final : public WorkerMean {
       message.scales = scales_[bucket.index];
       message.own_scales = own.own_scales;
     }
-    const std::size_t bytes =
-        codec::encode_message(compressor_, bucket.segments, values, message, workspace_, buffer_);
+    const std::size_t bytes = codec::MessageCodec(compressor_, bucket.segments, workspace_)
+                                  .encode(values, message, buffer_);
     own.bytes.assign(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes));
     own.frame = {own.bytes, bucket.segments};
     own.step = context.step;
