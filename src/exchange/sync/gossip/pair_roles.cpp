@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "topology/bipartition.hpp"
+#include "topology/connectivity.hpp"
 
 namespace eqt::sync {
 namespace {
