@@ -14,7 +14,6 @@
 #include "codec/integer/integer_kernels.hpp"
 #include "codec/integer/integer_message.hpp"
 #include "collective/collective.hpp"
-#include "collective/mean_work.hpp"
 #include "core/clock.hpp"
 #include "core/flat_buffer.hpp"
 #include "pipeline/engine.hpp"

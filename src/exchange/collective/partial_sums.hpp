@@ -22,6 +22,12 @@ struct Hop {
   codec::MessageId id() const { return {context.step, hop_index(bucket.index, number)}; }
 };
 
+/// A message with a partial sum, and memory for it.
+struct SumMessage {
+  std::vector<std::byte> bytes;
+  std::span<const std::byte> message = {};  // a part of some message's bytes
+};
+
 /// Encodes and decodes the messages of one collective, and counts the costs.
 class SumCoder {
  public:

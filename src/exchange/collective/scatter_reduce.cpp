@@ -21,10 +21,9 @@
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/dealt_segments.hpp"
 #include "collective/messages.hpp"
+#include "collective/segment_owners.hpp"
 #include "core/clock.hpp"
-#include "core/error.hpp"
 
 namespace eqt::collective {
 namespace {
@@ -143,7 +142,7 @@ class ScatterReduce final : public Collective {
   void encode_contributions(const FusionBucket& bucket, const Chunks& chunks,
                             const MeanContext& context, std::span<const float> values, Slot& slot,
                             Traffic& traffic) {
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     slot.frames.clear();
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
       const auto& segments = chunks.of_rank[owner];
@@ -156,13 +155,6 @@ class ScatterReduce final : public Collective {
       slot.frames.push_back({std::span(slot.contributed[owner]).first(bytes), segments});
       count_encoded(segments, bytes, traffic);
     }
-    traffic.encode_seconds += encode.seconds();
-  }
-
-  static void count_encoded(std::span<const codec::Segment> segments, std::size_t bytes,
-                            Traffic& traffic) {
-    traffic.encoded_bytes += bytes;
-    for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
   }
 
   comm::Transfers::Awaiter scatter(const FusionBucket& bucket, const Chunks& chunks, Slot& slot) {
@@ -188,7 +180,7 @@ class ScatterReduce final : public Collective {
   /// my encoding of it, so different owners may add in a different order.
   void reduce(const FusionBucket& bucket, const Chunks& chunks, StepId step,
               std::span<float> values, const Slot& slot, Traffic& traffic) {
-    const Stopwatch decode;
+    const AddedSeconds timed(traffic.decode_seconds);
     for (const comm::Incoming& in : slot.incoming) {
       decode_from<&codec::MessageCodec::decode_add>(
           in.from, chunks.of_rank[me_], in.buffer.first(in.bytes), {step, bucket.index}, values);
@@ -196,7 +188,6 @@ class ScatterReduce final : public Collective {
     for (const codec::Segment& segment : chunks.of_rank[me_]) {
       for (float& value : values.subspan(segment.begin, segment.count)) value *= group_.share;
     }
-    traffic.decode_seconds += decode.seconds();
   }
 
   /// @return bytes of my mean's frame, which is written to contributed[me_]
@@ -205,7 +196,7 @@ class ScatterReduce final : public Collective {
                           Traffic& traffic) {
     const auto& mine = chunks.of_rank[me_];
     if (mine.empty()) return 0;
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     for (std::size_t i = 0; i < chunks.residual.size(); ++i) {
       compensate(mine[i], chunks.residual[i], values);
     }
@@ -219,7 +210,6 @@ class ScatterReduce final : public Collective {
           .decode_add(std::span(slot.contributed[me_]).first(bytes), message.id, -1.0f, residual_);
     }
     count_encoded(mine, bytes, traffic);
-    traffic.encode_seconds += encode.seconds();
     return bytes;
   }
 
@@ -255,7 +245,7 @@ class ScatterReduce final : public Collective {
   void decode_means(const FusionBucket& bucket, const Chunks& chunks, StepId step,
                     std::size_t bytes, std::span<float> values, const Slot& slot,
                     Traffic& traffic) {
-    const Stopwatch decode;
+    const AddedSeconds timed(traffic.decode_seconds);
     // Every value belongs to one segment, and every segment to one rank.
     const codec::MessageId id = {step, bucket.index | kReducedBit};
     if (bytes > 0) {
@@ -269,18 +259,13 @@ class ScatterReduce final : public Collective {
           in.from, chunks.of_rank[static_cast<std::size_t>(owner - group_.ranks.begin())],
           in.buffer.first(in.bytes), id, values);
     }
-    traffic.decode_seconds += decode.seconds();
   }
 
   template <auto kDecode>
   void decode_from(Rank from, std::span<const codec::Segment> segments,
                    std::span<const std::byte> frame, codec::MessageId id, std::span<float> values) {
-    try {
-      (messages_of(segments).*kDecode)(frame, id, 1.0f, values);
-    } catch (const Error& error) {
-      pipeline::rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), id.step,
-                                from);
-    }
+    naming_sender(group_.of_host_sums ? "hierarchical" : name(), id.step, from,
+                  [&] { (messages_of(segments).*kDecode)(frame, id, 1.0f, values); });
   }
 
   comm::Communicator& comm_;

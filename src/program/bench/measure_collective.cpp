@@ -10,8 +10,8 @@
 
 #include "bench/measure_codec.hpp"
 #include "codec/message.hpp"
+#include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/mean_work.hpp"
 #include "comm/host_facts.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
