@@ -7,7 +7,7 @@
 #include <iterator>
 #include <optional>
 
-#include "config/feedback_checks.hpp"
+#include "config/synchronization_checks.hpp"
 #include "setup/build_messages.hpp"
 
 namespace eqt::app {

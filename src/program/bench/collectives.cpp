@@ -10,7 +10,7 @@
 
 #include "bench/measure_collective.hpp"
 #include "comm/session.hpp"
-#include "config/chosen_grades.hpp"
+#include "config/compressor_settings.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "setup/build_messages.hpp"

@@ -10,7 +10,7 @@
 
 #include "analyze/table.hpp"
 #include "comm/host_facts.hpp"
-#include "config/chosen_grades.hpp"
+#include "config/compressor_settings.hpp"
 #include "config/document.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"

@@ -11,7 +11,6 @@
 #include "collective/collective.hpp"
 #include "collective/rounds.hpp"
 #include "config/build_topology.hpp"
-#include "config/graph_file.hpp"
 #include "core/error.hpp"
 #include "model/replica.hpp"
 #include "pipeline/plan.hpp"

@@ -16,4 +16,8 @@ namespace eqt::config {
 /// @throws Error{usage} naming the keys, and what to set
 void check_combinations(const RunConfig& config, const std::string& origin);
 
+/// The first key whose value only the processor computes, as "model.precision \"int8\""; empty if
+/// there is none.
+std::string processor_only(const RunConfig& config);
+
 }  // namespace eqt::config

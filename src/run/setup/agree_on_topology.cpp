@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "config/graph_file.hpp"
+#include "config/build_topology.hpp"
 #include "setup/same_everywhere.hpp"
 
 namespace eqt::setup {

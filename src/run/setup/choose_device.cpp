@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/host_facts.hpp"
-#include "config/device_checks.hpp"
+#include "config/checks.hpp"
 #include "core/error.hpp"
 
 namespace eqt::setup {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which error feedback a run has; whether it helps the compressor or drives its residual up.
+// What the keys of the section synchronization allow, without a number of ranks: algorithms,
+// rounds, quorums, and which error feedback helps a compressor or drives its residual up.
 
 #pragma once
 
@@ -9,6 +10,12 @@
 #include "config/run_config.hpp"
 
 namespace eqt::config {
+
+/// Keys that would do nothing, and algorithms that do not go with a compressor or a momentum.
+/// @param properties of the compressor
+/// @throws Error{usage}; `origin` says where the keys stand
+void check_synchronization(const RunConfig& config, const codec::Properties& properties,
+                           const std::string& origin);
 
 /// Returns what "auto" means for the compressor: ef14 where it needs error feedback, else none.
 /// This is for algorithms that average gradients or differences.
