@@ -15,7 +15,7 @@
 #include "comm/fault.hpp"
 #include "comm/session.hpp"
 #include "config/run_config.hpp"
-#include "setup/choose_device.hpp"
+#include "setup/build_model.hpp"
 
 namespace eqt::app {
 

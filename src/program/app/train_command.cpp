@@ -32,7 +32,6 @@
 #include "setup/build_run.hpp"
 #include "setup/memory_estimate.hpp"
 #include "setup/named_files.hpp"
-#include "setup/room_to_start.hpp"
 #include "setup/same_everywhere.hpp"
 #include "theory/paper_volume.hpp"
 #include "train/folder_checkpointer.hpp"

@@ -31,11 +31,10 @@
 #include "core/version.hpp"
 #include "data/catalogue.hpp"
 #include "model/replica.hpp"
-#include "setup/build_batches.hpp"
 #include "setup/build_data.hpp"
+#include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/memory_estimate.hpp"
-#include "setup/parameter_rules.hpp"
 
 namespace eqt::app {
 namespace {

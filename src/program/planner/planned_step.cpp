@@ -14,9 +14,9 @@
 #include "core/error.hpp"
 #include "model/replica.hpp"
 #include "pipeline/plan.hpp"
+#include "setup/build_collective.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
-#include "setup/choose_by_cost.hpp"
 #include "sync/local/local_sgd_plan.hpp"
 #include "train/batch_allocation.hpp"
 

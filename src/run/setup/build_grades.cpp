@@ -19,7 +19,7 @@
 #include "core/error.hpp"
 #include "metrics/decisions.hpp"
 #include "model/emulated_replica.hpp"
-#include "setup/build_batches.hpp"
+#include "setup/build_data.hpp"
 #include "setup/step_model.hpp"
 
 namespace eqt::setup {

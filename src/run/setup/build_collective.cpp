@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "setup/choose_by_cost.hpp"
+#include "setup/build_collective.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <tuple>
 
-#include "collective/collective.hpp"
 #include "collective/cost.hpp"
 #include "collective/rounds.hpp"
 #include "core/error.hpp"
-#include "setup/make_collective.hpp"
 #include "setup/step_model.hpp"
 
 namespace eqt::setup {
@@ -207,6 +205,18 @@ Entry<CollectiveRow> collective_on_paper(const codec::Compressor& compressor, co
     return takes ? std::optional(collective::Collective::kMaxSlots) : std::nullopt;
   });
   return found.empty() ? usual : found[choose(found, job)].collective;
+}
+
+std::unique_ptr<collective::Collective> make_collective(
+    const config::RunConfig& config, comm::Communicator& comm, const codec::Compressor& compressor,
+    bool remembers, const std::vector<pipeline::FusionBucket>& plan) {
+  return config.synchronization.collective->make(
+      {.comm = comm,
+       .compressor = compressor,
+       .plan = plan,
+       .reducer_feedback = remembers,
+       .power_sgd = {.rank = static_cast<std::size_t>(config.compressor.rank),
+                     .run_seed = config.seed}});
 }
 
 }  // namespace eqt::setup
