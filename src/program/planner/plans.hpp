@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -78,5 +79,14 @@ std::vector<report::Drawing> drawings_of(const Plans& plans, const ClusterFile& 
 /// @throws Error{output}
 void write_page(const std::string& path, const Plans& plans, const ClusterFile& file,
                 const std::vector<std::string>& notes);
+
+/// Two figures of which less is better.
+struct Tradeoff {
+  double seconds = 0, cost = 0;
+};
+
+/// Returns for each whether no other has at most its seconds and at most its cost, and one of them
+/// less. Of equal ones at most the first is on the front. Those without figures are not on it.
+std::vector<bool> pareto_front(std::span<const std::optional<Tradeoff>> all);
 
 }  // namespace eqt::planner
