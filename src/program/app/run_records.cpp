@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "app/compressor_notes.hpp"
+#include "app/check_findings.hpp"
 #include "app/preprocessing.hpp"
 #include "app/trained_run.hpp"
 #include "comm/launch.hpp"

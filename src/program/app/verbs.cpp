@@ -16,7 +16,6 @@
 #include <variant>
 
 #include "app/check_findings.hpp"
-#include "app/compressor_notes.hpp"
 #include "app/run_folder.hpp"
 #include "app/trained_run.hpp"
 #include "codec/simd.hpp"

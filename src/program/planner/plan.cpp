@@ -66,6 +66,8 @@ std::vector<int> ranks_of(const PlanCommand& command, const ClusterFile& file) {
   return {ranks.begin(), ranks.end()};
 }
 
+bool is_float32(const Scheme& scheme) { return scheme.config.compressor.name == codec::kNone; }
+
 Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<Scheme>& schemes,
                const Subject& subject) {
   Plans plans;
@@ -94,13 +96,13 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
   for (std::size_t s = 0; s < schemes.size(); ++s) {
     if (seconds_a_sample(plans.whole[s]) < seconds_a_sample(plans.whole[plans.best]) * kFaster)
       plans.best = s;
-    if (!plans.float32 && schemes[s].config.compressor.name->name == "none") plans.float32 = s;
+    if (!plans.float32 && is_float32(schemes[s])) plans.float32 = s;
   }
   // Where other settings differ as well, it is not compression that pays.
   for (const Scheme& scheme : schemes) {
     config::RunConfig plain = scheme.config;
     if (plans.float32) plain.compressor = schemes[*plans.float32].config.compressor;
-    plans.compresses.push_back(scheme.config.compressor.name->name != "none" && plans.float32 &&
+    plans.compresses.push_back(!is_float32(scheme) && plans.float32 &&
                                plain == schemes[*plans.float32].config);
   }
   for (std::size_t s = 0; s < schemes.size(); ++s)

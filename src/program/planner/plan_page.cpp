@@ -14,7 +14,6 @@
 #include "core/whole_file.hpp"
 #include "metrics/gnuplot.hpp"
 #include "metrics/output_file.hpp"
-#include "planner/plan_tables.hpp"
 #include "planner/plans.hpp"
 #include "report/colours.hpp"
 #include "report/draw.hpp"

@@ -14,7 +14,6 @@
 #include "config/build_topology.hpp"
 #include "config/compressor_settings.hpp"
 #include "config/keys_read.hpp"
-#include "config/synchronization_checks.hpp"
 #include "core/error.hpp"
 #include "data/partition_plan.hpp"
 
@@ -144,7 +143,7 @@ void check_selection(const RunConfig& config, const std::string& origin) {
          "{}: expected synchronization.final_rounds 0 with train.early_stopping, which stops after "
          "an evaluation, found {}; leave one of the two out",
          origin, synchronization.final_rounds);
-  if (config.train.mixup > 0 && config.task.kind != model::tasks::classification)
+  if (config.train.mixup > 0 && config.task.kind->target != data::TargetKind::classes)
     fail(Kind::usage,
          "{}: expected task.kind \"{}\" with train.mixup, which mixes classes, found \"{}\"; leave "
          "train.mixup out",
@@ -317,7 +316,7 @@ void check_batches(const RunConfig& config, const codec::Properties& compressor,
          "train.batch_least",
          origin, train.batch_least, train.batch_size);
   const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
-  if (!algorithm.averages_gradients || algorithm.lazy)
+  if (!algorithm.averages_gradients)
     fail(Kind::usage,
          "{}: expected synchronization.algorithm \"allreduce\" with train.batch_sizes, whose "
          "gradients are weighted by batch, found \"{}\"; set one of the two to its default",
@@ -329,7 +328,7 @@ void check_batches(const RunConfig& config, const codec::Properties& compressor,
         "\"{}\", whose votes have no weight; take another compressor, such as ef-signsgd",
         origin, config.compressor.name->name);
   const RunConfig::Data::Partition& partition = config.data.partition;
-  if (train.is_emulated() || partition.kind == data::kLocalPartition || partition.reshuffle) return;
+  if (train.is_emulated() || partition.kind->plan == nullptr || partition.reshuffle) return;
   fail(Kind::usage,
        "{}: expected data.partition.kind \"iid\" with data.partition.reshuffle true, or \"local\", "
        "for train.batch_sizes, which deals one permutation an epoch to all ranks, found kind "
@@ -355,13 +354,13 @@ void check_auto(const RunConfig& config, const std::string& origin) {
          "{}: expected compressor.noise_cap of at least compressor.noise_share {}, found {}; raise "
          "it",
          origin, compressor.noise_share, compressor.noise_cap);
-  if (compressor.observe_every < 2 && !(config.data.partition.kind == data::kIidPartition))
+  if (compressor.observe_every < 2 && !config.data.partition.kind->reshuffles)
     fail(Kind::usage,
          "{}: expected compressor.observe_every of at least 2 with data.partition.kind \"{}\", "
          "where pairs of steps are observed, found {}; raise it",
          origin, config.data.partition.kind->name, compressor.observe_every);
   const auto& s = config.synchronization;
-  if (!s.algorithm->averages_gradients || s.algorithm->lazy)
+  if (!s.algorithm->averages_gradients)
     fail(
         Kind::usage,
         "{}: expected synchronization.algorithm \"allreduce\" with {}, which measures the noise of "

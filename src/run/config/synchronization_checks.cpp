@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/synchronization_checks.hpp"
+// What the keys of the section synchronization allow, without a number of ranks: algorithms, rounds,
+// quorums, error feedback.
 
 #include <fmt/format.h>
 
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "config/checks.hpp"
 #include "config/keys_read.hpp"
 #include "core/catalogue.hpp"
 #include "core/error.hpp"

@@ -197,7 +197,7 @@ Entry<CollectiveRow> collective_on_paper(const codec::Compressor& compressor, co
                                          int ranks, int hosts, bool equal_hosts) {
   const Entry<CollectiveRow> usual =
       collective::choose_collective(compressor, plan.front().end, ranks);
-  if (ranks == 1 || usual == collective::kPowerSgd) return usual;
+  if (ranks == 1 || compressor.properties().averages_itself) return usual;
   const Job job = {
       .compressor = compressor, .plan = plan, .ranks = ranks, .hosts = hosts, .equal = equal_hosts};
   std::vector<CostedCollective> found = costed_collectives(job, [&](const CollectiveRow& row) {

@@ -19,7 +19,6 @@
 #include "core/pattern.hpp"
 #include "core/whole_file.hpp"
 #include "setup/build_messages.hpp"
-#include "setup/build_text.hpp"
 #include "setup/look_at_data.hpp"
 
 namespace eqt::setup {
