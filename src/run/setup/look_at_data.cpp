@@ -75,7 +75,7 @@ constexpr FileLimits kModelFile{
     .max_bytes = std::uint64_t{1} << 20,
     .remedy = "take the folder that save_pretrained() of Hugging Face's transformers writes"};
 
-bool is_there(const fs::path& path) {
+bool is_present(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
@@ -83,7 +83,7 @@ bool is_there(const fs::path& path) {
 /// Weights that were trained with capitals are of little use without them, and vice versa.
 void require_same_capitals(const config::RunConfig& config, const fs::path& folder) {
   const fs::path path = folder / "tokenizer_config.json";
-  if (!is_there(path)) return;
+  if (!is_present(path)) return;
   const model::Capitals found = model::parse_tokenizer_config(read_whole_file(path, kModelFile));
   if (found == model::Capitals::unknown) return;
   const bool lowercase = found == model::Capitals::do_not;
@@ -182,7 +182,7 @@ data::TextOptions text_options(const config::RunConfig& config, Rank rank) {
   const fs::path of_data = data / "vocab.txt";
   if (has_folder)
     options.vocabulary = of_model.string();
-  else if (!config.data.path.empty() && is_there(of_data))
+  else if (!config.data.path.empty() && is_present(of_data))
     options.vocabulary = of_data.string();
   return options;
 }
@@ -206,7 +206,7 @@ std::optional<model::EncoderShape> encoder_shape(const config::RunConfig& config
 std::string pretrained_weights(const config::RunConfig& config, Rank rank) {
   if (!config.model.name->from_folder || config.model.path.empty()) return "";
   for (const char* const name : {"model.safetensors", "pytorch_model.bin"})
-    if (const fs::path path = fs::path(place_of(config.model.path, rank)) / name; is_there(path))
+    if (const fs::path path = fs::path(place_of(config.model.path, rank)) / name; is_present(path))
       return path.string();
   return "";
 }

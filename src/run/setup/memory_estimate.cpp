@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string_view>
 #include <system_error>
