@@ -81,11 +81,11 @@ std::vector<PlannedRun::FirstEpoch> first_epochs_of(const PlannedRun& run, const
 double break_even_megabits(const Scheme& scheme, const Scheme& other, const ClusterFile& cluster,
                            const Subject& subject);
 
-/// Returns q, the variance that compression adds to the mean, in units of V, that of the mean over a
-/// batch. As in adaptation/gradient_noise.hpp, of |G|^2 = 1 that is V = X / B, with the noise scale
-/// X, and |g|^2 of each of n ranks is 1 + n V; each encoding adds the relative variance e of what it
-/// encodes: e (1 + n V) / n for the ranks' gradients, and once more e (|G|^2 + V + that) for each
-/// further quantisation of the mean.
+/// Returns q, the variance that compression adds to the mean, in units of V, that of the mean over
+/// a batch. As in adaptation/gradient_noise.hpp, of |G|^2 = 1 that is V = X / B, with the noise
+/// scale X, and |g|^2 of each of n ranks is 1 + n V; each encoding adds the relative variance e of
+/// what it encodes: e (1 + n V) / n for the ranks' gradients, and once more e (|G|^2 + V + that)
+/// for each further quantisation of the mean.
 /// @param variance e, as of normal values
 /// @param quantisations of each value, one after the other
 /// @param samples B, of all ranks

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of all schemes, and how they are shown: as rows, which are the same in the text, in JSON
-// and on the page, and as drawings. Private to the room.
+// The plans of all schemes, and how they are shown: as rows, which are the same in the text, in
+// JSON and on the page, and as drawings. Private to the room.
 
 #pragma once
 

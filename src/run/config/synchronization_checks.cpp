@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the keys of the section synchronization allow, without a number of ranks: algorithms, rounds,
-// quorums, error feedback.
+// What the keys of the section synchronization allow, without a number of ranks: algorithms,
+// rounds, quorums, error feedback.
 
 #include <fmt/format.h>
 

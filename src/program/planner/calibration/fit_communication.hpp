@@ -36,8 +36,8 @@ struct Equation {
   double seconds = 0;
 };
 
-/// Returns the c >= 0 with the least sum of squares of (counts * c - seconds) / weight; nothing if the
-/// equations do not determine them. Tries every set of unknowns that are 0.
+/// Returns the c >= 0 with the least sum of squares of (counts * c - seconds) / weight; nothing if
+/// the equations do not determine them. Tries every set of unknowns that are 0.
 /// @param weights above 0, by equation
 std::optional<std::array<double, 3>> least_squares(std::span<const Equation> equations,
                                                    std::span<const double> weights);
