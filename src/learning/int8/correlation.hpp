@@ -12,7 +12,6 @@
 
 #include "core/flat_buffer.hpp"
 #include "int8/packing.hpp"
-#include "int8/scratch.hpp"
 #include "int8/tiles.hpp"
 
 namespace eqt::int8 {

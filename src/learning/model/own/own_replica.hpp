@@ -10,7 +10,6 @@
 #include "int8/kernels.hpp"
 #include "model/process_settings.hpp"
 #include "model/replica.hpp"
-#include "model/step_memory.hpp"
 
 namespace eqt::model {
 

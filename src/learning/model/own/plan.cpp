@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "model/architecture.hpp"
-#include "model/norm_groups.hpp"
+#include "model/model_options.hpp"
 
 namespace eqt::model::precision {
 namespace {

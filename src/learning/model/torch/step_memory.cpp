@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/step_memory.hpp"
+// The memory that a network needs, as LibTorch's allocator counts it.
 
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "model/example_batch.hpp"
+#include "model/model_options.hpp"
 #include "model/own/own_replica.hpp"
+#include "model/replica.hpp"
 
 namespace eqt::model {
 namespace {
