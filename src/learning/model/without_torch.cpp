@@ -12,7 +12,6 @@
 #include "model/arithmetic.hpp"
 #include "model/export.hpp"
 #include "model/model_options.hpp"
-#include "model/own/initial_values.hpp"
 #include "model/own/own_replica.hpp"
 #include "model/own/plan.hpp"
 #include "model/process_settings.hpp"

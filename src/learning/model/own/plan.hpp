@@ -10,7 +10,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -127,5 +129,19 @@ void for_each_kept_pixel(const Node& from, const Node& to, const Body& body) {
     }
   }
 }
+
+// The values that a network starts training with.
+//
+// Source   K. He, X. Zhang, S. Ren, J. Sun, ICCV 2015, eq. (14), by fan-out, for convolutions;
+//          PyTorch's uniform values for linear layers; M. Matsumoto, T. Nishimura, 1998 (the
+//          Mersenne twister); G. Box, M. Muller, 1958 (normal values)
+// Draws    those of the network that LibTorch runs, in the same order, so that runs of one seed
+//          start from the same weights in every precision. LibTorch's own values depend on the
+//          processor in their last bits, for it has approximations of its own on some. These are
+//          the same on all processors, and differ from LibTorch's by rounding alone.
+
+/// Draws the values from which training starts. @param parameters, buffers  of the plan's layouts
+void draw_initial_values(const Plan& plan, std::uint64_t seed, std::span<float> parameters,
+                         std::span<float> buffers);
 
 }  // namespace eqt::model::precision
