@@ -211,7 +211,7 @@ Plan Planner::finish() {
   fail(Kind::usage, "this build has no LibTorch: {}; use a build with LibTorch", what);
 }
 
-void check_options(const ModelOptions& options) {
+void check_for_executor(const ModelOptions& options) {
   const Entry<TaskRow> task = options.task.kind;
   if (task != tasks::classification && task != tasks::multi_label && task != tasks::regression)
     refuse(options,
@@ -334,7 +334,7 @@ void fill(const Layout& layout, std::string_view zeros, std::span<float> values)
 }  // namespace
 
 Plan make_plan(const ModelOptions& options) {
-  check_options(options);
+  check_for_executor(options);
   Planner planner(options);
   if (const auto resnet = resnet_plan(options)) {
     planner.add(*resnet);
