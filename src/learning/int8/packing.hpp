@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "int8/tiles.hpp"
+
 namespace eqt::int8 {
 
 /// Cuts the caller's memory into arrays; without memory it counts how much they need.
@@ -68,5 +70,7 @@ void fill_frame(const Frame& frame, const std::int8_t* q, int zero_point, int of
                 std::uint8_t* to);
 /// Words q - zero_point, with 0 around them.
 void fill_frame(const Frame& frame, const std::int8_t* q, int zero_point, std::int16_t* to);
+
+inline std::size_t blocks_of(std::size_t lanes) { return (lanes + kLanes - 1) / kLanes; }
 
 }  // namespace eqt::int8
