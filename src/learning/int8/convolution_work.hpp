@@ -32,9 +32,6 @@ class ConvolutionWork {
                                    std::span<std::byte> scratch, OutputPart part) const = 0;
 };
 
-/// Plain loops, for any processor.
-std::unique_ptr<ConvolutionWork> make_scalar_work(const ConvolutionShape& shape);
-
 /// Tiles of vectors. @param kernels  must outlive it
 std::unique_ptr<ConvolutionWork> make_panel_work(const ConvolutionShape& shape,
                                                  const TileKernels& kernels);

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "int8/correlation.hpp"
-
 namespace eqt::int8 {
 namespace {
 

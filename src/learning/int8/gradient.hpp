@@ -13,7 +13,6 @@
 
 #include "int8/convolution.hpp"
 #include "int8/packing.hpp"
-#include "int8/scratch.hpp"
 #include "int8/tiles.hpp"
 
 namespace eqt::int8 {

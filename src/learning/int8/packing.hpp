@@ -1,12 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands in the order in which the tiles read them.
+// Operands in the order in which the tiles read them, and the memory for them.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "int8/tiles.hpp"
+
 namespace eqt::int8 {
+
+/// Cuts the caller's memory into arrays; without memory it counts how much they need.
+class Scratch {
+ public:
+  Scratch() = default;  // counts
+  explicit Scratch(std::byte* memory) : memory_(memory) {}
+
+  /// An array, aligned to 64 bytes, not initialized; null where it is only counted.
+  template <typename T>
+  T* take(std::size_t count) {
+    const std::size_t at = used_;
+    used_ += (count * sizeof(T) + 63) / 64 * 64;
+    return memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + at);
+  }
+  std::size_t used() const noexcept { return used_; }
+
+ private:
+  std::byte* memory_ = nullptr;
+  std::size_t used_ = 0;
+};
 
 /// A block of 16 lanes out of pixels with consecutive lanes: each step gets, for each lane, the
 /// values of the next pixels of a row, 4 of bytes or 2 of 16 bits. Reads 16 lanes of every pixel.
@@ -48,5 +70,7 @@ void fill_frame(const Frame& frame, const std::int8_t* q, int zero_point, int of
                 std::uint8_t* to);
 /// Words q - zero_point, with 0 around them.
 void fill_frame(const Frame& frame, const std::int8_t* q, int zero_point, std::int16_t* to);
+
+inline std::size_t blocks_of(std::size_t lanes) { return (lanes + kLanes - 1) / kLanes; }
 
 }  // namespace eqt::int8

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses of the tasks on arrays of outputs, with their gradients, in float64, as
-// model/task_loss.hpp computes them with LibTorch. No torch.
+// model/torch/task_loss.hpp computes them with LibTorch. No torch.
 
 #pragma once
 
@@ -18,7 +18,7 @@ class ArrayLoss {
   ArrayLoss(const TaskOptions& options, int outputs);
 
   /// Mean over the batch, and its gradient by the outputs (n, outputs).
-  /// @param share  of mixup (model/mixup.hpp): the rest is that of the targets in reverse order
+  /// @param share  of mixup (model/task.hpp): the rest is that of the targets in reverse order
   double loss(std::span<const float> outputs, const data::Array& targets, double share,
               std::span<float> gradient) const;
 

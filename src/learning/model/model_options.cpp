@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "core/error.hpp"
 
@@ -80,6 +82,23 @@ void check_choices(const ModelOptions& options) {
   }
 }
 
+void fill(const data::ArraySpec& spec, std::size_t size, data::Array& array) {
+  std::vector<std::int64_t> shape = spec.shape;
+  for (std::int64_t& extent : shape)
+    if (extent < 0) extent = spec.longest;
+  switch (spec.type) {
+    case data::ElementType::float32:
+      std::ranges::fill(array.prepare<float>(spec, size, shape), 0.0f);
+      break;
+    case data::ElementType::uint8:
+      std::ranges::fill(array.prepare<std::uint8_t>(spec, size, shape), std::uint8_t{1});
+      break;
+    case data::ElementType::int64:
+      std::ranges::fill(array.prepare<std::int64_t>(spec, size, shape), std::int64_t{1});
+      break;
+  }
+}
+
 }  // namespace
 
 void check_options(const ModelOptions& options) {
@@ -118,6 +137,31 @@ Frame frame_of(const ModelRow& model, const data::ImageShape& images) {
   const int rows = std::max(0, side - images.height);
   const int columns = std::max(0, side - images.width);
   return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
+}
+
+std::int64_t groups_for(const NormalizationRow& kind, int groups, std::int64_t channels) {
+  if (kind.groups == 0) {
+    if (groups == 0) return 0;
+    fail(Kind::usage, "model.norm_groups: expected 0 for {}, which has no groups, found {}",
+         kind.name, groups);
+  }
+  const std::int64_t count = groups == 0 ? kind.groups : groups;
+  if (count < 1 || channels % count != 0) {
+    fail(Kind::usage,
+         "model.normalization {}: expected groups that divide a layer's channels, found {} groups "
+         "of {} channels; choose another model.norm_groups, or batchnorm",
+         kind.name, count, channels);
+  }
+  return count;
+}
+
+data::Batch example_batch(const ModelOptions& options, std::size_t size) {
+  data::Batch batch;
+  batch.inputs.resize(options.inputs.size());
+  for (std::size_t i = 0; i < batch.inputs.size(); ++i)
+    fill(options.inputs[i], size, batch.inputs[i]);
+  if (options.target) fill(*options.target, size, batch.targets);
+  return batch;
 }
 
 }  // namespace eqt::model

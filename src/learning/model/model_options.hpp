@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// What any network refuses, in whatever precision. Private to this room.
+// What follows from the options of any network, in whatever precision: what it refuses, its groups
+// of channels, a batch to try it on. Private to this room.
 
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
+#include "data/batch.hpp"
+#include "model/catalogue.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::model {
 
 /// @throws Error{usage} for an input, a task or options that the network cannot take
 void check_options(const ModelOptions& options);
+
+/// The number of groups of a layer; 0 for kinds without groups.
+/// @param groups  as the config has it: 0 = as published
+/// @throws Error{usage} if it does not divide the channels, or the kind has no groups
+std::int64_t groups_for(const NormalizationRow& kind, int groups, std::int64_t channels);
+
+/// `size` equal samples, as large as the data set's can be: floats are 0, integers 1, which is a
+/// token, a class and a mask's value of every set.
+data::Batch example_batch(const ModelOptions& options, std::size_t size);
 
 }  // namespace eqt::model

@@ -1,19 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges as a measure of spread: the mean over chunks of (max - min), for range norms. No torch.
+// Ranges as a measure of spread: the mean over chunks of (max - min), for range norms, and the
+// vector kernel that finds the extremes. No torch.
 //
+// Shapes   as in norm_kernels.hpp
 // Source   R. Banner, I. Hubara, E. Hoffer, D. Soudry, NeurIPS 2018, arXiv:1805.11046, section 3
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "model/range_kernels.hpp"
-
 namespace eqt::model {
+
+/// Largest and smallest value of each channel and the rows that have them.
+struct Extremes {
+  std::span<float> max, min;
+  std::span<std::int32_t> max_row, min_row;
+};
+
+class ExtremesBuffer {
+ public:
+  explicit ExtremesBuffer(std::size_t channels)
+      : max_(channels), min_(channels), max_row_(channels), min_row_(channels) {
+    clear();
+  }
+
+  void clear() {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    for (std::size_t c = 0; c < max_.size(); ++c) {
+      max_[c] = -kInfinity;
+      min_[c] = kInfinity;
+      max_row_[c] = min_row_[c] = 0;
+    }
+  }
+
+  Extremes extremes() { return {max_, min_, max_row_, min_row_}; }
+
+ private:
+  std::vector<float> max_, min_;
+  std::vector<std::int32_t> max_row_, min_row_;
+};
+
+/// Widens `extremes` by a block of rows, numbered from `first_row`. Of equal values the first is
+/// kept; NaN is ignored.
+void update_extremes(std::span<const float> x, std::size_t first_row, const Extremes& extremes);
 
 /// A range is the mean over this many chunks.
 inline constexpr std::size_t kRangeChunks = 16;

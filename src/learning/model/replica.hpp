@@ -148,6 +148,21 @@ std::unique_ptr<Replica> make_replica(const ModelOptions& options);
 /// in files
 std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options);
 
+/// The memory that a network needs to compute a gradient, measured on small batches.
+struct NetworkMemory {
+  Layout layout;                     // of the parameters
+  std::size_t buffer_values = 0;     // running statistics
+  std::uint64_t gradient_bytes = 0;  // peak memory during a forward_backward()
+  std::uint64_t evaluate_bytes = 0;  // and during an evaluate()
+};
+
+/// Without parameters, gradient and buffers. With 8-bit operands the memory is planned; otherwise
+/// the network runs on batches of two sizes, and the peak memory of LibTorch's allocator is
+/// extrapolated linearly in the batch size, which takes a fraction of a second.
+/// @throws Error{usage} as make_replica()
+NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t batch_size,
+                                     std::size_t test_batch_size);
+
 /// Sets the size of LibTorch's intra-op pool, flushes denormals and makes the C library keep freed
 /// memory, so that activations cause no page faults. Call it once per process, before any replica.
 void set_threads(int threads);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/catalogue.hpp"
+#include "core/random.hpp"
 #include "data/dataset.hpp"
 #include "metrics/records.hpp"
 
@@ -59,7 +60,7 @@ namespace tasks {
 struct TaskOptions {
   Entry<TaskRow> kind = tasks::classification;
   double label_smoothing = 0;              // share of the target spread over all classes
-  double mixup = 0;                        // of classification: model/mixup.hpp's alpha; 0 = off
+  double mixup = 0;                        // of classification: draw_mixup_share()'s alpha; 0 = off
   std::vector<double> class_weights = {};  // (classes), of a sample's loss by its class; none: 1
 };
 
@@ -81,5 +82,15 @@ struct Measures {
   /// The main metric first. @param evaluation null: values are not known
   std::vector<metrics::MetricRecord> of(const Evaluation* evaluation) const;
 };
+
+// Mixup: a batch is trained on together with itself in reverse order, as a weighted sum of both.
+//
+// Source   H. Zhang et al., ICLR 2018, arXiv:1710.09412, section 2: x = s x_i + (1 - s) x_j with
+//          the loss s l(y_i) + (1 - s) l(y_j), s ~ Beta(alpha, alpha), one s for a batch
+// Differs  the partner of sample i is sample n - 1 - i instead of a random one; batches are
+//          shuffled
+
+/// Draws s, a pure function of its arguments. @pre alpha > 0
+double draw_mixup_share(double alpha, const RandomKey& key);
 
 }  // namespace eqt::model

@@ -9,16 +9,13 @@
 
 #include "core/error.hpp"
 #include "core/flat_buffer.hpp"
-#include "model/bf16.hpp"
+#include "model/arithmetic.hpp"
 #include "model/export.hpp"
-#include "model/linear_algebra.hpp"
 #include "model/model_options.hpp"
-#include "model/own/initial_values.hpp"
 #include "model/own/own_replica.hpp"
 #include "model/own/plan.hpp"
 #include "model/process_settings.hpp"
 #include "model/replica.hpp"
-#include "model/step_memory.hpp"
 
 namespace eqt::model {
 namespace {

@@ -5,7 +5,6 @@
 #include "config/run_config.hpp"
 #include "data/images.hpp"
 #include "model/own/plan.hpp"
-#include "model/step_memory.hpp"
 #include "theory/network_shape.hpp"
 
 namespace eqt::analyze {

@@ -10,7 +10,7 @@
 
 #include "analyze/measured.hpp"
 #include "analyze/table.hpp"
-#include "model/bf16.hpp"
+#include "model/arithmetic.hpp"
 #include "report/read_run.hpp"
 #include "theory/energy.hpp"
 #include "theory/memory.hpp"

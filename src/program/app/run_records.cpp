@@ -20,7 +20,7 @@
 #include "data/text/text_input.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/run_files.hpp"
-#include "model/bf16.hpp"
+#include "model/arithmetic.hpp"
 #include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
 #include "sync/local_sgd.hpp"

@@ -21,7 +21,6 @@
 #include "core/units.hpp"
 #include "data/catalogue.hpp"
 #include "data/loader.hpp"
-#include "model/step_memory.hpp"
 #include "setup/build_data.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"

@@ -9,7 +9,7 @@
 
 #include "core/random.hpp"
 #include "data/text/text_input.hpp"
-#include "model/bf16.hpp"
+#include "model/arithmetic.hpp"
 #include "model/export.hpp"
 #include "model/replica.hpp"
 #include "support/catch.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Networks in bf16, through the torch-free interface, and the conversions that they use.
 
-#include "model/bf16.hpp"
+#include "model/arithmetic.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,6 @@
 
 #include "core/error.hpp"
 #include "model/replica.hpp"
-#include "model/step_memory.hpp"
 #include "model/torch/bf16_kernels.hpp"
 #include "support/catch.hpp"
 #include "support/simd_targets.hpp"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/torch/cpu_allocator.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/Allocator.h>

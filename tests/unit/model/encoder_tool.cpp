@@ -18,7 +18,7 @@
 
 #include "core/error.hpp"
 #include "model/replica.hpp"
-#include "model/torch/encoder.hpp"
+#include "model/torch/bert.hpp"
 
 namespace {
 

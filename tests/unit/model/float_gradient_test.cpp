@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weight gradients of float32 errors against sums in float64.
 
-#include "model/own/float_gradient.hpp"
+#include "model/own/float_convolution.hpp"
 
 #include <cmath>
 #include <vector>

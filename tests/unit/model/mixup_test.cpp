@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/mixup.hpp"
+#include "model/task.hpp"
 
 #include <cmath>
 

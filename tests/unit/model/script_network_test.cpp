@@ -16,7 +16,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "model/bf16.hpp"
+#include "model/arithmetic.hpp"
 #include "model/replica.hpp"
 #undef CHECK  // LibTorch's logging has a macro of the same name as Catch2's
 #include "support/refusal.hpp"

@@ -8,7 +8,6 @@
 
 #include "core/error.hpp"
 #include "model/norm_kernels.hpp"
-#include "model/own/lanes.hpp"
 #include "model/own/norm.hpp"
 #include "model/range_meter.hpp"
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an executor consists of, its memory and its weights. executor_forward.cpp,
-// executor_backward.cpp and weight_gradients.cpp have the passes.
+// What an executor consists of, its memory, its weights and its forward pass. executor_backward.cpp
+// has the backward pass.
 #include "model/own/executor.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "core/error.hpp"
+#include "int8/quantize.hpp"
+#include "model/own/passes.hpp"
 
 namespace eqt::model::precision {
 namespace {
@@ -196,6 +200,247 @@ void Executor<Operand>::prepare(std::size_t samples, Pass pass) {
   kept_samples_ = samples;
   kept_errors_ = make_long_array<Operand>(samples * kept_values_);
   kept_scales_.resize(samples * plan_.branches.size());
+}
+
+template <typename Operand>
+std::span<const float> Executor<Operand>::forward(const Pictures& pictures, Pass pass,
+                                                  std::span<float> buffers, StepId step) {
+  EQT_CHECK(pictures.values.size() % pictures.shape.values() == 0, "{} values of pictures",
+            pictures.values.size());
+  step_ = step;
+  prepare(pictures.values.size() / pictures.shape.values(), pass);
+  take_pictures(pictures);
+  for (int i = 1; i < static_cast<int>(plan_.nodes.size()); ++i) {
+    if (plan_.node(i).kind == NodeKind::max_pool) {
+      pool(i);
+    } else {
+      compute_node(i, buffers);
+    }
+  }
+  average();
+  return means_;
+}
+
+template <typename Operand>
+void Executor<Operand>::take_pictures(const Pictures& pictures) {
+  const Node& to = plan_.nodes[0];
+  const auto [channels, height, width] = pictures.shape;
+  const auto row = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
+  const auto share = static_cast<float>(pictures.share);
+  const auto picture = [&](std::size_t n, Room& room) {
+    const std::span<float> framed(room.first.get(), to.count());
+    std::ranges::fill(framed, 0.0f);
+    const float* from = &pictures.values[n * pictures.shape.values()];
+    const float* partner = &pictures.values[(samples_ - 1 - n) * pictures.shape.values()];
+    for (int y = 0; y < height; ++y) {
+      float* const line = &framed[(static_cast<std::size_t>(y + pictures.frame.top) *
+                                       static_cast<std::size_t>(to.width) +
+                                   static_cast<std::size_t>(pictures.frame.left)) *
+                                  static_cast<std::size_t>(channels)];
+      for (std::size_t i = 0; i < row; ++i)
+        line[i] = pictures.share == 1 ? from[i] : share * from[i] + (1 - share) * partner[i];
+      from += row;
+      partner += row;
+    }
+    return framed;
+  };
+  constexpr std::string_view kWhat = "input: pictures";
+  const float range = shared_range_of(clips(), kWhat, picture);
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n)
+      round_activation(picture(n, lane.room), false, range, kWhat, node(0), n, lane.room);
+  });
+}
+
+template <typename Operand>
+void Executor<Operand>::SharedRange::add(float magnitude) {
+  largest_ = std::max(largest_, magnitude);
+  sum_ += magnitude;
+  ++count_;
+}
+
+template <typename Operand>
+void Executor<Operand>::SharedRange::add(const SharedRange& other) {
+  largest_ = std::max(largest_, other.largest_);
+  sum_ += other.sum_;
+  count_ += other.count_;
+}
+
+template <typename Operand>
+float Executor<Operand>::SharedRange::value(bool clips) const {
+  return clips && count_ > 0 ? static_cast<float>(sum_ / static_cast<double>(count_)) : largest_;
+}
+
+/// Evaluation does not, so that a sample's result does not depend on the others.
+template <typename Operand>
+bool Executor<Operand>::shares_ranges() const {
+  return pass_ == Pass::training && options_.ranges != Int8Ranges::sample;
+}
+
+/// @param range  0: the sample's own
+template <typename Operand>
+void Executor<Operand>::round_activation(std::span<const float> x, bool rectified, float range,
+                                         std::string_view what, const Samples& to, std::size_t n,
+                                         Room& room) {
+  const float all = range > 0 ? range : int8::largest_magnitude(x, what);
+  to.scales[n] = precision::round_activation(rectified, all, x, to.sample(n));
+  if (range > 0 && clips())
+    room.clipped += static_cast<std::uint64_t>(
+        std::ranges::count_if(x, [&](float value) { return std::abs(value) > range; }));
+}
+
+template <typename Operand>
+void Executor<Operand>::compute_node(int i, std::span<float> buffers) {
+  const Node& to = plan_.node(i);
+  convolve(to.main, buffers);
+  if (to.residual == Residual::branch) convolve(to.second, buffers);
+  const std::string& name = plan_.branch(to.main).name;
+  const float range =
+      shared_range_of(clips(), label("activations", name, rooms_.front()),
+                      [&](std::size_t n, Room& room) { return activation(i, n, room); });
+  for_each_lane([&](const Lane& lane) {
+    const std::string_view what = label("activations", name, lane.room);
+    for (std::size_t n = lane.first; n < lane.end; ++n)
+      round_activation(activation(i, n, lane.room), plan_.rectifies, range, what, node(i), n,
+                       lane.room);
+  });
+}
+
+/// The floats of a sample at a node, in the room's first values; the same in both passes.
+template <typename Operand>
+std::span<const float> Executor<Operand>::activation(int i, std::size_t n, Room& room) {
+  const Node& to = plan_.node(i);
+  const std::span<float> sample(room.first.get(), to.count());
+  if (plan_.rectifies && to.residual == Residual::none) {
+    layer_of(to.main).norm->apply(rounded(branch(to.main), n), n, Output::rectified, sample);
+    return sample;
+  }
+  add_up(i, n, sample);
+  if (plan_.rectifies) rectify(sample);
+  return sample;
+}
+
+template <typename Operand>
+NormParameters Executor<Operand>::norm_parameters(const Branch& branch) const {
+  if (!branch.norm) return {};
+  return {.weight = values(*branch.norm),
+          .bias = values(*branch.norm + 1),
+          .v = plan_.rectifies ? Floats() : values(*branch.norm + 2)};
+}
+
+template <typename Operand>
+void Executor<Operand>::start_norm(int b, std::span<float> buffers) {
+  const Branch& branch_plan = plan_.branch(b);
+  std::span<float> running;
+  if (branch_plan.norm && plan_.groups == 0)
+    running =
+        buffers.subspan(plan_.buffers[branch_plan.statistics].offset, 2 * branch_plan.channels());
+  layer_of(b).norm->start(samples_, pass_, norm_parameters(branch_plan), running);
+}
+
+/// A branch: its convolution, and what its normalization measures.
+template <typename Operand>
+void Executor<Operand>::convolve(int b, std::span<float> buffers) {
+  const Branch& branch_plan = plan_.branch(b);
+  Layer& layer = layer_of(b);
+  const Samples in = node(branch_plan.input), out = branch(b);
+  start_norm(b, buffers);
+  const auto outputs = [&](std::size_t first, std::size_t n, Room& room) {
+    const Samples some = in.part(first, n);
+    const std::span<float> result(room.first.get(), n * out.count);
+    layer.convolution.forward(some.values, zero_point(branch_plan.input), some.scales, result,
+                              {room.scratch.get(), scratch_bytes_});
+    if (branch_plan.bias) add_bias(values(*branch_plan.bias), result);
+    return result;
+  };
+  const std::size_t step = chunk(branch_plan.input);
+  constexpr const char* kWhat = "outputs of the convolution";
+  const float range = shared_range(clips(), [&](const Lane& lane, SharedRange& shared) {
+    const std::string_view what = label(kWhat, branch_plan.name, lane.room);
+    for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
+      const auto result = outputs(first, n, lane.room);
+      for (std::size_t k = 0; k < n; ++k)
+        shared.add(int8::largest_magnitude(result.subspan(k * out.count, out.count), what));
+    });
+  });
+  for_each_lane([&](const Lane& lane) {
+    const std::string_view what = label(kWhat, branch_plan.name, lane.room);
+    for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
+      const auto result = outputs(first, n, lane.room);
+      for (std::size_t k = 0; k < n; ++k) {
+        const auto sample = result.subspan(k * out.count, out.count);
+        layer.norm->measure(sample, first + k);
+        round_activation(sample, false, range, what, out, first + k, lane.room);
+      }
+    });
+  });
+  layer.norm->finish();
+}
+
+/// The sum of a node's branches and residual: what ReLU is given, the same floats in both passes.
+template <typename Operand>
+void Executor<Operand>::add_up(int i, std::size_t n, std::span<float> out) {
+  const Node& to = plan_.node(i);
+  const auto add_branch = [&](int b, Output output) {
+    layer_of(b).norm->apply(rounded(branch(b), n), n, output, out);
+  };
+  add_branch(to.main, Output::plain);
+  if (to.residual == Residual::branch) add_branch(to.second, Output::added);
+  if (to.residual == Residual::identity) {
+    const Samples x = node(to.second);
+    add_scaled(x.sample(n), zero_point(to.second), x.scales[n], out);
+  }
+  if (to.residual == Residual::padding) {
+    const Samples x = node(to.second);
+    const Node& from = plan_.node(to.second);
+    for_each_kept_pixel(from, to, [&](std::size_t source, std::size_t target) {
+      add_scaled(x.sample(n).subspan(source, static_cast<std::size_t>(from.channels)),
+                 zero_point(to.second), x.scales[n],
+                 out.subspan(target, static_cast<std::size_t>(from.channels)));
+    });
+  }
+}
+
+template <typename Operand>
+void Executor<Operand>::pool(int i) {
+  const Node& to = plan_.node(i);
+  const Node& from = plan_.node(to.input);
+  const Samples in = node(to.input), out = node(i);
+  const auto channels = static_cast<std::size_t>(to.channels);
+  const auto sample = [&](std::size_t n) {
+    out.scales[n] = in.scales[n];
+    const auto x = in.sample(n), y = out.sample(n);
+    std::ranges::fill(y, std::numeric_limits<Operand>::lowest());
+    for_each_window(from, to, [&](std::size_t target, std::size_t source) {
+      for (std::size_t c = 0; c < channels; ++c)
+        y[target + c] = std::max(y[target + c], x[source + c]);
+    });
+  };
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n) sample(n);
+  });
+}
+
+template <typename Operand>
+void Executor<Operand>::average() {
+  const int last = static_cast<int>(plan_.nodes.size()) - 1;
+  const Node& from = plan_.nodes.back();
+  const Samples x = node(last);
+  const auto channels = static_cast<std::size_t>(from.channels);
+  const auto pixels = static_cast<SumOf<Operand>>(from.pixels());
+  const std::span<SumOf<Operand>> sums = std::span(rooms_.front().operand_sums).first(channels);
+  for (std::size_t n = 0; n < samples_; ++n) {
+    const auto sample = x.sample(n);
+    std::ranges::fill(sums, SumOf<Operand>{0});
+    for (std::size_t p = 0; p < sample.size(); p += channels)
+      for (std::size_t c = 0; c < channels; ++c) sums[c] += sample[p + c];
+    for (std::size_t c = 0; c < channels; ++c) {
+      const auto sum =
+          static_cast<double>(sums[c] - pixels * static_cast<SumOf<Operand>>(zero_point(last)));
+      means_[n * channels + c] =
+          static_cast<float>(sum * static_cast<double>(x.scales[n]) / static_cast<double>(pixels));
+    }
+  }
 }
 
 template class Executor<std::int8_t>;

@@ -48,4 +48,12 @@ class FloatConvolution {
   std::vector<float> forward_, backward_;  // panels of weights
 };
 
+/// The weight gradient of 8-bit layers from float32 errors, as in the released code of the 8-bit
+/// papers: dw (O, kh, kw, C) += the gradient of a sample, each value summed over the pixels in
+/// float32, row after row, without fused multiply-add: the same on all processors.
+/// @param x  (H, W, C)
+/// @param error  (H', W', O)
+void add_float_gradient(const int8::ConvolutionShape& shape, std::span<const float> x,
+                        std::span<const float> error, std::span<float> dw);
+
 }  // namespace eqt::model::precision

@@ -14,9 +14,8 @@
 
 #include "core/error.hpp"
 #include "model/norm_kernels.hpp"
-#include "model/own/gated_passes.hpp"
-#include "model/own/lanes.hpp"
 #include "model/own/norm.hpp"
+#include "model/own/passes.hpp"
 #include "model/range_meter.hpp"
 
 namespace eqt::model::precision {

@@ -18,6 +18,17 @@
 
 namespace eqt::model::precision {
 
+// A batch is computed in lanes: equal parts of neighbouring samples. Sums over a batch are those of
+// its lanes, in their order, so that their bits do not depend on which threads have computed them.
+inline constexpr std::size_t kMostLanes = 4;
+
+/// Returns 4, 2 or 1 lanes, the most of these that divide the samples into equal parts.
+constexpr std::size_t lanes_for(std::size_t samples) {
+  std::size_t lanes = kMostLanes;
+  while (samples % lanes != 0) lanes /= 2;
+  return lanes;
+}
+
 /// Operands of a sample, zero point 0: 8-bit integers, or floats, whose scale is 1.
 template <typename Operand>
 struct SampleValues {
@@ -33,8 +44,8 @@ struct NormGradients {
   std::span<float> weight, bias, v;
 };
 
-/// Samples of different lanes (lanes.hpp) may be given by different threads at the same time, those
-/// of one lane in order. Nothing is allocated after the first pass of a batch size.
+/// Samples of different lanes may be given by different threads at the same time, those of one lane
+/// in order. Nothing is allocated after the first pass of a batch size.
 template <typename Operand>
 class Norm {
  public:
@@ -72,16 +83,19 @@ class Norm {
   virtual std::size_t bytes(std::size_t samples) const = 0;
 };
 
-/// Makes the normalization of a branch; if it has none, norm(x) = x.
-/// @throws Error{usage} naming the layer if its outputs cannot be normalized
-template <typename Operand>
-std::unique_ptr<Norm<Operand>> make_norm(const Plan& plan, const Branch& branch);
-
 // One for each kind of statistics: of the channels of a batch (batch_norms.cpp), and of the groups
 // of channels of a sample (group_norms.cpp).
 template <typename Operand>
 std::unique_ptr<Norm<Operand>> make_batch_norm(const Plan& plan, const Branch& branch);
 template <typename Operand>
 std::unique_ptr<Norm<Operand>> make_group_norm(const Plan& plan, const Branch& branch);
+
+/// Makes the normalization of a branch; if it has none, norm(x) = x.
+/// @throws Error{usage} naming the layer if its outputs cannot be normalized
+template <typename Operand>
+std::unique_ptr<Norm<Operand>> make_norm(const Plan& plan, const Branch& branch) {
+  return branch.norm && plan.groups > 0 ? make_group_norm<Operand>(plan, branch)
+                                        : make_batch_norm<Operand>(plan, branch);
+}
 
 }  // namespace eqt::model::precision

@@ -10,12 +10,11 @@
 #include "int8/kernels.hpp"
 #include "model/process_settings.hpp"
 #include "model/replica.hpp"
-#include "model/step_memory.hpp"
 
 namespace eqt::model {
 
 /// Parameters are float32 in the layout of the network that LibTorch runs, and start from the same
-/// values but for rounding (initial_values.hpp).
+/// values but for rounding (plan.hpp).
 /// @param threads  that compute; results do not depend on them
 /// @throws Error{usage} for an input or options that the network cannot take, and for those that
 /// are not built with 8-bit operands

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to the values of a sample between two convolutions: normalization, residual sum,
-// ReLU, their gradients. No torch.
+// activation, their gradients. No torch.
 //
 // Shapes   values are (pixels, channels) row-major, parameters (channels)
 // Operands of convolutions are 8-bit integers with a scale, or floats, whose scale is 1
@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+
+#include "model/evonorm_kernels.hpp"
 
 namespace eqt::model::precision {
 
@@ -67,5 +69,32 @@ void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,
                 std::span<float> error);
 void norm_error(Floats g, Floats x, Floats scale, Floats slope, Floats offset,
                 std::span<float> error);
+
+// The activations of the EvoNorms; model/evonorm_kernels.hpp has the symbols and the source.
+
+/// The activation of an EvoNorm for a sample: u = x * h(v * x) with x = q * unit.
+struct Activation {
+  Sigmoid sigmoid;
+  float unit;
+  Floats v;
+};
+
+/// y = u * scale + shift. @pre output is not Output::rectified
+void gated(Bytes q, const Activation& activation, Floats scale, Floats shift, Output output,
+           std::span<float> out);
+void gated(Floats q, const Activation& activation, Floats scale, Floats shift, Output output,
+           std::span<float> out);
+
+/// products = sum of g * u, slopes = sum of g * x^2 * h'(v * x) for each channel, in float32 for 64
+/// pixels at a time.
+void gated_sums(Bytes g, Bytes q, const Activation& activation, std::span<double> products,
+                std::span<double> slopes);
+void gated_sums(Floats g, Floats q, const Activation& activation, std::span<double> products,
+                std::span<double> slopes);
+/// error = g * scale * (h + z * h') - (q * slope + offset), z = v * x.
+void gated_error(Bytes g, Bytes q, const Activation& activation, Floats scale, Floats slope,
+                 Floats offset, std::span<float> error);
+void gated_error(Floats g, Floats q, const Activation& activation, Floats scale, Floats slope,
+                 Floats offset, std::span<float> error);
 
 }  // namespace eqt::model::precision

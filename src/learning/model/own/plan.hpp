@@ -10,7 +10,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -87,5 +89,59 @@ struct Plan {
 /// @throws Error{usage} for a network, an input, a task or an option that is not built with 8-bit
 /// operands
 Plan make_plan(const ModelOptions& options);
+
+// Which pixels of a node belong to which pixels of another. Places are those of a pixel's first
+// channel in a sample.
+
+/// Calls body(target, source) for the pixels of each window of a max_pool node, by row.
+template <typename Body>
+void for_each_window(const Node& from, const Node& to, const Body& body) {
+  const auto place = [&](const Node& node, int y, int x) {
+    return (static_cast<std::size_t>(y) * static_cast<std::size_t>(node.width) +
+            static_cast<std::size_t>(x)) *
+           static_cast<std::size_t>(node.channels);
+  };
+  for (int y = 0; y < to.height; ++y) {
+    for (int x = 0; x < to.width; ++x) {
+      for (int ky = 0; ky < to.kernel; ++ky) {
+        for (int kx = 0; kx < to.kernel; ++kx) {
+          const int sy = y * to.stride - to.frame + ky, sx = x * to.stride - to.frame + kx;
+          if (sy < 0 || sx < 0 || sy >= from.height || sx >= from.width) continue;
+          body(place(to, y, x), place(from, sy, sx));
+        }
+      }
+    }
+  }
+}
+
+/// Shortcut A of He et al.: calls body(source, target) for each pixel of `from` that is kept, and
+/// where its channels are in `to`, which has zeros on both sides of them.
+template <typename Body>
+void for_each_kept_pixel(const Node& from, const Node& to, const Body& body) {
+  const auto before = static_cast<std::size_t>((to.channels - from.channels) / 2);
+  for (int y = 0; y < to.height; ++y) {
+    for (int x = 0; x < to.width; ++x) {
+      const auto source = static_cast<std::size_t>(y * to.stride * from.width + x * to.stride) *
+                          static_cast<std::size_t>(from.channels);
+      const auto target =
+          static_cast<std::size_t>(y * to.width + x) * static_cast<std::size_t>(to.channels);
+      body(source, target + before);
+    }
+  }
+}
+
+// The values that a network starts training with.
+//
+// Source   K. He, X. Zhang, S. Ren, J. Sun, ICCV 2015, eq. (14), by fan-out, for convolutions;
+//          PyTorch's uniform values for linear layers; M. Matsumoto, T. Nishimura, 1998 (the
+//          Mersenne twister); G. Box, M. Muller, 1958 (normal values)
+// Draws    those of the network that LibTorch runs, in the same order, so that runs of one seed
+//          start from the same weights in every precision. LibTorch's own values depend on the
+//          processor in their last bits, for it has approximations of its own on some. These are
+//          the same on all processors, and differ from LibTorch's by rounding alone.
+
+/// Draws the values from which training starts. @param parameters, buffers  of the plan's layouts
+void draw_initial_values(const Plan& plan, std::uint64_t seed, std::span<float> parameters,
+                         std::span<float> buffers);
 
 }  // namespace eqt::model::precision

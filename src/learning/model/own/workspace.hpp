@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operands that a pass through a network keeps, in one block of memory: 8-bit integers, or
-// floats, whose scales are 1.
+// floats, whose scales are 1. Arrays that are needed at different times share places in it.
 
 #pragma once
 
@@ -13,6 +13,21 @@
 #include "model/own/plan.hpp"
 
 namespace eqt::model::precision {
+
+inline constexpr std::size_t kArenaAlignment = 64;  // [bytes]
+
+struct ArenaItem {
+  std::size_t bytes = 0;
+  int first = 0, last = 0;  // moments at which it is in use, both included
+};
+
+struct ArenaPlan {
+  std::vector<std::size_t> offsets;  // by item, multiples of kArenaAlignment
+  std::size_t bytes = 0;             // in all
+};
+
+/// The largest item first, each at the lowest place where no item of overlapping moments is.
+ArenaPlan place_items(const std::vector<ArenaItem>& items);
 
 /// Operands of consecutive samples, with a scale for each.
 template <typename Operand>

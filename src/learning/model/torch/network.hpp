@@ -17,7 +17,7 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "model/bf16.hpp"
+#include "model/arithmetic.hpp"
 #include "model/replica.hpp"
 #include "model/torch/normalization.hpp"
 #include "model/torch/weights.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Divides passes over an image tensor into blocks that fit into a cache.
+// Divides passes over an image tensor into blocks that fit into a cache. Kernels compute in float32
+// only, whatever tensors hold: bf16 is converted part by part, in memory that stays in the cache.
 
 #pragma once
 
@@ -7,11 +8,13 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
-#include "model/torch/image_values.hpp"
+#include "model/torch/bf16_kernels.hpp"
 
 namespace eqt::model {
 
@@ -28,6 +31,67 @@ void for_each_of(std::size_t count, const Body& body) {
     for (auto i = first; i < last; ++i) body(static_cast<std::size_t>(i));
   });
 }
+
+/// Names of a thread's pieces of memory for converted parts. A part lasts until the thread converts
+/// another one under the same name.
+enum class Scratch : std::uint8_t { input, gradient, other, output, gated };
+
+/// Memory for `count` floats of this thread.
+inline std::span<float> scratch(Scratch name, std::size_t count) {
+  thread_local std::array<std::vector<float>, 5> memory;
+  std::vector<float>& own = memory[static_cast<std::size_t>(name)];
+  if (own.size() < count) own.resize(count);
+  return std::span(own).first(count);
+}
+
+/// A float32 or bf16 tensor; or none.
+class ImageValues {
+ public:
+  explicit ImageValues(const at::Tensor& t) {
+    if (!t.defined()) return;
+    const auto count = static_cast<std::size_t>(t.numel());
+    if (t.scalar_type() == at::kBFloat16)
+      halves_ = {static_cast<std::uint16_t*>(t.data_ptr()), count};
+    else
+      floats_ = {t.data_ptr<float>(), count};
+  }
+
+  bool empty() const { return floats_.empty() && halves_.empty(); }
+
+  /// The values from `first` on. Empty if there is no tensor.
+  std::span<const float> read(std::size_t first, std::size_t count, Scratch name) const {
+    if (!floats_.empty()) return floats_.subspan(first, count);
+    if (halves_.empty()) return {};
+    const std::span<float> wide = scratch(name, count);
+    widen_bf16(halves_.subspan(first, count), wide);
+    return wide;
+  }
+
+  /// Calls body(floats), which writes these values; with no floats if there is no tensor.
+  template <class Body>
+  void write(std::size_t first, std::size_t count, Scratch name, const Body& body) const {
+    if (halves_.empty()) return body(floats_.empty() ? floats_ : floats_.subspan(first, count));
+    const std::span<float> wide = scratch(name, count);
+    body(wide);
+    narrow_to_bf16(wide, halves_.subspan(first, count));
+  }
+
+  /// Adds to one value.
+  void add(std::size_t i, float amount) const {
+    if (!floats_.empty()) {
+      floats_[i] += amount;
+      return;
+    }
+    float value = 0;
+    widen_bf16(halves_.subspan(i, 1), {&value, 1});
+    value += amount;
+    narrow_to_bf16({&value, 1}, halves_.subspan(i, 1));
+  }
+
+ private:
+  std::span<float> floats_;
+  std::span<std::uint16_t> halves_;
+};
 
 /// Cuts (rows, channels) into blocks of rows that fit into a first-level cache. The blocks depend
 /// only on the shape, so that sums do not depend on the number of threads.

@@ -5,7 +5,7 @@
 #include <ATen/TracerMode.h>
 
 #include "core/error.hpp"
-#include "model/norm_groups.hpp"
+#include "model/model_options.hpp"
 
 namespace eqt::model {
 

@@ -12,7 +12,7 @@
 
 #include "core/error.hpp"
 #include "model/range_meter.hpp"
-#include "model/torch/channel_norm.hpp"
+#include "model/torch/batch_norm.hpp"
 #include "model/torch/norm_blocks.hpp"
 #include "model/torch/normalization.hpp"
 

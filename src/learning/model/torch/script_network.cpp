@@ -21,8 +21,7 @@
 
 #include "core/error.hpp"
 #include "model/torch/network.hpp"
-#include "model/torch/script_graphs.hpp"
-#include "model/torch/script_state.hpp"
+#include "model/torch/script_module.hpp"
 #include "model/torch/torch_errors.hpp"
 #include "weights/script_archive.hpp"
 

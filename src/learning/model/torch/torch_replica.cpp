@@ -1,29 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/torch/torch_replica.hpp"
+// The Replica of any Network, which network the options of one name, and the memory of its steps.
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/error.hpp"
+#include "core/pattern.hpp"
 #include "core/random.hpp"
 #include "metrics/output_file.hpp"
-#include "model/mixup.hpp"
+#include "model/arithmetic.hpp"
+#include "model/model_options.hpp"
+#include "model/own/own_replica.hpp"
+#include "model/replica.hpp"
 #include "model/torch/backward.hpp"
-#include "model/torch/frozen.hpp"
 #include "model/torch/mirror.hpp"
+#include "model/torch/network.hpp"
+#include "model/torch/normalization.hpp"
 #include "model/torch/task_loss.hpp"
 #include "model/torch/torch_errors.hpp"
 #include "model/torch/weights.hpp"
@@ -107,6 +118,62 @@ class OnDevice {
  private:
   c10::OptionalDeviceGuard guard_;
 };
+
+/// A ReplicaInput says what the network is given, and for what.
+struct ReplicaInput {
+  std::vector<data::ArraySpec> inputs;    // of the batches
+  std::optional<data::ArraySpec> target;  // likewise
+  Frame frame = {};                       // around each picture
+  TaskOptions task = {};
+  int outputs = 0;
+  std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
+  std::uint64_t seed = 1;                // of random numbers during training
+  Rank rank = 0;                         // ranks draw independently
+  Precision precision = Precision::fp32;
+  /// Operations of LibTorch compute in bf16 where its autocast says so, for networks whose
+  /// convolutions are not ConvolutionImpl.
+  bool casts = false;
+  Placement placement = {};
+};
+
+struct SplitParameters {
+  NamedTensors trained, frozen;
+};
+
+/// Frozen are those of which a name matches a pattern and those that require no gradient; from now
+/// on none of them does.
+/// @throws Error{usage} for a pattern that matches none, and if none is left to train
+SplitParameters split_parameters(const NamedTensors& parameters, std::span<const TiedName> tied,
+                                 std::span<const std::string> patterns) {
+  const NamedTensors all = with_tied(parameters, tied);
+  for (const std::string& pattern : patterns) {
+    const auto has_match = [&](const auto& item) { return matches(pattern, item.first); };
+    if (std::ranges::any_of(all, has_match)) continue;
+    fail(Kind::usage,
+         "model.freeze: expected patterns that match the name of a parameter, found \"{}\"; the "
+         "names are {} and so on to {}",
+         pattern, parameters.front().first, parameters.back().first);
+  }
+  std::unordered_set<const at::TensorImpl*> matched;
+  for (const auto& [name, tensor] : all)
+    if (matches_any(patterns, name)) matched.insert(tensor.unsafeGetTensorImpl());
+  SplitParameters split;
+  for (const auto& [name, tensor] : parameters) {
+    if (!matched.contains(tensor.unsafeGetTensorImpl()) && tensor.requires_grad()) {
+      split.trained.emplace_back(name, tensor);
+      continue;
+    }
+    at::Tensor handle = tensor;
+    handle.set_requires_grad(false);
+    split.frozen.emplace_back(name, tensor);
+  }
+  if (split.trained.empty())
+    fail(
+        Kind::usage,
+        "model.freeze: expected at least one parameter to train, found all {} frozen; freeze fewer",
+        parameters.size());
+  return split;
+}
 
 class TorchReplica final : public Replica {
  public:
@@ -395,8 +462,7 @@ void repeat_results() {
   context.setAllowTF32CuDNN(false);
 }
 
-}  // namespace
-
+/// Moves the network's parameters, gradients and running statistics into flat buffers.
 std::unique_ptr<Replica> make_torch_replica(std::shared_ptr<Network> network,
                                             const ReplicaInput& input) {
   for (const auto& module : network->named_modules()) {
@@ -411,6 +477,116 @@ std::unique_ptr<Replica> make_torch_replica(std::shared_ptr<Network> network,
   network->place_constants(device_of(input.placement));
   if (input.placement.cuda) repeat_results();
   return std::make_unique<TorchReplica>(std::move(network), input);
+}
+
+std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
+  const ModelRow& model = *options.model;
+  const auto build = [&] {
+    auto replica = make_torch_replica(
+        make_network(options),
+        {.inputs = options.inputs,
+         .target = options.target,
+         .frame = model.images_only ? frame_of(model, images_of(options)) : Frame{},
+         .task = options.task,
+         .outputs = options.outputs,
+         .freeze = options.freeze,
+         .seed = options.seed,
+         .rank = options.rank,
+         .precision = options.precision,
+         .casts = options.precision == Precision::bf16 && !model.images_only &&
+                  bf16_arithmetic() == Bf16Arithmetic::native,
+         .placement = options.placement});
+    // What cannot compute samples of this size, or returns something else, fails here, before
+    // training.
+    if (options.normalization->needs_chunks || !model.images_only)
+      replica->evaluate(example_batch(options, 1));
+    return replica;
+  };
+  if (!model.users_own) return guarded("building a network", build);
+  return guarded("being loaded", build, Kind::data, "the network of model.path " + options.path);
+}
+
+/// Adds up what LibTorch's allocator allocates and frees, on threads that inherit it.
+class AllocationCounter final : public c10::MemoryReportingInfoBase {
+ public:
+  bool memoryProfilingEnabled() const override { return true; }
+  // LibTorch 1.13's signature, then 2's: one of them overrides.
+  void reportMemoryUsage(void*, std::int64_t bytes, std::int64_t, std::int64_t, c10::Device) {
+    add(bytes);
+  }
+  void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) {
+    add(bytes);
+  }
+  std::int64_t most() const { return most_; }
+
+ private:
+  void add(std::int64_t bytes) {
+    now_ += bytes;
+    most_ = std::max(most_, now_);
+  }
+  std::int64_t now_ = 0, most_ = 0;
+};
+
+template <typename Work>
+double most_bytes(const Work& work) {
+  const auto counter = std::make_shared<AllocationCounter>();
+  {
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+    work();
+  }
+  return static_cast<double>(counter->most());
+}
+
+/// The most memory that work(a batch) uses, extrapolated linearly from two batch sizes.
+template <typename Work>
+std::uint64_t extrapolated(const ModelOptions& options, std::size_t size, const Work& work) {
+  constexpr std::size_t kFew = 2, kMore = 4;
+  // The larger batch first: what only a first batch allocates then makes the estimate too large,
+  // not too small.
+  const double more = most_bytes([&] { work(example_batch(options, kMore)); });
+  const double few = most_bytes([&] { work(example_batch(options, kFew)); });
+  const double slope = std::max(0.0, (more - few) / (kMore - kFew));
+  const double beyond = static_cast<double>(size) - static_cast<double>(kMore);
+  return static_cast<std::uint64_t>(std::max(more, more + slope * beyond));
+}
+
+}  // namespace
+
+std::shared_ptr<Network> make_network(const ModelOptions& options) {
+  check_options(options);
+#define EQT_MODEL(id, ...) \
+  if (options.model == models::id) return make_##id(options);
+#include "model/models.def"
+  fail(Kind::bug, "no network is called {}", options.model->name);
+}
+
+std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
+  if (options.placement.torch_layers && options.precision != Precision::fp32)
+    fail(Kind::usage,
+         "model.precision: expected \"fp32\" for a network on an NVIDIA device, found \"{}\"; set "
+         "device to \"cpu\" or model.precision to \"fp32\"",
+         name_of(options.precision));
+  if (options.precision == Precision::int8) return make_int8_replica(options);
+  return make_float_replica(options);
+}
+
+std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options) {
+  ModelOptions idle = options;
+  idle.placement = {};
+  return make_replica(idle);
+}
+
+NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t batch_size,
+                                     std::size_t test_batch_size) {
+  if (options.precision == Precision::int8) return int8_memory(options, batch_size);
+  const auto replica = make_replica(options);
+  NetworkMemory memory{.layout = replica->layout(), .buffer_values = replica->buffers().size()};
+  memory.gradient_bytes = extrapolated(options, batch_size, [&](const data::Batch& batch) {
+    (void)replica->forward_backward(batch, {});
+  });
+  memory.evaluate_bytes = extrapolated(
+      options, test_batch_size, [&](const data::Batch& batch) { (void)replica->evaluate(batch); });
+  return memory;
 }
 
 }  // namespace eqt::model

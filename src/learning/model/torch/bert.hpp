@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoder of a transformer, as BERT and DistilBERT have it. Private to this room.
+// The network `bert`: the encoder of a transformer, as BERT and DistilBERT have it, for the texts
+// of a data set. Private to this room.
 //
 // Source   A. Vaswani et al., arXiv:1706.03762; J. Devlin et al., arXiv:1810.04805, section 3 and
 //          appendix A.2; V. Sanh et al., arXiv:1910.01108

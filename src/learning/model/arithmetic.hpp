@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library that computes LibTorch's matrix products, and its speed. No torch in this header.
+// What LibTorch computes with on this processor: the library of its matrix products and its speed,
+// and bf16. No torch in this header.
 
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace eqt::model {
 
@@ -25,5 +27,20 @@ std::optional<LinearAlgebra> linear_algebra();
 /// The best of repeated 384 × 384 products for about `seconds`, with the threads of set_threads()
 /// [floating-point operations per second]; 0 in a build without LibTorch.
 double matmul_flops(double seconds);
+
+/// What a network in bf16 computes with.
+enum class Bf16Arithmetic {
+  none,     // a build without LibTorch
+  native,   // products of bf16, sums in float32
+  storage,  // images are kept in bf16; convolutions compute in float32
+};
+
+/// Native on processors with avx512_bf16, if LibTorch has oneDNN. Without the instructions bf16
+/// convolutions of LibTorch are slower than float32's. The environment's EQT_BF16=storage chooses
+/// storage, for tests.
+Bf16Arithmetic bf16_arithmetic();
+
+/// "bf16 products, float32 sums", "float32, images kept in bf16" or "none in this build".
+std::string_view describe(Bf16Arithmetic arithmetic);
 
 }  // namespace eqt::model
