@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# Checks of the sources: formatting, includes between rooms, headers that compile on their own,
-# Markdown, answers of other hosts in scripts.
+# Checks of the sources: formatting, includes between rooms, headers that compile on their own, comments, Markdown,
+# answers of other hosts in scripts.
 
 add_test(NAME lint.includes COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_includes.sh)
 add_test(NAME lint.include_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/include_rules.sh)
 add_test(NAME lint.format COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_format.sh)
 add_test(NAME lint.markdown COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_markdown.sh)
 add_test(NAME lint.markdown_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/markdown_rules.sh)
+add_test(NAME lint.comments COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/comments.py)
 add_test(NAME lint.licence COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_licence.sh)
 add_test(NAME lint.licence_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/licence_rules.sh)
 add_test(NAME lint.answers COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_answers.sh)
 add_test(NAME lint.answers_rules COMMAND ${PROJECT_SOURCE_DIR}/tests/lint/answers_rules.sh)
-set_tests_properties(lint.includes lint.include_rules lint.format lint.markdown
-  lint.markdown_rules lint.licence lint.licence_rules lint.answers lint.answers_rules PROPERTIES
-  LABELS lint TIMEOUT 60 SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
+set_tests_properties(lint.includes lint.include_rules lint.format lint.markdown lint.markdown_rules lint.comments
+  lint.licence lint.licence_rules lint.answers lint.answers_rules
+  PROPERTIES LABELS lint TIMEOUT 60 SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 
 # Compiles each header of src/ alone, except headers that a source of the same name includes first,
 # which is the same check, and headers that include LibTorch, which take many seconds.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// To whom groups of ranks send in each round, and for how many messages they wait. Private to the
-// room.
+// Says to whom groups of ranks send in each round, and for how many messages they wait. Private to
+// the room.
 
 #pragma once
 

@@ -39,7 +39,7 @@ inline std::string or_dash(double x, const char* unit) {
   return fmt::format("{:.2f}{}", x, unit);
 }
 
-/// At least three digits for any size: 0.0123, 1.23, 812.
+/// Writes three digits, or all of a whole part that has more: 0.0123, 1.23, 812.
 inline std::string rate(double x) {
   if (!std::isfinite(x)) return "-";
   return x >= 100 ? fmt::format("{:.0f}", x) : fmt::format("{:.3g}", x);

@@ -24,7 +24,7 @@ Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 
 Json number(const std::optional<double>& x) { return x ? number(*x) : Json(nullptr); }
 
-/// To the microsecond.
+/// Rounds to the microsecond.
 double rounded_seconds(double seconds) { return std::round(1e6 * seconds) / 1e6; }
 
 Json json_of(const PhaseSeconds& s) {

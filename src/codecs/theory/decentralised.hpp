@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same for gossip: every rank has its own model and mixes it with those of its neighbours.
+// Bounds like those of convergence.hpp, for gossip: every rank has its own model and mixes it with
+// those of its neighbours.
 //
 // Source   derived in docs/theory.md, for models that are sent uncompressed and for differences
 //          that an unbiased compressor quantises (DCD-PSGD: H. Tang et al., NeurIPS 2018,

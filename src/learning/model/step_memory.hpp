@@ -18,9 +18,9 @@ struct NetworkMemory {
   std::uint64_t evaluate_bytes = 0;  // and during an evaluate()
 };
 
-/// Without parameters, gradient and buffers. With 8-bit operands the memory is planned; otherwise
-/// the network runs on batches of two sizes, and the peak memory of LibTorch's allocator is
-/// extrapolated linearly in the batch size, which takes a fraction of a second.
+/// Measures memory without parameters, gradient and buffers. With 8-bit operands the memory is
+/// planned; otherwise the network runs on batches of two sizes, and the peak memory of LibTorch's
+/// allocator is extrapolated linearly in the batch size, which takes a fraction of a second.
 /// @throws Error{usage} as make_replica()
 NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t batch_size,
                                      std::size_t test_batch_size);

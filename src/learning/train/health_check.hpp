@@ -38,7 +38,7 @@ class HealthCheck {
 
   /// True if the next call of after_step() sends a report if `meets`. The same on every rank.
   bool is_due(bool meets) const noexcept;
-  /// After every step. Collective.
+  /// Called after every step. Collective.
   /// @param meets whether ranks exchanged messages in this step, the same on all; if they have not
   /// for long, they do here
   /// @return the verdict of the previous report, if one was pending

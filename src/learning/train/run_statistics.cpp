@@ -355,7 +355,7 @@ void RunStatistics::count_other_bytes(metrics::Summary& summary) {
   summary.estimated_sent_bytes = static_cast<std::uint64_t>(sums[1]);
 }
 
-/// Over the measurements of all ranks.
+/// The mean over the measurements of all ranks.
 std::optional<double> RunStatistics::mean_variance(const Totals& totals) {
   std::array<double, 2> sums = {totals.variance, totals.variance_count};
   comm_.allreduce_sum(sums);

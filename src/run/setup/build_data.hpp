@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config keys to the data of a run: sets, shards, and the threads that load batches.
+// Config keys become the data of a run: sets, shards, and the threads that load batches.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config keys to a rank's replica of the network, or to a stand-in that only takes its time.
+// Config keys become a rank's replica of the network, or a stand-in that only takes its time.
 
 #pragma once
 

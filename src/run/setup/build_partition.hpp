@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From data.partition to shards, and what a run says about them.
+// The key data.partition becomes shards, and what a run says about them.
 
 #pragma once
 

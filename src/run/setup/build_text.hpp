@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config keys to how texts are read, and to the network that reads them.
+// Config keys say how texts are read, and become the network that reads them.
 
 #pragma once
 

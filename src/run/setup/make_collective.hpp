@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config keys to the collective that averages gradients.
+// Config keys become the collective that averages gradients.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From patterns on names to what the optimizer does with each parameter.
+// Patterns on names say what the optimizer does with each parameter.
 
 #pragma once
 

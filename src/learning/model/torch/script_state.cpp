@@ -85,7 +85,7 @@ ScriptState::ScriptState(const torch::jit::Module& module) {
     if (paths.contains(attribute.name)) changed_.push_back(std::move(attribute));
 }
 
-/// In the order of module.named_parameters() and named_buffers().
+/// The order is that of module.named_parameters() and named_buffers().
 void ScriptState::collect(const c10::intrusive_ptr<c10::ivalue::Object>& object,
                           const std::string& prefix, std::vector<Attribute>& parameters,
                           std::vector<Attribute>& others) {
