@@ -28,7 +28,7 @@ struct HealthStatus {
   bool clear() const { return !stop && !diverged && !replicas_differ; }
 };
 
-/// Eight numbers per rank are exchanged about twice a second, while the next step is computed: the
+/// Seven numbers per rank are exchanged about twice a second, while the next step is computed: the
 /// result arrives a step after the report, and no rank waits for it. Rank 0 decides how many steps
 /// are between two exchanges, and sends that number with them, so that all ranks use the same.
 class HealthCheck {

@@ -2,7 +2,7 @@
 // The notes by which ranks agree on the rounds of a quorum: rank 0 leads, the others tell it when
 // they are ready.
 //
-// A note of ranks (gossip/rank_note.hpp) with magic "EQTQ": the number of the round, and steps that
+// A note of ranks (rank_note.hpp) with magic "EQTQ": the number of the round, and steps that
 // count, by rank. 24 + 8n bytes.
 
 #pragma once
