@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Frames, casts, dispatch by instruction set, and what stands in no folder of its own.
+# Frames, casts, the catalogue, dispatch by instruction set, and terngrad of signs/.
 eqt_test(codec_unit LABEL unit LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES unit/frame_test.cpp unit/casts_test.cpp unit/catalogue_test.cpp unit/simd_test.cpp unit/terngrad_test.cpp)
 eqt_test(codec_property LABEL property LINK eqt_codec eqt_hwy SOURCES property/basic_laws_test.cpp)
@@ -39,7 +39,7 @@ eqt_test(codec_sparse_property LABEL property LINK eqt_codec eqt_hwy nlohmann_js
 eqt_test(codec_sparse_golden LABEL golden LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES golden/codec_sparse_test.cpp)
 
-# signs/, int8 and natural compression
+# The rest of signs/, int8 and natural compression
 eqt_test(codec_simple_unit LABEL unit LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES unit/int8_test.cpp unit/natural_test.cpp
   ALONE unit/sign_test.cpp)
