@@ -27,7 +27,7 @@
 #include "core/error.hpp"
 #include "data/catalogue.hpp"
 #include "data/csv_table.hpp"
-#include "data/formats.hpp"
+#include "data/known_images.hpp"
 #include "data/npy_file.hpp"
 #include "data/pictures/framing.hpp"
 #include "data/pictures/picture.hpp"

@@ -20,7 +20,7 @@
 #include "support/record_log.hpp"
 #include "support/toy_replica.hpp"
 #include "sync/gradient_averaging.hpp"
-#include "sync/local/local_sgd.hpp"
+#include "sync/local_sgd.hpp"
 #include "train/trainer.hpp"
 
 namespace eqt::test::local_sgd {

@@ -2,6 +2,9 @@
 #include "forecast/rank_groups.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -192,6 +195,118 @@ double RankGroups::latency(std::size_t from, std::size_t to) const {
 
 double RankGroups::jitter(std::size_t from, std::size_t to) const {
   return (link_of(from).jitter_seconds + link_of(to).jitter_seconds) / 2;
+}
+
+StepWork rounds_apart(const StepWork& work) {
+  StepWork result = work;
+  for (BucketWork& bucket : result.buckets) {
+    std::vector<Round> rounds;
+    for (Round round : bucket.rounds)
+      rounds.insert(rounds.end(), static_cast<std::size_t>(std::exchange(round.times, 1)), round);
+    bucket.rounds = std::move(rounds);
+  }
+  return result;
+}
+
+RoundPeers::RoundPeers(const StepWork& work, const RankGroups& groups, bool by_rank)
+    : graphs_(work.graphs.size()) {
+  for (const BucketWork& bucket : work.buckets) {
+    std::vector<std::size_t> kinds;
+    for (const Round& round : bucket.rounds) kinds.push_back(kind_of(round, work, groups, by_rank));
+    kinds_of_.push_back(std::move(kinds));
+  }
+}
+
+std::size_t RoundPeers::kind_of(const Round& round, const StepWork& work, const RankGroups& groups,
+                                bool by_rank) {
+  const auto found = std::ranges::find_if(kinds_, [&](const Kind& kind) {
+    return kind.to == round.to && kind.distance == round.distance;
+  });
+  if (found != kinds_.end()) return static_cast<std::size_t>(found - kinds_.begin());
+  EQT_CHECK(round.to != Peers::graph || graphs_ > 0, "a round over a graph, and no graph");
+  const std::size_t place = kinds_.size();
+  if (round.to != Peers::graph) add_kind(round, {}, groups, by_rank);
+  if (round.to == Peers::graph)
+    for (const Graph& graph : work.graphs) add_kind(round, graph, groups, by_rank);
+  return place;
+}
+
+void RoundPeers::add_kind(const Round& round, const Graph& graph, const RankGroups& groups,
+                          bool by_rank) {
+  const std::size_t n = groups.all().size();
+  Kind kind = {.to = round.to,
+               .distance = round.distance,
+               .targets = {},
+               .sources = std::vector<std::uint32_t>(n, 0),
+               .all_wait = !by_rank && round.to != Peers::all};
+  for (std::size_t g = 0; g < n; ++g) kind.targets.push_back(groups.targets(g, round, graph));
+  for (const auto& targets : kind.targets)
+    for (const Target& target : targets) ++kind.sources[target.group];
+  if (kind.all_wait) kind.sources.assign(n, static_cast<std::uint32_t>(n));
+  kinds_.push_back(std::move(kind));
+}
+
+namespace {
+
+auto urgency(const Message& message) {
+  return std::tuple(message.synchronization, message.bucket, message.round);
+}
+
+}  // namespace
+
+MessageQueues::MessageQueues(const RankGroups& groups, FluidNetwork& links)
+    : groups_(groups),
+      links_(links),
+      queues_(groups.all().size() * groups.all().size()),
+      busy_pairs_(groups.all().size()),
+      senders_(groups.links().size()) {}
+
+void MessageQueues::send(const Message& message) {
+  auto& queue = queues_[pair_of(message)];
+  const auto place = std::ranges::find_if(
+      queue, [&](const Waiting& other) { return urgency(message) < urgency(other.message); });
+  const bool first = place == queue.begin();
+  if (queue.empty()) count_senders(message.from, +1);
+  if (first && !queue.empty()) links_.pause(*queue.front().flow);
+  queue.insert(place, {message, {}});
+  if (first) start_first(queue);
+}
+
+Message MessageQueues::take_sent(std::size_t flow_owner) {
+  auto& queue = queues_[flow_owner];
+  const Message message = queue.front().message;
+  queue.erase(queue.begin());
+  if (queue.empty()) {
+    count_senders(message.from, -1);
+  } else {
+    start_first(queue);
+  }
+  return message;
+}
+
+void MessageQueues::start_first(std::vector<Waiting>& queue) {
+  Waiting& first = queue.front();
+  if (first.flow) {
+    links_.resume(*first.flow);
+    return;
+  }
+  const Message& message = first.message;
+  first.flow = links_.start(message.bytes, groups_.uses(message.from, message.target),
+                            std::numeric_limits<double>::infinity(), pair_of(message));
+}
+
+/// A radio channel loses time with each further station that sends.
+void MessageQueues::count_senders(std::size_t from, int change) {
+  const Link& link = groups_.link_of(from);
+  if (!link.shared || link.contention == 0) return;
+  const bool sent = busy_pairs_[from] > 0;
+  busy_pairs_[from] += change;
+  const bool sends = busy_pairs_[from] > 0;
+  if (sent == sends) return;
+  double& senders = senders_[groups_.boards_of(from).link];
+  senders += (sends ? 1 : -1) * groups_.all()[from].ranks;
+  links_.set_capacity(groups_.channel_of(from),
+                      1 / (1 + link.contention * std::max(0.0, senders - 1)));
 }
 
 }  // namespace eqt::forecast

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a cluster as groups that behave alike, and what they share. Private to the room.
+// Groups of equal ranks, to whom each sends in each round, and the messages between groups on links
+// that they share.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "forecast/cluster.hpp"
@@ -68,6 +71,80 @@ class RankGroups {
   std::vector<Trunk> trunks_;  // by switch
   ResourceId all_cores_ = 0;
   int ranks_ = 0;
+};
+
+/// Rounds that happen `times` times are so many rounds.
+StepWork rounds_apart(const StepWork& work);
+
+class RoundPeers {
+ public:
+  struct Kind {
+    Peers to = Peers::all;
+    int distance = 1;
+    std::vector<std::vector<Target>> targets;  // by sending group
+    std::vector<std::uint32_t> sources;        // messages that each group waits for
+    bool all_wait = false;                     // each group for one message of each group
+  };
+
+  /// @param by_rank each group is one rank
+  RoundPeers(const StepWork& work, const RankGroups& groups, bool by_rank);
+
+  /// @pre synchronization >= 1
+  const Kind& of(std::size_t bucket, std::size_t round, std::size_t synchronization) const {
+    const std::size_t first = kinds_of_[bucket][round];
+    if (kinds_[first].to != Peers::graph) return kinds_[first];
+    return kinds_[first + (synchronization - 1) % graphs_];
+  }
+
+ private:
+  /// The place of the round's kind; with graphs, that of the first one's, behind which the others'
+  /// are.
+  std::size_t kind_of(const Round& round, const StepWork& work, const RankGroups& groups,
+                      bool by_rank);
+  void add_kind(const Round& round, const Graph& graph, const RankGroups& groups, bool by_rank);
+
+  std::size_t graphs_;
+  std::vector<Kind> kinds_;
+  std::vector<std::vector<std::size_t>> kinds_of_;  // [bucket][round]
+};
+
+struct Message {
+  std::size_t from = 0;
+  Target target;
+  double bytes = 0;
+  std::size_t synchronization = 0, bucket = 0, round = 0;
+};
+
+/// From one group to another one message is on its way at a time, that of the first bucket; a more
+/// urgent one interrupts it.
+class MessageQueues {
+ public:
+  /// @param links the groups' own; keeps references
+  MessageQueues(const RankGroups& groups, FluidNetwork& links);
+
+  /// @pre message.bytes > 0, and the target is on another board
+  void send(const Message& message);
+  /// The message whose flow has ended. Starts the next one of the same pair.
+  /// @param flow_owner as FluidNetwork::advance() returned it
+  Message take_sent(std::size_t flow_owner);
+
+ private:
+  struct Waiting {
+    Message message;
+    std::optional<FlowId> flow;  // unset: not started yet
+  };
+
+  std::size_t pair_of(const Message& message) const {
+    return message.from * groups_.all().size() + message.target.group;
+  }
+  void start_first(std::vector<Waiting>& queue);
+  void count_senders(std::size_t from, int change);
+
+  const RankGroups& groups_;
+  FluidNetwork& links_;
+  std::vector<std::vector<Waiting>> queues_;  // by pair; the first one is on its way
+  std::vector<int> busy_pairs_;               // by sending group
+  std::vector<double> senders_;               // ranks that send, by link
 };
 
 }  // namespace eqt::forecast

@@ -12,9 +12,7 @@
 #include <vector>
 
 #include "forecast/fluid_network.hpp"
-#include "forecast/message_queues.hpp"
 #include "forecast/rank_groups.hpp"
-#include "forecast/round_peers.hpp"
 #include "forecast/step_simulation.hpp"
 
 namespace eqt::forecast {

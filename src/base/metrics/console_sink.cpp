@@ -13,7 +13,6 @@
 #include "core/error.hpp"
 #include "metrics/console.hpp"
 #include "metrics/console_text.hpp"
-#include "metrics/partition_text.hpp"
 #include "metrics/terminal.hpp"
 
 namespace eqt::metrics {

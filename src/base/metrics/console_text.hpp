@@ -66,4 +66,9 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns, std
 /// The first `columns` characters of UTF-8 text; if some are missing, the last three are dots.
 std::string fitted(std::string_view text, std::size_t columns);
 
+/// A heading and a line for each of the first 16 ranks with its samples and its most frequent
+/// classes. Lines have at most 70 columns; with the time they have 80. Empty if the partition is
+/// IID.
+std::vector<std::string> partition_lines(const PartitionRecord& record);
+
 }  // namespace eqt::metrics

@@ -1,11 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics/event_bytes.hpp"
 
-#include "metrics/crc32c.hpp"
-#include "metrics/protobuf.hpp"
+#include <isa-l/crc.h>
+#include <png.h>
+
+#include <bit>
+#include <cstddef>
+#include <limits>
+
+#include "core/error.hpp"
 
 namespace eqt::metrics {
 namespace {
+
+/// One message; fields appear in the order of the calls.
+class ProtoMessage {
+ public:
+  ProtoMessage& varint(std::uint32_t field, std::uint64_t value) {
+    key(field, 0);
+    append_varint(value);
+    return *this;
+  }
+  ProtoMessage& real(std::uint32_t field, double value) {
+    key(field, 1);
+    append_little_endian(std::bit_cast<std::uint64_t>(value));
+    return *this;
+  }
+  ProtoMessage& real32(std::uint32_t field, float value) {
+    key(field, 5);
+    append_little_endian(std::bit_cast<std::uint32_t>(value));
+    return *this;
+  }
+  ProtoMessage& bytes(std::uint32_t field, std::string_view value) {
+    key(field, 2);
+    append_varint(value.size());
+    bytes_ += value;
+    return *this;
+  }
+  ProtoMessage& message(std::uint32_t field, const ProtoMessage& value) {
+    return bytes(field, value.bytes_);
+  }
+  /// A packed repeated double.
+  ProtoMessage& reals(std::uint32_t field, std::span<const double> values) {
+    key(field, 2);
+    append_varint(values.size() * sizeof(double));
+    for (const double value : values) append_little_endian(std::bit_cast<std::uint64_t>(value));
+    return *this;
+  }
+
+  const std::string& str() const noexcept { return bytes_; }
+
+ private:
+  void key(std::uint32_t field, std::uint32_t wire_type) { append_varint(field << 3 | wire_type); }
+
+  void append_varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(0x80u | (value & 0x7Fu));
+    bytes_ += static_cast<char>(value);
+  }
+
+  template <typename Unsigned>
+  void append_little_endian(Unsigned value) {
+    for (std::size_t i = 0; i < sizeof(Unsigned); ++i) {
+      bytes_ += static_cast<char>(value >> (8 * i) & 0xFFu);
+    }
+  }
+
+  std::string bytes_;
+};
 
 // TensorFlow's DataType.
 constexpr std::uint64_t kFloatType = 1, kStringType = 7;
@@ -136,6 +197,34 @@ std::string settings_event(double wall, std::span<const Setting> settings) {
 std::string success_event(double wall) {
   return hparams_event(wall, "_hparams_/session_end_info", 4,
                        ProtoMessage().varint(1, kSuccess).real(2, wall));
+}
+
+std::string png_of(const ImageRecord& image) {
+  EQT_CHECK(image.channels == 1 || image.channels == 3, "an image of {} channels", image.channels);
+  const auto values = static_cast<std::size_t>(image.width) *
+                      static_cast<std::size_t>(image.height) *
+                      static_cast<std::size_t>(image.channels);
+  EQT_CHECK(image.pixels.size() == values, "{} values for an image of {}", image.pixels.size(),
+            values);
+  png_image header{};
+  header.version = PNG_IMAGE_VERSION;
+  header.width = static_cast<png_uint_32>(image.width);
+  header.height = static_cast<png_uint_32>(image.height);
+  header.format = image.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(header);
+  std::string png(bytes, '\0');
+  const int written =
+      png_image_write_to_memory(&header, png.data(), &bytes, 0, image.pixels.data(), 0, nullptr);
+  EQT_CHECK(written != 0, "libpng: {}", header.message);
+  png.resize(bytes);
+  return png;
+}
+
+std::uint32_t crc32c(std::string_view bytes) {
+  EQT_CHECK(bytes.size() <= std::numeric_limits<int>::max(), "{} bytes at once", bytes.size());
+  // The library's function only reads, although its parameter is not const.
+  auto* const data = reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data()));
+  return ~crc32_iscsi(data, static_cast<int>(bytes.size()), 0xFFFFFFFFu);
 }
 
 }  // namespace eqt::metrics

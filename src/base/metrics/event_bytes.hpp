@@ -58,4 +58,11 @@ std::string text_event(const EventTime& time, std::string_view tag, std::string_
 std::string settings_event(double wall, std::span<const Setting> settings);
 std::string success_event(double wall);
 
+/// The image as a PNG with 8 bits per channel.
+/// @pre 1 or 3 channels; as many pixels as the shape says, at least one
+std::string png_of(const ImageRecord& image);
+
+/// The CRC-32C of `bytes`; 0xE3069283 for "123456789".
+std::uint32_t crc32c(std::string_view bytes);
+
 }  // namespace eqt::metrics

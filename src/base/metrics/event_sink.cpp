@@ -20,7 +20,6 @@
 #include "core/error.hpp"
 #include "metrics/folder.hpp"
 #include "metrics/output_file.hpp"
-#include "metrics/png.hpp"
 
 namespace eqt::metrics {
 namespace {

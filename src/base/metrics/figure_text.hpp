@@ -16,13 +16,13 @@
 namespace eqt::metrics {
 
 inline std::string percent(const std::optional<double>& fraction) {
-  return fraction && std::isfinite(*fraction) ? fmt::format("{:.2f} %", *fraction * 100) : "-";
+  return known(fraction) ? fmt::format("{:.2f} %", *fraction * 100) : "-";
 }
 
 /// "56.78 %", "0.1234".
 inline std::string value_text(const MetricRecord& metric, const std::optional<double>& value) {
   if (metric.fraction) return percent(value);
-  return value && std::isfinite(*value) ? fmt::format("{:.4g}", *value) : "-";
+  return known(value) ? fmt::format("{:.4g}", *value) : "-";
 }
 
 /// Those with rows of their own.
@@ -34,15 +34,10 @@ inline std::uint64_t per_rank(std::uint64_t bytes, int ranks) {
   return bytes / static_cast<std::uint64_t>(std::max(ranks, 1));
 }
 
-inline std::string or_dash(double x, const char* unit) {
-  if (!std::isfinite(x) || x <= 0) return "-";
-  return fmt::format("{:.2f}{}", x, unit);
-}
-
 /// Writes three digits, or all of a whole part that has more: 0.0123, 1.23, 812.
-inline std::string rate(double x) {
-  if (!std::isfinite(x)) return "-";
-  return x >= 100 ? fmt::format("{:.0f}", x) : fmt::format("{:.3g}", x);
+inline std::string rate(const std::optional<double>& x) {
+  if (!known(x)) return "-";
+  return *x >= 100 ? fmt::format("{:.0f}", *x) : fmt::format("{:.3g}", *x);
 }
 
 }  // namespace eqt::metrics

@@ -19,7 +19,6 @@
 #include "metrics/record_json.hpp"
 #include "metrics/run_files.hpp"
 #include "metrics/sink.hpp"
-#include "metrics/timeline.hpp"
 
 namespace eqt::metrics {
 namespace {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "metrics/decisions.hpp"
-#include "metrics/timeline.hpp"
 
 namespace eqt::metrics {
 namespace {
@@ -24,14 +23,15 @@ Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 
 Json number(const std::optional<double>& x) { return x ? number(*x) : Json(nullptr); }
 
+Json flag(const std::optional<bool>& x) { return x ? Json(*x) : Json(nullptr); }
+
 /// Rounds to the microsecond.
 double rounded_seconds(double seconds) { return std::round(1e6 * seconds) / 1e6; }
 
 Json json_of(const PhaseSeconds& s) {
-  return {{"data", number(s.data)},     {"compute", number(s.compute)},
-          {"encode", number(s.encode)}, {"transfer", number(s.transfer)},
-          {"decode", number(s.decode)}, {"update", number(s.update)},
-          {"total", number(s.total)}};
+  Json seconds = Json::object();
+  for (const PhaseRow& phase : kPhases) seconds[phase.name] = number(s.*phase.seconds);
+  return seconds;
 }
 
 /// The config as an object, so that readers of the records need not parse a string.
@@ -75,7 +75,15 @@ Json list(const std::vector<EdgeRecord>& edges) {
   return all;
 }
 
-Json count(const std::optional<std::uint64_t>& n) { return n ? Json(*n) : Json(nullptr); }
+void add(const Figures& figures, Records record, Json& json) {
+  for (const FigureRow& row : kFigures) {
+    const Figures::Value& value = figures.*row.value;
+    if (!is_in(row, record) || (row.only_if_known && !value)) continue;
+    json[row.name] = row.form == Form::count && known(value)
+                         ? Json(static_cast<std::uint64_t>(*value))
+                         : number(value);
+  }
+}
 
 /// The task's metrics that have no member of their own.
 void add(const std::vector<MetricRecord>& metrics, Json& record) {
@@ -109,11 +117,6 @@ void add_nodes(const std::vector<MetricRecord>& metrics, const ReplicasRecord& r
 
 void add(const ReplicasRecord& r, Json& record) {
   record["node_test_accuracy"] = list(r.node_test_accuracy);
-  record["node_test_accuracy_mean"] = number(r.node_mean());
-  record["node_test_accuracy_min"] = number(r.node_min());
-  record["consensus_distance"] = number(r.consensus_distance);
-  record["consensus_distance_relative"] = number(r.consensus_distance_relative);
-  record["evaluation_sent_bytes"] = count(r.evaluation_sent_bytes);
 }
 
 Json plugins_of(const RunRecord& r) {
@@ -225,27 +228,17 @@ Json json_of(const TimelineRecord& r) {
   Json spans = Json::array();
   for (const TimelineSpan& span : r.spans)
     spans.push_back(
-        Json::array({std::ranges::find(activities(), span.activity, &ActivityRow::value)->name,
+        Json::array({std::ranges::find(kActivities, span.activity, &ActivityRow::value)->name,
                      rounded_seconds(span.begin), rounded_seconds(span.end)}));
   return {{"type", "timeline"}, {"step", r.step}, {"rank", r.rank}, {"spans", spans}};
 }
 
 Json json_of(const EpochRecord& r) {
-  Json epoch = {
-      {"type", "epoch"},
-      {"epoch", r.epoch},
-      {"step", r.step},
-      {"train_loss", number(r.train_loss)},
-      {"test_accuracy", number(r.test_accuracy)},
-      {"test_loss", number(r.test_loss)},
-      {"images_per_second", number(r.images_per_second)},
-      {"seconds", json_of(r.seconds)},
-      {"sent_bytes", r.sent_bytes},
-      {"compression_ratio", number(r.compression_ratio)},
-      {"bits_per_value", number(r.bits_per_value)},
-      {"quantization_variance", number(r.quantization_variance)},
-      {"mean_quantization_variance", number(r.mean_quantization_variance)},
-      {"replicas_identical", r.replicas_identical ? Json(*r.replicas_identical) : Json(nullptr)}};
+  Json epoch = {{"type", "epoch"}, {"epoch", r.epoch}, {"step", r.step}};
+  add(r, Records::epoch, epoch);
+  epoch["seconds"] = json_of(r.seconds);
+  epoch["sent_bytes"] = r.sent_bytes;
+  epoch["replicas_identical"] = flag(r.replicas_identical);
   if (!r.rank_seconds.empty()) {
     Json ranks = Json::array();
     for (const PhaseSeconds& seconds : r.rank_seconds) ranks.push_back(json_of(seconds));
@@ -263,36 +256,24 @@ Json json_of(const EpochRecord& r) {
 }
 
 Json json_of(const Summary& s) {
-  Json summary = {
-      {"name", s.name},
-      {"version", s.version},
-      {"compressor", s.compressor},
-      {"collective", s.collective},
-      {"algorithm", s.algorithm},
-      {"ranks", s.ranks},
-      {"steps", s.steps},
-      {"epochs", s.epochs},
-      {"parameters", s.parameters},
-      {"train_loss", number(s.train_loss)},
-      {"test_accuracy", number(s.test_accuracy)},
-      {"best_test_accuracy", number(s.best_test_accuracy)},
-      {"wall_seconds", number(s.wall_seconds)},
-      {"images_per_second", number(s.images_per_second)},
-      {"epoch_seconds", json_of(s.epoch_seconds)},
-      {"sent_bytes", s.sent_bytes},
-      {"received_bytes", s.received_bytes},
-      {"dense_bytes", s.dense_bytes},
-      {"other_sent_bytes", s.other_sent_bytes},
-      {"estimated_sent_bytes", s.estimated_sent_bytes},
-      {"compression_ratio", number(s.compression_ratio)},
-      {"bits_per_value", number(s.bits_per_value)},
-      {"quantization_variance", number(s.quantization_variance)},
-      {"mean_quantization_variance", number(s.mean_quantization_variance)},
-      {"replicas_identical", s.replicas_identical ? Json(*s.replicas_identical) : Json(nullptr)},
-      {"parameter_hash", s.parameter_hash},
-      {"peak_rss_mib", number(s.peak_rss_mib)}};
-  if (s.skipped_pictures) summary["skipped_pictures"] = *s.skipped_pictures;
-  if (s.clipped_values) summary["clipped_values"] = *s.clipped_values;
+  Json summary = {{"name", s.name},
+                  {"version", s.version},
+                  {"compressor", s.compressor},
+                  {"collective", s.collective},
+                  {"algorithm", s.algorithm},
+                  {"ranks", s.ranks},
+                  {"steps", s.steps},
+                  {"epochs", s.epochs},
+                  {"parameters", s.parameters}};
+  add(s, Records::summary, summary);
+  summary["epoch_seconds"] = json_of(s.epoch_seconds);
+  summary["sent_bytes"] = s.sent_bytes;
+  summary["received_bytes"] = s.received_bytes;
+  summary["dense_bytes"] = s.dense_bytes;
+  summary["other_sent_bytes"] = s.other_sent_bytes;
+  summary["estimated_sent_bytes"] = s.estimated_sent_bytes;
+  summary["replicas_identical"] = flag(s.replicas_identical);
+  summary["parameter_hash"] = s.parameter_hash;
   add(s.metrics, summary);
   if (!s.metrics.empty() && !summary.contains("best_test_" + s.metrics.front().name))
     summary["best_test_" + s.metrics.front().name] = number(s.best_metric);
@@ -300,7 +281,6 @@ Json json_of(const Summary& s) {
   add_nodes(s.metrics, s.replicas, summary);
   summary["sent_bytes_by_edge"] = list(s.sent_bytes_by_edge);
   summary["sent_bytes_by_node"] = list(s.sent_bytes_by_node());
-  summary["paper_sent_bytes_per_node"] = count(s.paper_sent_bytes_per_node);
   return summary;
 }
 

@@ -12,30 +12,9 @@
 #include <vector>
 
 #include "core/layout.hpp"
+#include "metrics/figures.hpp"
 
 namespace eqt::metrics {
-
-/// The fields say how the time of a step was used [seconds].
-struct PhaseSeconds {
-  double data = 0;     // waiting for the loader
-  double compute = 0;  // forward and backward
-  double encode = 0;
-  double transfer = 0;  // waiting for the network, without what computing hides
-  double decode = 0;
-  double update = 0;  // optimizer
-  double total = 0;
-
-  PhaseSeconds& operator+=(const PhaseSeconds& other) {
-    data += other.data;
-    compute += other.compute;
-    encode += other.encode;
-    transfer += other.transfer;
-    decode += other.decode;
-    update += other.update;
-    total += other.total;
-    return *this;
-  }
-};
 
 /// A figure by which the task of a run judges the network, on the test set.
 struct MetricRecord {
@@ -173,17 +152,6 @@ struct ProfileRecord {
   std::vector<Slice> slices{};  // the last one first, as they are sent
 };
 
-/// A rank does one of these in a span of time. The last two happen beside its own work, on a
-/// communication thread, or while it waits.
-enum class Activity {
-  data,      // waits for the loader
-  compute,   // forward and backward
-  wait,      // for messages, before it can go on
-  update,    // optimizer
-  messages,  // encodes, sends and decodes
-  transfer   // waits for messages
-};
-
 struct TimelineSpan {
   Activity activity = Activity::compute;
   double begin = 0, end = 0;  // [seconds] since rank 0's start
@@ -226,12 +194,7 @@ struct ReplicasRecord {
   std::vector<double> node_test_accuracy;
   // They have this value of the task's main metric, if that is no accuracy.
   std::vector<double> node_test_metric{};
-  bool averaged = false;                              // test accuracy and loss are the mean model's
-  std::optional<double> consensus_distance;           // sqrt(1/n sum_i |x_i - mean|^2), parameters
-  std::optional<double> consensus_distance_relative;  // to |mean|
-  // Bytes that all ranks sent for these figures and for averaging the model; not part of
-  // sent_bytes.
-  std::optional<std::uint64_t> evaluation_sent_bytes;
+  bool averaged = false;  // test accuracy and loss are the mean model's
 
   std::optional<double> node_mean() const {
     if (node_test_accuracy.empty()) return {};
@@ -265,65 +228,40 @@ struct BatchesRecord {
   bool empty() const { return batch_sizes.empty(); }
 };
 
-struct EpochRecord {
+struct EpochRecord : Figures {
   std::uint64_t epoch = 0;              // completed epochs
   StepId step = 0;                      // completed steps
-  double train_loss = 0;                // mean over the epoch and ranks
-  std::optional<double> test_accuracy;  // fraction; empty when not evaluated
-  std::optional<double> test_loss;
   std::vector<MetricRecord> metrics{};  // of the task, the main one first; test_accuracy among them
-  double images_per_second = 0;         // all ranks, training only
   PhaseSeconds seconds;                 // summed over the epoch, maximum over ranks
   std::vector<PhaseSeconds> rank_seconds{};  // summed over the epoch, by rank; empty: not recorded
   std::uint64_t sent_bytes = 0;              // of all ranks
-  std::uint64_t total_sent_bytes = 0;  // since the first step of the run; not part of the JSON
-  double compression_ratio = 0;
-  double bits_per_value = 0;
-  // |decoded - exact|^2 / |exact|^2 of what a rank encoded of its own values.
-  std::optional<double> quantization_variance;
-  // |applied - exact|^2 / |exact|^2 of the mean, with all quantisations.
-  std::optional<double> mean_quantization_variance;
+  std::uint64_t total_sent_bytes = 0;      // since the first step of the run; not part of the JSON
   std::optional<bool> replicas_identical;  // empty: they need not be
   ReplicasRecord replicas;
   BatchesRecord batches{};  // empty: all ranks have the same
 };
 
-struct Summary {
+struct Summary : Figures {
   std::string name, version, compressor, collective, algorithm;
   int ranks = 1;
   StepId steps = 0;
   std::uint64_t epochs = 0;
   std::uint64_t parameters = 0;
-  double train_loss = 0;
-  std::optional<double> test_accuracy, best_test_accuracy;
   std::vector<MetricRecord> metrics{};  // of the last evaluation, as in EpochRecord
   std::optional<double> best_metric{};  // of the first of them, over the evaluations
-  double wall_seconds = 0;
-  double images_per_second = 0;
-  PhaseSeconds epoch_seconds;  // mean over epochs
+  PhaseSeconds epoch_seconds;           // mean over epochs
   std::uint64_t sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
   // Bytes that all ranks handed to MPI besides sent_bytes since they were started: initial
   // parameters, evaluation, health checks, records, agreement on errors.
   std::uint64_t other_sent_bytes = 0;
   // The part of both that MPI's own collectives sent, which cannot be counted: by formula.
   std::uint64_t estimated_sent_bytes = 0;
-  double compression_ratio = 0;
-  double bits_per_value = 0;
-  std::optional<double> quantization_variance, mean_quantization_variance;
   std::optional<bool> replicas_identical;
   std::string parameter_hash;  // 16 hex digits
-  double peak_rss_mib = 0;     // of the largest rank
-  // Broken pictures in place of which others were read: the sum over ranks. None: any is an error.
-  std::optional<std::uint64_t> skipped_pictures;
-  // Values of training's forward passes that were cut to their range, since the start of the
-  // program: the sum over ranks. None: operands of other types than 8 bits.
-  std::optional<std::uint64_t> clipped_values{};
-  ReplicasRecord replicas;  // at the end; evaluation_sent_bytes of the whole run
+  ReplicasRecord replicas;     // at the end
   // Edges with traffic, by sender, then receiver. Their sum is sent_bytes without the traffic of
   // adapted levels. Empty if ranks do not exchange with neighbours.
   std::vector<EdgeRecord> sent_bytes_by_edge;
-  // A node's bytes as published tables count them: one out-edge, no headers.
-  std::optional<std::uint64_t> paper_sent_bytes_per_node;
 
   /// Returns the bytes that each rank sent to all its neighbours; empty without edges.
   std::vector<std::uint64_t> sent_bytes_by_node() const {

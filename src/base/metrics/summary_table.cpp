@@ -74,10 +74,10 @@ std::vector<Row> replicas_rows(const Summary& s) {
     rows.push_back({"node test " + main.title,
                     fmt::format("from {} to {}", value_text(main, least), value_text(main, most))});
   }
-  if (r.consensus_distance) {
+  if (s.consensus_distance) {
     rows.push_back({"consensus distance",
-                    fmt::format("{:.3g}, {:.3g} of the mean model's norm", *r.consensus_distance,
-                                r.consensus_distance_relative.value_or(std::nan("")))});
+                    fmt::format("{:.3g}, {:.3g} of the mean model's norm", *s.consensus_distance,
+                                s.consensus_distance_relative.value_or(std::nan("")))});
   }
   return rows;
 }
@@ -90,7 +90,8 @@ std::vector<Row> node_bytes_rows(const Summary& s) {
   std::string text = bytes_text(most);
   if (bytes_text(least) != text) text = bytes_text(least) + " to " + text;
   if (s.paper_sent_bytes_per_node) {
-    text += fmt::format(" ({} by published counting)", bytes_text(*s.paper_sent_bytes_per_node));
+    const auto bytes = static_cast<std::uint64_t>(*s.paper_sent_bytes_per_node);
+    text += fmt::format(" ({} by published counting)", bytes_text(bytes));
   }
   return {{"range over ranks", text}};
 }
@@ -100,8 +101,17 @@ void insert_behind(std::string_view label, const std::vector<Row>& more, std::ve
   rows.insert(std::next(at), more.begin(), more.end());
 }
 
-std::string variance_text(const std::optional<double>& variance) {
-  return variance ? fmt::format("{:.4g} (relative variance)", *variance) : std::string("-");
+/// The figures whose rows say how the console writes them.
+std::vector<Row> figure_rows(const Summary& s) {
+  std::vector<Row> rows;
+  for (const FigureRow& row : kFigures) {
+    if (row.console == nullptr) continue;
+    const Figures::Value& value = s.*row.value;
+    const bool shown = known(value) && !(row.positive && *value <= 0);
+    rows.push_back(
+        {row.console, shown ? fmt::format(fmt::runtime(row.console_form), *value) : "-"});
+  }
+  return rows;
 }
 
 std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
@@ -112,20 +122,17 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
       {"compressor", s.compressor.empty() ? "-" : s.compressor},
       {"synchronization", fmt::format("{}, {}", s.algorithm, s.collective)},
       {"epochs, steps", fmt::format("{}, {}", s.epochs, s.steps)},
-      {kTrainLoss, std::isnan(s.train_loss) ? "-" : fmt::format("{:.4f}", s.train_loss)},
+      {kTrainLoss, known(s.train_loss) ? fmt::format("{:.4f}", *s.train_loss) : "-"},
       {"samples/s", rate(s.images_per_second)},
       {kSentPerRank,
        fmt::format("{} (float32 would send {})", bytes_text(per_rank(s.sent_bytes, s.ranks)),
                    bytes_text(per_rank(s.dense_bytes, s.ranks)))},
-      {"compression ratio", or_dash(s.compression_ratio, "")},
-      {"bits per value", or_dash(s.bits_per_value, "")},
-      {"quantization error", variance_text(s.quantization_variance)},
-      {"error of the mean", variance_text(s.mean_quantization_variance)},
       {"replicas", identical_text(s.replicas_identical)},
       {"parameter hash", s.parameter_hash.empty() ? "-" : s.parameter_hash},
-      {"peak memory", fmt::format("{:.0f} MiB per rank", s.peak_rss_mib)},
-      {"wall time", duration_text(s.wall_seconds)},
+      {"peak memory", fmt::format("{:.0f} MiB per rank", s.peak_rss_mib.value_or(0))},
+      {"wall time", duration_text(s.wall_seconds.value_or(0))},
   };
+  insert_behind(kSentPerRank, figure_rows(s), rows);
   if (run.int8)
     insert_behind(
         "peak memory",
@@ -147,29 +154,19 @@ std::vector<Row> result_rows(const RunRecord& run, const Summary& s) {
 constexpr std::size_t kPhaseColumns = 9, kPhaseLabelColumns = 17;
 
 void append_seconds(const PhaseSeconds& s, std::size_t columns_at_hand, Out out) {
-  struct Column {
-    const char* name;
-    double seconds;
-  };
-  const std::array<Column, 7> columns = {{{"data", s.data},
-                                          {"compute", s.compute},
-                                          {"encode", s.encode},
-                                          {"transfer", s.transfer},
-                                          {"decode", s.decode},
-                                          {"update", s.update},
-                                          {"total", s.total}}};
   // All phases need 17 + 7 x 9 columns; with fewer columns there are fewer phases per line.
   const std::size_t a_line = std::max<std::size_t>(
-      1, std::min(columns.size(), (columns_at_hand - kPhaseLabelColumns) / kPhaseColumns));
-  for (std::size_t first = 0; first < columns.size(); first += a_line) {
-    const auto some = std::span(columns).subspan(first, std::min(a_line, columns.size() - first));
+      1, std::min(kPhases.size(), (columns_at_hand - kPhaseLabelColumns) / kPhaseColumns));
+  for (std::size_t first = 0; first < kPhases.size(); first += a_line) {
+    const auto some = std::span(kPhases).subspan(first, std::min(a_line, kPhases.size() - first));
     fmt::format_to(out, "{:<{}}", first == 0 ? "seconds per epoch" : "", kPhaseLabelColumns);
-    for (const Column& column : some) fmt::format_to(out, "{:>{}}", column.name, kPhaseColumns);
+    for (const PhaseRow& phase : some) fmt::format_to(out, "{:>{}}", phase.name, kPhaseColumns);
     fmt::format_to(out, "\n{:{}}", "", kPhaseLabelColumns);
-    for (const Column& column : some)
-      fmt::format_to(out, "{:>{}}",
-                     fmt::format("{:.{}f}", column.seconds, column.seconds < 1e4 ? 2 : 0),
+    for (const PhaseRow& phase : some) {
+      const double seconds = s.*phase.seconds;
+      fmt::format_to(out, "{:>{}}", fmt::format("{:.{}f}", seconds, seconds < 1e4 ? 2 : 0),
                      kPhaseColumns);
+    }
     fmt::format_to(out, "\n");
   }
 }

@@ -28,6 +28,7 @@ struct Properties {
   bool lossless = false;        // decode(encode(v)) == v, bit for bit
   bool unbiased = false;        // E[decode(encode(v))] == v
   bool random = false;          // reads EncodeContext::key
+  bool same_draw = false;       // of the key it reads run seed and slice alone: not the step
   bool sparse = false;          // sends a few values and leaves the others out
   bool has_entries = false;     // sent_entries() (sparse/entries.hpp) reads its payloads
   bool needs_feedback = false;  // needs error feedback to converge

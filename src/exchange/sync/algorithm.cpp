@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The catalogue of algorithms, and what several of them are built from.
+
 #include "sync/algorithm.hpp"
 
 #include "sync/algorithm_parts.hpp"

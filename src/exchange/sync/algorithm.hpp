@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -74,7 +73,7 @@ struct AlgorithmRow {
   /// @throws Error{usage} if it cannot work with these settings, ranks or graph
   BuiltAlgorithm (*make)(AlgorithmParts parts, const AlgorithmSettings& settings) = nullptr;
 
-  // Algorithms that mix have these (gossip/make_gossip.cpp).
+  // Algorithms that mix have these (make_gossip() in gossip/gossip_averaging.cpp).
   std::unique_ptr<Mixer> (*make_mixer)(const MixerParts& parts, std::size_t count,
                                        const MixerOptions& options) = nullptr;
   /// Its own direction, without momentum; null: the optimizer's or quasi-global momentum.

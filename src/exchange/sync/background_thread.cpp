@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// A thread that runs one job at a time.
+
 #include "sync/background_thread.hpp"
 
 #include <algorithm>

@@ -5,10 +5,8 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "core/saved_state.hpp"
 

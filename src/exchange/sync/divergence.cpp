@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Values that are not finite, named and reported.
+
 #include "sync/divergence.hpp"
 
 #include <fmt/format.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// Bytes by receiver, and the edges of all ranks.
+
 #include "sync/edge_count.hpp"
 
 #include <algorithm>
 #include <cstddef>
 
 #include "core/error.hpp"
-#include "sync/count_bytes.hpp"
 
 namespace eqt::sync {
 

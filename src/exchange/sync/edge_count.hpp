@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes that each rank sent to each other.
+// The bytes that a rank sent: in all, and to each other rank.
 
 #pragma once
 
@@ -13,6 +13,14 @@
 #include "metrics/records.hpp"
 
 namespace eqt::sync {
+
+/// Adds the bytes and messages between two readings of the counters to `traffic`.
+inline void count_bytes(const comm::ByteCount& before, const comm::ByteCount& now,
+                        Traffic& traffic) {
+  traffic.sent_bytes += now.sent_bytes - before.sent_bytes;
+  traffic.received_bytes += now.received_bytes - before.received_bytes;
+  traffic.messages += now.messages - before.messages;
+}
 
 /// Sums the point-to-point bytes by receiver between open() and close(). Not thread-safe: neither
 /// may be called while another thread uses the communicator.

@@ -19,13 +19,11 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "pipeline/engine.hpp"
-#include "sync/adaptation_report.hpp"
 #include "sync/algorithm_parts.hpp"
 #include "sync/background_thread.hpp"
-#include "sync/count_bytes.hpp"
+#include "sync/edge_count.hpp"
 #include "sync/own_gradient.hpp"
 #include "sync/step_clock.hpp"
-#include "sync/step_profile.hpp"
 
 namespace eqt::sync {
 namespace {

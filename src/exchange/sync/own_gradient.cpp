@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// One rank's gradient before and after a mean, its error, and the records of an adaptation.
+
 #include "sync/own_gradient.hpp"
 
 #include <fmt/format.h>
@@ -6,9 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "core/square_norm.hpp"
-#include "sync/synchronizer.hpp"
 
 namespace eqt::sync {
 
@@ -157,6 +160,26 @@ void OwnGradient::add_sketch_to(MeanSketch& all) const {
 void OwnGradient::require_finite(const FusionBucket& bucket, std::string_view what) const {
   sync::require_finite(layout_, gradient_.subspan(bucket.begin, bucket.count()), bucket.begin, what,
                        step_, options_.rank, options_.divergence);
+}
+
+void report_adaptation(adaptation::Adaptation& adaptation, StepId step, const Layout& layout,
+                       SyncResult& result) {
+  if (auto found = adaptation.take_findings()) {
+    metrics::NoiseRecord noise{.step = step + 1, .noise_scale = found->noise_scale};
+    noise.noise_share = found->gradient_noise > 0 ? found->added_noise / found->gradient_noise
+                                                  : std::numeric_limits<double>::quiet_NaN();
+    for (const adaptation::Findings::Slice& slice : found->slices) {
+      noise.slices.push_back({.name = slice_name(layout, slice.slice),
+                              .gradient_noise = slice.gradient_noise,
+                              .grade = slice.grade});
+    }
+    result.noise = std::move(noise);
+  }
+  if (auto decision = adaptation.take_decision())
+    result.decisions.push_back({.step = step + 1,
+                                .kind = adaptation::kGradeDecisions,
+                                .values = std::move(decision->values),
+                                .why = std::move(decision->why)});
 }
 
 }  // namespace eqt::sync

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps on one rank's own gradient before and after a mean.
+// The steps on one rank's own gradient before and after a mean, and what an adaptation has found
+// there, as records.
 
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "pipeline/plan.hpp"
 #include "sync/divergence.hpp"
 #include "sync/mean_sketch.hpp"
+#include "sync/synchronizer.hpp"
 
 namespace eqt::sync {
 
@@ -117,5 +119,9 @@ class OwnGradient {
   bool adapting_ = false;  // this step's gradients change the compressor
   bool on_device_ = false;
 };
+
+/// Adds the findings and the decision of an adaptation's last adapt() to `result`.
+void report_adaptation(adaptation::Adaptation& adaptation, StepId step, const Layout& layout,
+                       SyncResult& result);
 
 }  // namespace eqt::sync

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The gradients of workers, averaged in one process.
+
 #include "sync/simulated_averaging.hpp"
 
 #include <fmt/format.h>
@@ -7,7 +9,6 @@
 
 #include "core/clock.hpp"
 #include "core/error.hpp"
-#include "sync/adaptation_report.hpp"
 #include "sync/own_gradient.hpp"
 
 namespace eqt::sync {

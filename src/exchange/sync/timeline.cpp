@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// A common clock of the ranks, and the spans of each rank's last steps.
+
 #include "sync/timeline.hpp"
 
 #include <algorithm>

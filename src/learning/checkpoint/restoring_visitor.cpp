@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <type_traits>
 
-#include "checkpoint/places.hpp"
 #include "core/error.hpp"
 
 namespace eqt::checkpoint {

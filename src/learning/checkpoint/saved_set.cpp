@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "core/error.hpp"

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a run's state into the bytes of a file.
+// Writes a run's state into the bytes of a file: values, and the places that they belong to.
 
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +15,15 @@
 #include "core/saved_state.hpp"
 
 namespace eqt::checkpoint {
+
+/// Writes a list of ranges, the values for which a rank is responsible, as bytes: per range three
+/// varints (7 bits per byte, lowest first): the change of the slice and the gap to the end of the
+/// range before, both with their sign in the lowest bit, then the count.
+std::vector<std::byte> write_places(std::span<const SliceRange> ranges);
+
+/// @throws Error{data} unless these are ranges of `values` values in total
+std::vector<SliceRange> read_places(std::span<const std::byte> bytes, std::size_t values,
+                                    std::string_view origin);
 
 /// Adds the names of scopes: "synchronizer/memory/residual".
 class ScopedVisitor : public StateVisitor {

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "core/error.hpp"
 

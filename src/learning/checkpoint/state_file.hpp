@@ -37,7 +37,7 @@ enum class SectionKind : std::uint8_t {
   floats,   // float32
   doubles,  // float64
   numbers,  // uint64
-  places,   // bytes, see places.hpp
+  places,   // bytes, see write_places()
   text      // UTF-8
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -12,7 +13,7 @@
 #include <span>
 #include <system_error>
 
-#include "checkpoint/take.hpp"
+#include "checkpoint/state_file.hpp"
 #include "core/error.hpp"
 #include "metrics/folder.hpp"
 #include "metrics/output_file.hpp"
@@ -22,8 +23,92 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSet = "step-", kRank = "rank-", kOf = "-of-", kSuffix = ".eqt",
-                           kTemporary = ".tmp";
+/// Removes `prefix` from the front of `text`. @return whether it was there
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+/// Removes `prefix` and then a number.
+template <typename Number>
+bool take(std::string_view& text, std::string_view prefix, Number& number, int base = 10) {
+  if (!take(text, prefix)) return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+// The text of a manifest, piece by piece; docs/checkpoints.md describes it.
+constexpr std::string_view kOf = "-of-", kBegin = "{\n  \"format\": ", kStep = ",\n  \"step\": ",
+                           kRanks = ",\n  \"ranks\": ", kSetNumber = ",\n  \"set\": \"",
+                           kFiles = "\",\n  \"files\": [\n", kName = "    {\"name\": \"rank-",
+                           kBytes = ".eqt\", \"bytes\": ", kHash = ", \"hash\": \"",
+                           kNext = "\"},\n", kLast = "\"}\n", kEnd = "  ]\n}\n";
+
+constexpr int kHex = 16;
+
+/// manifest.json of a set: its files, and the save that they belong to.
+struct Manifest {
+  StepId step = 0;
+  int ranks = 1;
+  std::uint64_t set = 0;  // FileHead::set
+  std::vector<ManifestEntry> files;
+
+  /// The entry of this rank's file; null if there is none.
+  const ManifestEntry* find(Rank rank) const noexcept {
+    const auto found = std::ranges::find(files, rank, &ManifestEntry::rank);
+    return found == files.end() ? nullptr : &*found;
+  }
+};
+
+/// Reads the line of one file. @return false if there is none
+bool take_entry(std::string_view& rest, Manifest& manifest) {
+  ManifestEntry entry;
+  int ranks = 0;
+  const bool good = take(rest, kName, entry.rank) && take(rest, kOf, ranks) &&
+                    take(rest, kBytes, entry.bytes) && take(rest, kHash, entry.hash, kHex) &&
+                    (take(rest, kNext) || take(rest, kLast)) && ranks == manifest.ranks &&
+                    entry.rank >= 0 && entry.rank < ranks && manifest.find(entry.rank) == nullptr;
+  if (good) manifest.files.push_back(entry);
+  return good;
+}
+
+std::string text_of(const Manifest& manifest) {
+  std::string text =
+      fmt::format("{}{}{}{}{}{}{}{:016x}{}", kBegin, kFormatVersion, kStep, manifest.step, kRanks,
+                  manifest.ranks, kSetNumber, manifest.set, kFiles);
+  for (const ManifestEntry& file : manifest.files) {
+    const bool last = &file == &manifest.files.back();
+    text += fmt::format("{}{}{}{}{}{}{}{:016x}{}", kName, file.rank, kOf, manifest.ranks, kBytes,
+                        file.bytes, kHash, file.hash, last ? kLast : kNext);
+  }
+  return text += kEnd;
+}
+
+/// Reads what text_of() made.
+/// @param origin the file, for error messages
+/// @throws Error{data} unless the text is exactly that
+Manifest read_manifest(std::string_view text, std::string_view origin) {
+  Manifest manifest;
+  std::uint32_t format = 0;
+  std::string_view rest = text;
+  bool good = take(rest, kBegin, format) && format == kFormatVersion &&
+              take(rest, kStep, manifest.step) && take(rest, kRanks, manifest.ranks) &&
+              take(rest, kSetNumber, manifest.set, kHex) && take(rest, kFiles);
+  while (good && !rest.starts_with(kEnd)) good = take_entry(rest, manifest);
+  if (good && rest == kEnd) return manifest;
+  fail(Kind::data,
+       "{}: expected the list of a checkpoint's files, found other text at byte {}; remove it if "
+       "the checkpoint's files are undamaged, which can be checked without it",
+       origin, text.size() - rest.size());
+}
+
+/// True if a file with this beginning was written as a manifest, damaged or not.
+bool begins_like_manifest(std::string_view text) noexcept { return text.starts_with(kBegin); }
+
+constexpr std::string_view kSet = "step-", kRank = "rank-", kSuffix = ".eqt", kTemporary = ".tmp";
 constexpr const char* kManifest = "manifest.json";
 constexpr std::uint64_t kLongestManifest = std::uint64_t{16} << 20;  // [bytes], of 200,000 ranks
 

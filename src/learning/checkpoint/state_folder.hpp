@@ -10,11 +10,18 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/manifest.hpp"
 #include "checkpoint/state_file.hpp"
 #include "core/layout.hpp"
 
 namespace eqt::checkpoint {
+
+/// One line of manifest.json, the list of a set's files.
+struct ManifestEntry {
+  Rank rank = 0;
+  std::uint64_t bytes = 0, hash = 0;  // StateFile::hash()
+
+  bool operator==(const ManifestEntry&) const = default;
+};
 
 /// A file with a valid head.
 struct FoundFile {

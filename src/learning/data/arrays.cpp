@@ -13,11 +13,9 @@
 
 #include "core/error.hpp"
 #include "data/array_set.hpp"
-#include "data/array_source.hpp"
 #include "data/catalogue.hpp"
 #include "data/csv_table.hpp"
 #include "data/files.hpp"
-#include "data/shown.hpp"
 
 namespace eqt::data {
 namespace {

@@ -11,7 +11,6 @@
 #include "core/error.hpp"
 #include "core/shipped.hpp"
 #include "data/files.hpp"
-#include "data/formats.hpp"
 #include "data/known_images.hpp"
 
 namespace eqt::data {

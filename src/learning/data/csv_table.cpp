@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "data/shown.hpp"
+#include "data/files.hpp"
 #include "data/text/rows.hpp"
 
 namespace eqt::data {

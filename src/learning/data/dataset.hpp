@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,14 +16,44 @@
 #include "core/catalogue.hpp"
 #include "data/batch.hpp"
 #include "data/images.hpp"
-#include "data/moments.hpp"
-#include "data/picture_options.hpp"
-#include "data/text/text_options.hpp"
 
 namespace eqt::data {
 
+/// The texts of a run are read with these options.
+struct TextOptions {
+  std::string vocabulary = {};   // file vocab.txt
+  std::size_t max_length = 128;  // [tokens] with [CLS] and [SEP]; longer texts are cut
+  bool lower_case = true;        // capitals and accents make no difference
+};
+
+/// Mean and deviation of numbers that come one by one, or in parts.
+/// Source: B. P. Welford, Technometrics 4 (1962), and for parts T. F. Chan, G. H. Golub, R. J.
+/// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979, eq.
+/// (2.1).
+struct Moments {
+  double count = 0;
+  double mean = 0;
+  double squares = 0;  // sum of squared differences from the mean
+
+  void add(double value) {
+    count += 1;
+    const double difference = value - mean;
+    mean += difference / count;
+    squares += difference * (value - mean);
+  }
+  void add(const Moments& part) {
+    if (part.count == 0) return;
+    const double sum = count + part.count, difference = part.mean - mean;
+    squares += part.squares + difference * difference * (count / sum) * part.count;
+    mean += difference * (part.count / sum);
+    count = sum;
+  }
+  /// Returns the deviation of the whole population, for which the squares are divided by the count.
+  double deviation() const { return count == 0 ? 0 : std::sqrt(squares / count); }
+};
+
 struct DatasetRow;  // of data/catalogue.hpp
-class TextInput;    // of data/text_input.hpp
+class TextInput;    // of data/text/text_input.hpp
 
 /// The key of augmentation: what is drawn for a sample depends only on (seed, epoch, sample index),
 /// not on the rank or the batch.

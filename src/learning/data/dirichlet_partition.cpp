@@ -10,7 +10,6 @@
 #include "core/error.hpp"
 #include "core/gamma.hpp"
 #include "core/random.hpp"
-#include "data/classes.hpp"
 #include "data/partition_plan.hpp"
 
 namespace eqt::data {

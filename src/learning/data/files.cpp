@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <system_error>
@@ -115,6 +116,13 @@ fs::path find_folder(const fs::path& folder, std::string_view subfolder, std::st
          fs::exists(folder, error) ? "something else" : "nothing", remedy);
   }
   return fs::is_directory(folder / subfolder, error) ? folder / subfolder : folder;
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kMax = 40;  // [bytes]
+  std::string quoted = "\"";
+  for (const char c : text.substr(0, kMax)) quoted += c >= ' ' && c <= '~' ? c : '?';
+  return quoted + (text.size() > kMax ? "...\"" : "\"");
 }
 
 }  // namespace eqt::data

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads files of data sets, and checks their sizes.
+// Reads files of data sets, checks their sizes, and shows text from them in messages.
 
 #pragma once
 
@@ -37,5 +37,9 @@ std::string find_test_part(const std::function<bool(std::string_view)>& is_there
 /// @throws Error{data} when `folder` is not a folder.
 std::filesystem::path find_folder(const std::filesystem::path& folder, std::string_view subfolder,
                                   std::string_view remedy);
+
+/// `text` in quotes, on one line and cut to a length that suits a message; bytes that are not
+/// printable ASCII become '?'.
+std::string shown(std::string_view text);
 
 }  // namespace eqt::data

@@ -5,10 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
 namespace eqt::data {
+
+class Dataset;  // of data/dataset.hpp
 
 /// One rank's shard of the training set. No sample is in two shards or twice in one.
 class Partition {
@@ -84,6 +87,28 @@ class EndlessPartition : public Partition {
  private:
   std::size_t first_, samples_, length_;
   int rank_;
+  std::uint64_t seed_;
+};
+
+/// The samples of another partition, in an order in which those of a batch have about the same
+/// length. The shard is the same, and so are the samples of each window of kWindow batches: they
+/// are sorted by length, and their batches shuffled, by the same permutation on every rank, so that
+/// ranks have batches of about the same length at the same time. What is left over behind the last
+/// whole batch stays where it is.
+class LengthBuckets final : public Partition {
+ public:
+  static constexpr std::size_t kWindow = 32;  // [batches]
+
+  /// @param set outlives this
+  LengthBuckets(std::unique_ptr<Partition> partition, const Dataset& set, std::size_t batch_size,
+                std::uint64_t seed);
+  std::size_t size() const override { return partition_->size(); }
+  std::vector<std::size_t> order(std::uint64_t epoch) const override;
+
+ private:
+  std::unique_ptr<Partition> partition_;
+  const Dataset& set_;
+  std::size_t batch_size_;
   std::uint64_t seed_;
 };
 

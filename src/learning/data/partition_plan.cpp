@@ -2,6 +2,7 @@
 #include "data/partition_plan.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.hpp"
 #include "core/random.hpp"
@@ -33,6 +34,16 @@ ClassHistogram PartitionPlan::class_histogram(std::span<const int> labels, int c
     }
   }
   return histogram;
+}
+
+std::vector<std::vector<std::size_t>> samples_by_class(std::span<const int> labels, int classes) {
+  std::vector<std::vector<std::size_t>> members(static_cast<std::size_t>(classes));
+  for (std::size_t sample = 0; sample < labels.size(); ++sample) {
+    const int label = labels[sample];
+    EQT_CHECK(label >= 0 && label < classes, "label {} of {} classes", label, classes);
+    members[static_cast<std::size_t>(label)].push_back(sample);
+  }
+  return members;
 }
 
 void require_sample_each(std::size_t samples, int ranks) {
@@ -78,5 +89,38 @@ const Catalogue<PartitionRow>& PartitionRow::all() {
                                                kLocalPartition};
   return rows;
 }
+
+namespace {
+
+constexpr std::array<Named<LocalEpoch>, 3> kEpochs = {{
+    {LocalEpoch::smallest, "smallest",
+     "as many steps as the smallest set has; other ranks visit the rest of theirs in later epochs"},
+    {LocalEpoch::largest, "largest", "as many as the largest set has; other ranks repeat theirs"},
+    {LocalEpoch::weighted, "weighted",
+     "as many as sets have on average; a rank's loss counts by the size of its set, so that each "
+     "sample of all ranks counts equally"},
+}};
+
+constexpr std::array<Named<LocalTest>, 2> kTests = {{
+    {LocalTest::own, "local",
+     "each rank's own test set; figures are those of all samples together"},
+    {LocalTest::first, "rank0", "rank 0's, which it sends to all others once"},
+}};
+
+constexpr std::array<std::string_view, 2> kKeys = {"epoch", "test"};
+
+}  // namespace
+
+std::span<const Named<LocalEpoch>> names_of(LocalEpoch) { return kEpochs; }
+std::span<const Named<LocalTest>> names_of(LocalTest) { return kTests; }
+
+/// Data stay where they are: every rank trains on what lies under data.path on its own host.
+const PartitionRow kLocalPartition = {
+    .name = "local",
+    .about =
+        "nothing is divided: every rank reads its own set from data.path on its own host; "
+        "ranks agree on the classes by name",
+    .plan = nullptr,
+    .keys = kKeys};
 
 }  // namespace eqt::data

@@ -33,6 +33,9 @@ struct PartitionPlan {
   ClassHistogram class_histogram(std::span<const int> labels, int classes) const;
 };
 
+/// The samples of each class (classes), in their original order: a stable sort by label.
+std::vector<std::vector<std::size_t>> samples_by_class(std::span<const int> labels, int classes);
+
 /// @throws Error{usage} if ranks > samples
 void require_sample_each(std::size_t samples, int ranks);
 

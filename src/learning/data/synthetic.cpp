@@ -9,7 +9,6 @@
 #include <numbers>
 
 #include "core/random.hpp"
-#include "data/formats.hpp"
 #include "data/known_images.hpp"
 
 namespace eqt::data {

@@ -15,9 +15,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "optim/check.hpp"
 #include "optim/optimizer.hpp"
-#include "optim/rules.hpp"
 
 namespace eqt::optim {
 namespace {

@@ -35,6 +35,14 @@ struct UpdateRule {
 /// One after another, without gaps, over all values; none: all are updated in the same way.
 using UpdateRules = std::vector<UpdateRule>;
 
+/// The rules, or one for all values.
+/// @throws Error{usage} for a factor or decay that is out of range
+UpdateRules rules_for(std::size_t count, double weight_decay, const UpdateRules& rules);
+
+/// Checks an option of an optimizer or a schedule.
+/// @throws Error{usage} with the config key and its range, unless `valid`
+void check(bool valid, std::string_view key, std::string_view range, double found);
+
 /// The coefficients of all optimizers; each reads its own.
 struct OptimizerOptions {
   double momentum = 0.9;

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
-#include "optim/check.hpp"
+#include "optim/optimizer.hpp"
 
 namespace eqt::optim {
 namespace {

@@ -11,11 +11,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "core/error.hpp"
 #include "optim/optimizer.hpp"
-#include "optim/rules.hpp"
 
 namespace eqt::optim {
 namespace {

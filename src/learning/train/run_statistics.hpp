@@ -66,35 +66,48 @@ class RunStatistics {
   void visit_state(StateVisitor& visitor);
 
  private:
+  /// What steps of ranks add up to.
+  struct Sums {
+    double steps = 0;
+    double mean_steps = 0;  // of a rank
+    double loss = 0;
+    double sent_bytes = 0, received_bytes = 0;
+    double dense_bytes = 0;
+    double encoded_bytes = 0, encoded_values = 0;
+
+    void operator+=(const Sums& other);
+    void add(const Traffic& traffic);
+  };
+  struct SumLists;
+
+  /// The mean of a figure over the steps that measured it.
+  struct Mean {
+    double sum = 0, count = 0;
+
+    void add(const std::optional<double>& value);
+    void operator+=(const Mean& other);
+    std::optional<double> value() const;
+    void visit_state(StateVisitor& visitor, std::string_view name, Across across);
+  };
+
   struct LocalStep {
     metrics::StepRecord record;
-    std::uint64_t encoded_bytes, encoded_values;
+    Sums sums;
     double rounds;  // the same on all ranks
   };
-  /// Sums over steps and all ranks, except for seconds and variance, which are this rank's.
+  /// Sums over steps.
   struct Totals {
-    StepId steps = 0;       // summed over ranks
-    double mean_steps = 0;  // of a rank
-    double loss = 0;        // likewise
-    metrics::PhaseSeconds seconds;
-    double sent_bytes = 0, received_bytes = 0, dense_bytes = 0;
-    double encoded_bytes = 0, encoded_values = 0;
-    double variance = 0, variance_count = 0;
-    double mean_variance = 0, mean_variance_count = 0;  // of applied means, the same on all ranks
+    Sums sums;                      // over all ranks
+    metrics::PhaseSeconds seconds;  // of this rank
+    Mean error;                     // of this rank's messages
+    Mean error_of_means;            // of applied means, the same on all ranks
 
     void operator+=(const Totals& other);
-    double compression_ratio() const { return dense_bytes / sent_bytes; }
-    std::optional<double> error_of_means() const {
-      if (mean_variance_count == 0) return {};
-      return mean_variance / mean_variance_count;
-    }
-    double bits_per_value() const { return 8 * encoded_bytes / encoded_values; }
     void visit_state(StateVisitor& visitor);
   };
 
   int ranks() const;
   void note_own_step(metrics::StepRecord record);
-  void note_own_traffic(const sync::SyncResult& result);
   void add_up_ranks();
   void flush();
   void visit_results(StateVisitor& visitor);
@@ -103,17 +116,18 @@ class RunStatistics {
   void flush_steps();
   void note_errors_of_means(std::span<const double> sums);
   double ring_bytes(double values) const;
+  /// By all ranks, since the first step of the run.
+  double sent_bytes() const { return run_.sums.sent_bytes + epoch_.sums.sent_bytes; }
   double dense_bytes_of_step() const;
-  metrics::ReplicasRecord note_assessment(const Assessment& assessment);
-  void note_nodes(const std::vector<model::Evaluation>& nodes, metrics::ReplicasRecord& record);
+  void note_assessment(const Assessment& assessment, metrics::EpochRecord& record);
+  void note_nodes(const std::vector<model::Evaluation>& nodes, metrics::EpochRecord& record);
   void note_model(const model::Evaluation& evaluation);
   void choose_flush_interval(double step_seconds);
   void count_other_bytes(metrics::Summary& summary);
   metrics::PhaseSeconds slowest(const metrics::PhaseSeconds& seconds);
   std::vector<metrics::PhaseSeconds> of_ranks(const metrics::PhaseSeconds& seconds);
   metrics::BatchesRecord batches_of_ranks();
-  std::optional<double> mean_variance(const Totals& totals);
-  double images_per_second(StepId steps, double seconds) const;
+  void fill(metrics::Figures& figures, const Totals& totals, double seconds);
 
   comm::Communicator& comm_;
   metrics::Sink& sink_;
@@ -126,17 +140,16 @@ class RunStatistics {
   double sent_before_start_ = 0;  // by all ranks before the checkpoint, from which the run
                                   // continues
   double own_rounds_ = 0;  // asynchronous: exchanges of this rank in the epoch, not yet added
-  Totals own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not yet added
+  Sums own_;  // asynchronous: this rank's steps, losses and bytes of the epoch, not yet added
   metrics::PhaseSeconds slowest_;  // summed over epochs
   // With own_batches these are this rank's samples, in the last step and in the epoch.
   std::uint64_t batch_ = 0;
   double epoch_samples_ = 0;
   std::uint64_t epochs_ = 0;
-  double train_loss_ = 0;                           // of the last epoch
-  std::optional<double> accuracy_, best_accuracy_;  // of tasks that have one
-  std::vector<metrics::MetricRecord> metrics_;      // of the last evaluation
-  std::optional<double> best_metric_;               // the main one's
-  metrics::ReplicasRecord replicas_;                // the latest; evaluation_sent_bytes of the run
+  metrics::Figures last_;  // of the last epoch and evaluation; evaluation_sent_bytes of the run
+  std::vector<metrics::MetricRecord> metrics_;  // of the last evaluation
+  std::optional<double> best_metric_;           // the main one's
+  metrics::ReplicasRecord replicas_;            // the latest
 };
 
 }  // namespace eqt::train

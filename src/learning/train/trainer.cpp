@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "comm/signals.hpp"
@@ -53,6 +56,7 @@ class FromRankZero final : public StateVisitor {
 Trainer::Trainer(const Parts& parts, const Plan& plan)
     : p_(parts),
       plan_(plan),
+      phase_(parts.comm, parts.timeline),
       statistics_(parts.comm, parts.sink,
                   {.batch_size = plan.batch_size,
                    .values = parts.replica.gradient().size(),
@@ -97,9 +101,9 @@ metrics::Summary Trainer::run() {
   // written.
   if (comm::meaning_of_signals() == comm::OnSignal::finish_step)
     comm::note_signals(comm::OnSignal::finish_writing);
-  p_.comm.heartbeat("writing of the last checkpoint", true);
+  enter(phases::kFinishing);
   if (p_.checkpointer != nullptr) p_.checkpointer->finish();
-  p_.comm.heartbeat("comparison of the results");
+  enter(phases::kComparing);
 
   metrics::Summary summary = statistics_.summary();
   summary.parameters = p_.replica.parameters().size();
@@ -111,7 +115,7 @@ metrics::Summary Trainer::run() {
   }
   summary.sent_bytes_by_edge = sync::gather_edges(p_.comm, p_.synchronizer.sent_bytes_by_peer());
   summary.wall_seconds = wall_before_ + wall_.seconds();
-  p_.comm.end_heartbeat();
+  phase_.leave();
   return summary;
 }
 
@@ -152,7 +156,7 @@ void Trainer::train_until_pause() {
     train_step({.own = own_++, .common = done_});
     done_ = std::min(end, pace().steps_of_all_ranks() / ranks);
   } while (done_ < end && !p_.comm.knows_of_stop());
-  p_.comm.end_heartbeat();
+  phase_.leave();
   const Stopwatch wait;
   const sync::SyncResult rest = [&] {
     const sync::NotedSpan span(p_.timeline, metrics::Activity::wait);
@@ -160,13 +164,33 @@ void Trainer::train_until_pause() {
   }();
   done_ = std::min(end, pace().steps_of_all_ranks() / ranks);
   statistics_.note_wait(rest, wait.seconds());
-  if (rest.note) p_.sink.write(metrics::NoteRecord{.step = done_, .text = *rest.note});
-  for (const metrics::DecisionRecord& decision : rest.decisions) p_.sink.write(decision);
+  write_results(rest, done_);
+}
+
+/// Tells all that ask what this rank does from now on. A fault for tests may happen here.
+/// @param step of the fault
+void Trainer::enter(const Phase& phase, StepId step) {
+  phase_.enter(phase);
+  if (phase.fault) inject_fault(*phase.fault, step);
+}
+
+/// Writes what a synchronization tells besides its costs.
+void Trainer::write_results(const sync::SyncResult& result, StepId step) {
+  if (result.note) p_.sink.write(metrics::NoteRecord{.step = step, .text = *result.note});
+  for (const metrics::DecisionRecord& decision : result.decisions) p_.sink.write(decision);
+  if (result.noise) p_.sink.write(*result.noise);
+  if (result.profile) p_.sink.write(*result.profile);
+}
+
+/// True if the communication thread calls MPI now.
+bool Trainer::messages_under_way() const {
+  const sync::LateExchange* const late = p_.synchronizer.late();
+  return late != nullptr && late->is_under_way();
 }
 
 void Trainer::begin() {
   EQT_CHECK(!may_go_back() || p_.checkpointer != nullptr, "a rollback without checkpoints");
-  p_.comm.heartbeat("the state to begin with");
+  enter(phases::kStart);
   begin_timeline();
   if (!plan_.resumes) {
     share_initial_state();
@@ -204,12 +228,11 @@ void Trainer::seek(StepId own) {
 
 void Trainer::save_if_due() {
   if (p_.checkpointer == nullptr || !plan_.saves_after(done_)) return;
-  p_.comm.heartbeat("checkpoint", true);
-  inject_fault(comm::Fault::Phase::checkpoint, done_);
+  enter(phases::kSaving, done_);
   require_finite_model(done_);
   if (may_go_back() && !check_health_now()) return;
   p_.checkpointer->save(done_);
-  p_.comm.end_heartbeat();
+  phase_.leave();
 }
 
 void Trainer::visit_state(StateVisitor& visitor) {
@@ -264,19 +287,18 @@ void Trainer::share_initial_state() {
 
 /// Returns false if all ranks have gone back to an earlier step.
 bool Trainer::finish_epoch() {
-  p_.comm.end_heartbeat();
+  phase_.leave();
   if (!plan_.asynchronous && !check_health_now()) return false;
   if (done_ == plan_.total_steps && !final_rounds_done_) run_final_rounds();
-  p_.comm.heartbeat("evaluation", true);
-  inject_fault(comm::Fault::Phase::evaluation, done_);
+  enter(phases::kEvaluating, done_);
   const Assessment assessment = assess();
   if (assessment.abandoned && !check_health_now()) return false;
   require_finite_assessment(assessment);
   if (plan_.replicas_equal) compare_replicas();
-  p_.comm.heartbeat("records of an epoch", true);
+  enter(phases::kEpochRecords);
   statistics_.close_epoch(plan_.epoch_of(done_ - 1) + 1, done_, assessment);
   write_timeline();
-  p_.comm.end_heartbeat();
+  phase_.leave();
   epoch_open_ = false;
   return true;
 }
@@ -323,6 +345,231 @@ sync::OwnPace& Trainer::pace() const {
 std::uint64_t Trainer::parameter_hash() {
   const auto parameters = p_.replica.parameters();
   return XXH3_64bits(parameters.data(), parameters.size_bytes());
+}
+
+/// Assesses the model that the run would leave now.
+Assessment Trainer::assess() {
+  Assessment assessment;
+  if (!plan_.emulated) {  // collective: all ranks share the plan
+    if (average_) average_->exchange_with(p_.replica);
+    assessment = evaluator_.assess(plan_.evaluates_after(done_), model_weight());
+    select(assessment);
+    if (average_) average_->exchange_with(p_.replica);
+  }
+  if (plan_.replicas_equal && !assessment.abandoned) assessment.replicas_identical = true;
+  return assessment;
+}
+
+/// Keeps the weights of the best evaluation and decides whether to stop: the same on all ranks.
+void Trainer::select(const Assessment& assessment) {
+  if (!assessment.model || !std::isfinite(assessment.model->loss_sum)) return;
+  const std::uint64_t epoch = plan_.epoch_of(done_ - 1) + 1;
+  const Selection::Verdict verdict =
+      selection_.note(epoch, score_of(plan_.measures, *assessment.model));
+  if (verdict.is_best && plan_.keeps_best) keep_best();
+  if (!verdict.stop || done_ == plan_.total_steps) return;
+  plan_.total_steps = done_;
+  plan_.ends_equal = false;  // an average that was due later is not made
+  if (p_.comm.rank() != 0) return;
+  p_.sink.write(metrics::NoteRecord{
+      .step = done_,
+      .text =
+          fmt::format("stopped after epoch {}: {} epochs without a better test result than that "
+                      "of epoch {}",
+                      epoch, epoch - selection_.best_epoch(), selection_.best_epoch())});
+}
+
+void Trainer::keep_best() {
+  phase_.enter(phases::kKeepingBest);
+  evaluator_.with_result([&] {
+    if (p_.comm.rank() == 0) p_.replica.save_weights(p_.best_weights);
+  });
+  phase_.enter(phases::kEvaluating);
+}
+
+/// Sets what else follows from the size of this rank's batches.
+void Trainer::weigh_batches() {
+  const double weight = p_.balancer->weight();
+  accumulation_.set_weight(plan_.loss_weight(0) * weight);
+  evaluator_.weigh_buffers({weight});
+  no_batch_.targets.shape = {static_cast<std::int64_t>(p_.balancer->own())};
+}
+
+/// The next batch is number `batch` of `epoch`, of which this rank reads what is its own now.
+void Trainer::take_batches(std::uint64_t epoch, std::size_t batch) {
+  weigh_batches();
+  if (p_.batches != nullptr) p_.batches->seek(epoch, batch, p_.balancer->deal());
+}
+
+/// After a step: ranks whose computing ends at different times may get other batches.
+void Trainer::balance(const metrics::StepRecord& record) {
+  const StepId done = record.step;
+  p_.balancer->note_step(record.seconds.data + record.seconds.compute + record.seconds.update);
+  enter(phases::kBalancing);
+  const auto decision = p_.balancer->decide(done);
+  if (!decision) return;
+  if (p_.comm.rank() == 0) p_.sink.write(*decision);
+  seek(done);
+}
+
+void Trainer::begin_timeline() {
+  if (p_.timeline == nullptr) return;
+  const sync::CommonClock clock = sync::agree_on_clock(p_.comm);
+  p_.timeline->set_clock(clock);
+  if (clock.error_seconds == 0 || p_.comm.rank() != 0) return;
+  p_.sink.write(metrics::NoteRecord{
+      .step = 0,
+      .text = fmt::format("timeline: clocks of hosts are compared to within {:.2g} ms",
+                          1000 * clock.error_seconds)});
+}
+
+void Trainer::write_timeline() {
+  if (p_.timeline == nullptr) return;
+  for (const metrics::TimelineRecord& record : p_.timeline->gather(p_.comm)) p_.sink.write(record);
+}
+
+void Trainer::inject_fault(comm::Fault::Phase phase, StepId step) {
+  // A value is damaged only once, so that the fault does not happen again after a rollback.
+  if (!plan_.fault || (fault_injected_ && plan_.fault->act == comm::Fault::Act::nan)) return;
+  fault_injected_ |= plan_.fault->inject(phase, p_.comm.rank(), step, p_.replica.parameters());
+}
+
+/// This rank's report after a step, with the hash only if it is sent.
+HealthReport Trainer::report(bool with_hash) {
+  HealthReport own;
+  own.stop = p_.comm.stop_asked();
+  own.diverged = p_.divergence != nullptr && p_.divergence->any();
+  if (with_hash && plan_.paranoid && plan_.replicas_equal) own.hash = parameter_hash();
+  return own;
+}
+
+/// Returns false if all ranks have gone back to an earlier step.
+bool Trainer::check_health_after_step(const StepOutcome& outcome) {
+  unchecked_seconds_ += outcome.seconds;
+  if (messages_under_way()) {
+    p_.synchronizer.late()->rethrow();
+    was_under_way_ = true;
+    return true;
+  }
+  // Where one round follows the other, this may be the only step between them.
+  if (std::exchange(was_under_way_, false)) {
+    unchecked_seconds_ = 0;
+    return check_health_now();
+  }
+  const HealthReport own = report(health_check_.is_due(outcome.met));
+  return act_on(health_check_.after_step(std::exchange(unchecked_seconds_, 0), outcome.met, own));
+}
+
+bool Trainer::check_health_now() { return act_on(health_check_.now(report(false))); }
+
+bool Trainer::act_on(const HealthStatus& status) {
+  if (status.replicas_differ) compare_replicas();
+  if (status.diverged) {
+    roll_back(*status.diverged);
+    return false;
+  }
+  if (!status.stop) return true;
+  if (p_.checkpointer != nullptr) {
+    require_finite_model(done_);
+    if (may_go_back()) {
+      if (const auto diverged = health_check_.now(report(false)).diverged) {
+        roll_back(*diverged);
+        return false;
+      }
+    }
+  }
+  stop(*status.stop);
+}
+
+/// Ends the run on all ranks, after the same step.
+void Trainer::stop(Rank told) {
+  enter(phases::kLastSave);
+  std::string saved = "nothing was saved, because the run has no checkpoint folder";
+  if (p_.checkpointer != nullptr) {
+    p_.checkpointer->save_and_wait(done_);
+    saved = "its state is saved, and --resume continues from there";
+  }
+  phase_.leave();
+  throw comm::AgreedError(
+      Kind::interrupted,
+      fmt::format("rank {} was told to stop by a signal; the run has ended after "
+                  "step {} of {}, {}",
+                  told, done_, plan_.total_steps, saved));
+}
+
+/// @throws Error{bug} on all ranks unless all have the same parameters
+void Trainer::compare_replicas() {
+  const auto hashes = p_.comm.allgather(parameter_hash());
+  const auto other = std::ranges::find_if(hashes, [&](auto hash) { return hash != hashes[0]; });
+  if (other == hashes.end()) return;
+  throw comm::AgreedError(
+      Kind::bug, fmt::format("after step {}: expected the same parameters on all ranks, found hash "
+                             "{:016x} on rank 0 and {:016x} on rank {}; check the memory of that "
+                             "machine, and continue with --resume from an earlier checkpoint",
+                             done_, hashes[0], *other, other - hashes.begin()));
+}
+
+/// After the update: the loss was finite, but the new parameters may not be.
+void Trainer::require_finite_model(StepId step) {
+  sync::require_finite(p_.replica.layout(), p_.replica.parameters(), 0, "the parameter", step,
+                       p_.comm.rank(), p_.divergence);
+}
+
+void Trainer::require_finite_loss(StepId step, double loss, Rank rank) {
+  if (plan_.emulated || std::isfinite(loss)) return;
+  const auto parameter = sync::name_non_finite(p_.replica.layout(), p_.replica.parameters());
+  const auto gradient = sync::name_non_finite(p_.replica.layout(), p_.replica.gradient());
+  const std::string because = parameter  ? fmt::format(", because {}", *parameter)
+                              : gradient ? fmt::format(", and the gradient of {}", *gradient)
+                                         : "";
+  const std::string sentence = fmt::format(
+      "step {}: the loss is {} on rank {}{}; try a smaller optimizer.learning_rate or "
+      "a schedule.warmup_epochs",
+      step, loss, rank, because);
+  if (p_.divergence == nullptr) fail(Kind::diverged, "{}", sentence);
+  p_.divergence->found(sentence);
+}
+
+/// Fails on all ranks. Each checks its own model to find the rank whose model is not finite.
+void Trainer::require_finite_assessment(const Assessment& assessment) {
+  if (!assessment.model || std::isfinite(assessment.model->loss_sum)) return;
+  p_.comm.agree_after([this] {
+    const auto named = sync::name_non_finite(p_.replica.layout(), p_.replica.parameters());
+    if (named)
+      fail(Kind::diverged, "after step {}: evaluation: the test loss is not finite, because {}",
+           done_, *named);
+  });
+  throw comm::AgreedError(
+      Kind::diverged,
+      fmt::format(
+          "after step {}: evaluation: the test loss is {}, though all parameters are finite; "
+          "try a smaller optimizer.learning_rate",
+          done_, assessment.model->loss_sum));
+}
+
+/// Returns to the newest checkpoint; smaller steps from there may avoid the failure.
+void Trainer::roll_back(Rank diverged) {
+  const std::string why = p_.comm.broadcast(p_.divergence->sentence(), diverged);
+  const StepId from = done_;
+  const double factor = rate_factor_ * plan_.rollback_factor;
+  const std::uint64_t rollbacks = rollbacks_ + 1;
+  p_.divergence->forget();
+  if (rollbacks > kMaxRollbacks) {
+    throw comm::AgreedError(Kind::diverged,
+                            fmt::format("{}; the run went back {} times before", why, rollbacks_));
+  }
+  const auto done = p_.checkpointer->restore_newest();
+  if (!done)
+    throw comm::AgreedError(Kind::diverged, why + "; there is no checkpoint to go back to");
+  go_to(*done);
+  rate_factor_ = factor;
+  rollbacks_ = rollbacks;
+  p_.sink.write(metrics::NoteRecord{
+      .step = from,
+      .text = fmt::format("{}; all ranks went back from step {} to step {}, the learning rate is "
+                          "{:.4g} of the schedule's from now on (time {} of {} at most)",
+                          why, from, *done, factor, rollbacks, kMaxRollbacks),
+      .back_to = *done});
 }
 
 }  // namespace eqt::train

@@ -29,6 +29,7 @@
 #include "train/evaluator.hpp"
 #include "train/gradient_observer.hpp"
 #include "train/health_check.hpp"
+#include "train/phases.hpp"
 #include "train/run_statistics.hpp"
 #include "train/selection.hpp"
 #include "train/weight_average.hpp"
@@ -168,30 +169,27 @@ class Trainer {
   double model_weight() const;
   sync::OwnPace& pace() const;  // @pre Plan::asynchronous
 
+  void enter(const Phase& phase, StepId step = 0);
+  void write_results(const sync::SyncResult& result, StepId step);
+  bool messages_under_way() const;
+
   // In trainer_step.cpp.
   StepOutcome train_step(const StepNumbers& step);
   ObservedStep observed_step(const StepNumbers& step) const;
-  bool compute_gradient(const StepNumbers& step, const Stopwatch& total,
-                        metrics::StepRecord& record);
+  bool compute_gradient(const StepNumbers& step, metrics::StepRecord& record);
   bool compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record);
   void clip_gradient();
   StepId completed(const StepNumbers& step);
 
-  // In trainer_timeline.cpp.
   void begin_timeline();
   void write_timeline();
-
-  // In trainer_batches.cpp.
   void weigh_batches();
   void take_batches(std::uint64_t epoch, std::size_t batch);
   void balance(const metrics::StepRecord& record);
-
-  // In trainer_selection.cpp.
   Assessment assess();
   void select(const Assessment& assessment);
   void keep_best();
 
-  // In trainer_health.cpp.
   void inject_fault(comm::Fault::Phase phase, StepId step);
   HealthReport report(bool with_hash);
   bool check_health_after_step(const StepOutcome& outcome);
@@ -206,6 +204,7 @@ class Trainer {
 
   Parts p_;
   Plan plan_;
+  CurrentPhase phase_;
   RunStatistics statistics_;
   Evaluator evaluator_;
   HealthCheck health_check_;

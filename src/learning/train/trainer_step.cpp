@@ -17,50 +17,36 @@ namespace eqt::train {
 Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   metrics::StepRecord record;
   const Stopwatch total;
-  comm::Communicator& comm = p_.comm;
-  comm.set_step(step.own);
-  comm.heartbeat("loading of a batch");
+  phase_.count_in(&record.seconds);
+  p_.comm.set_step(step.own);
   if (p_.timeline != nullptr) p_.timeline->begin_step(step.own + 1);
-  inject_fault(comm::Fault::Phase::step, step.own);
+  enter(phases::kStep, step.own);
 
-  const bool observed = p_.workers == nullptr ? compute_gradient(step, total, record)
+  const bool observed = p_.workers == nullptr ? compute_gradient(step, record)
                                               : compute_worker_gradients(step, record);
-  comm.heartbeat("synchronization", true);
-  sync::SyncResult result = [&] {
-    const sync::NotedSpan wait(p_.timeline, metrics::Activity::wait);
-    return p_.synchronizer.finish();
-  }();
+  enter(phases::kSynchronizing);
+  sync::SyncResult result = p_.synchronizer.finish();
 
-  const Stopwatch update;
-  comm.heartbeat("update");
+  enter(phases::kUpdating);
   const auto rate =
       static_cast<float>(rate_factor_ * p_.schedule.rate(plan_.position(step.common)));
-  {
-    const sync::NotedSpan span(p_.timeline, metrics::Activity::update);
-    clip_gradient();
-    p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
-    if (may_go_back()) require_finite_model(step.own);
-  }
-  record.seconds.update = update.seconds();
-  comm.heartbeat("synchronization", true);
-  {
-    const sync::NotedSpan wait(p_.timeline, metrics::Activity::wait);
-    result.add(p_.synchronizer.after_update(rate));
-  }
-  if (average_) average_->update(p_.replica, step.own);
-  comm.heartbeat("records of a step", true);
+  clip_gradient();
+  p_.optimizer.step(p_.replica.parameters(), p_.replica.gradient(), rate);
+  if (may_go_back()) require_finite_model(step.own);
 
+  enter(phases::kSynchronizing);
+  result.add(p_.synchronizer.after_update(rate));
+
+  enter(phases::kStepRecords);
+  phase_.count_in(nullptr);
+  if (average_) average_->update(p_.replica, step.own);
   record.step = completed(step);
   record.epoch = plan_.epoch_of(step.common) + 1;
   record.learning_rate = static_cast<double>(rate);
   record.seconds.total = total.seconds();
   if (p_.balancer != nullptr) record.samples = p_.balancer->own() * plan_.accumulate;
-  const sync::LateExchange* const late = p_.synchronizer.late();
-  statistics_.note_step(record, result, late == nullptr || !late->is_under_way());
-  if (result.note) p_.sink.write(metrics::NoteRecord{.step = record.step, .text = *result.note});
-  for (const metrics::DecisionRecord& decision : result.decisions) p_.sink.write(decision);
-  if (result.noise) p_.sink.write(*result.noise);
-  if (result.profile) p_.sink.write(*result.profile);
+  statistics_.note_step(record, result, !messages_under_way());
+  write_results(result, record.step);
   if (observed) p_.observer->finish();
   if (p_.balancer != nullptr) balance(record);
   return {.seconds = record.seconds.total, .met = result.rounds != 0.0};
@@ -75,65 +61,47 @@ ObservedStep Trainer::observed_step(const StepNumbers& step) const {
 }
 
 /// Computes loss and gradient of this rank's next batch. @return true if it is observed
-bool Trainer::compute_gradient(const StepNumbers& step, const Stopwatch& total,
-                               metrics::StepRecord& record) {
-  comm::Communicator& comm = p_.comm;
-  std::optional<sync::NotedSpan> computing;  // of an earlier batch of the step
+bool Trainer::compute_gradient(const StepNumbers& step, metrics::StepRecord& record) {
   const auto next_batch = [&]() -> const data::Batch& {
-    computing.reset();
-    const Stopwatch wait;
-    const sync::NotedSpan span(p_.timeline, metrics::Activity::data);
+    enter(phases::kLoading);
     const data::Batch& batch = plan_.emulated ? no_batch_ : p_.batches->next();
-    record.seconds.data += wait.seconds();
-    comm.heartbeat("forward and backward pass");
-    computing.emplace(p_.timeline, metrics::Activity::compute);
+    enter(phases::kComputing);
     return batch;
   };
   const double sum = accumulation_.run_first(next_batch);
   const data::Batch& batch = next_batch();
-  record.seconds.compute = total.seconds() - record.seconds.data;
 
+  enter(phases::kObserving);
   const bool observed = p_.observer != nullptr && p_.observer->begin(observed_step(step), batch);
-  const Stopwatch compute;
-  comm.end_heartbeat();  // asynchronous ranks may wait for a partner here, which has its own
-                         // deadline
-  computing.reset();
-  {
-    const sync::NotedSpan waiting(p_.timeline, metrics::Activity::wait);
-    if (observed) p_.synchronizer.read_gradient();
-    p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
-  }
-  comm.heartbeat("forward and backward pass");
-  computing.emplace(p_.timeline, metrics::Activity::compute);
+  enter(phases::kBeginning);
+  if (observed) p_.synchronizer.read_gradient();
+  p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
+  enter(phases::kComputing);
   record.loss = accumulation_.run_last(sum, batch, [&](std::size_t slice) {
     if (observed) p_.observer->slice_ready(slice);
     p_.synchronizer.slice_ready(slice);
-    comm.heartbeat("backward pass");
+    phase_.goes_on("backward pass");
   });
-  record.seconds.compute += compute.seconds();
-  require_finite_loss(step.own, record.loss, comm.rank());
+  require_finite_loss(step.own, record.loss, p_.comm.rank());
   return observed;
 }
 
 /// Computes losses and gradients of all workers: sums the losses and passes the gradients on one by
 /// one. Worker 0's gradient is observed, like rank 0's. @return true if it is
 bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRecord& record) {
-  comm::Communicator& comm = p_.comm;
   sync::WorkerGradients* const workers = p_.synchronizer.workers();
   EQT_CHECK(workers != nullptr, "workers of an algorithm that cannot be played by one process");
   bool observed = false;
+  enter(phases::kSynchronizing);
   p_.synchronizer.begin(step.own, plan_.epoch_of(step.common));
   for (Rank worker = 0; worker < p_.workers->count(); ++worker) {
-    const Stopwatch whole;
-    const double data_before = record.seconds.data;
-    comm.heartbeat("loading of a batch");
+    enter(phases::kComputing);
     p_.workers->select(worker);
     accumulation_.set_weight(plan_.loss_weight(static_cast<std::size_t>(worker)));
     const auto next_batch = [&]() -> const data::Batch& {
-      const Stopwatch wait;
+      enter(phases::kLoading);
       const data::Batch& batch = p_.workers->next_batch();
-      record.seconds.data += wait.seconds();
-      comm.heartbeat("forward and backward pass");
+      enter(phases::kComputing);
       return batch;
     };
     const double sum = accumulation_.run_first(next_batch);
@@ -143,12 +111,11 @@ bool Trainer::compute_worker_gradients(const StepNumbers& step, metrics::StepRec
     if (shown) observed = p_.observer->begin(observed_step(step), batch);
     const double loss = accumulation_.run_last(sum, batch, [&](std::size_t slice) {
       if (shown && observed) p_.observer->slice_ready(slice);
-      comm.heartbeat("backward pass");
+      phase_.goes_on("backward pass");
     });
-    record.seconds.compute += whole.seconds() - (record.seconds.data - data_before);
     require_finite_loss(step.own, loss, worker);
     record.loss += loss;
-    comm.heartbeat("compression of a worker's gradient");
+    enter(phases::kWorkerReady);
     workers->worker_ready();
   }
   p_.workers->select(0);

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "weights/element_type.hpp"
-#include "weights/refuse.hpp"
+#include "weights/foreign_file.hpp"
+#include "weights/state_dict.hpp"
 
 namespace eqt::weights {
 
@@ -95,5 +95,22 @@ struct ElementPlaces {
   bool lies_in(std::int64_t elements) const;
 };
 ElementPlaces places_of(const Pickle& pickle, const PickleValue& tensor);
+
+/// The names that a pickle may refer to, by what they mean.
+enum class Global : std::uint8_t {
+  ordered_dict,
+  tensor,        // a function that makes a tensor of (storage, offset, sizes, strides, ...)
+  parameter,     // a function that makes a parameter of (tensor, ...)
+  type_tag,      // a function that returns its first argument
+  size,          // torch.Size, made of a tuple
+  storage,       // a class of storages
+  typed_list,    // a function that returns its argument, a list
+  device,        // torch.device, made of a text
+  complex,       // a complex number, made of two floating-point numbers
+  script_class,  // a class of the archive's own code
+};
+
+/// "FloatStorage", the class of torch for storages of this type.
+std::string_view storage_class(ElementType type);
 
 }  // namespace eqt::weights

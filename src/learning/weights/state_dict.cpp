@@ -1,18 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights/state_dict.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
+#include <map>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
+#include "core/error.hpp"
+#include "core/to_float.hpp"
 #include "core/whole_file.hpp"
-#include "weights/refuse.hpp"
+#include "weights/foreign_file.hpp"
 #include "weights/safetensors.hpp"
 #include "weights/torch_file.hpp"
 
 namespace eqt::weights {
+namespace {
+
+struct Facts {
+  std::string_view name;
+  std::size_t bytes;
+};
+
+// In the order of ElementType.
+constexpr std::array<Facts, 12> kFacts = {{{"float16", 2},
+                                           {"bfloat16", 2},
+                                           {"float32", 4},
+                                           {"float64", 8},
+                                           {"uint8", 1},
+                                           {"int8", 1},
+                                           {"int16", 2},
+                                           {"int32", 4},
+                                           {"int64", 8},
+                                           {"bool", 1},
+                                           {"complex64", 8},
+                                           {"complex128", 16}}};
+
+}  // namespace
+
+std::size_t element_bytes(ElementType type) noexcept {
+  return kFacts[static_cast<std::size_t>(type)].bytes;
+}
+
+std::string_view element_name(ElementType type) noexcept {
+  return kFacts[static_cast<std::size_t>(type)].name;
+}
+
 namespace {
 
 using ValueKind = PickleValue::Kind;
@@ -186,6 +225,269 @@ StateDict read_state_dict(const std::string& path, std::uintmax_t most_bytes) {
                                            .max_bytes = most_bytes,
                                            .remedy = "check model.name and model.weights"}),
                    path);
+}
+
+namespace {
+
+/// "[16, 3, 3, 3]"
+std::string shape_text(std::span<const std::int64_t> sizes) {
+  return fmt::format("[{}]", fmt::join(sizes, ", "));
+}
+
+/// [bytes] Far above the size of a file of these tensors: float64 with two moments of an optimizer.
+std::uintmax_t largest_file(std::span<const Target> targets) {
+  constexpr std::uintmax_t kPerValue = 32, kPerTensor = 8192, kAside = 1 << 20;
+  std::uintmax_t bytes = kAside;
+  for (const Target& target : targets) bytes += kPerTensor + kPerValue * elements_of(target.sizes);
+  return bytes;
+}
+
+bool is_floating(ElementType type) {
+  return type == ElementType::float16 || type == ElementType::bfloat16 ||
+         type == ElementType::float32 || type == ElementType::float64;
+}
+
+template <typename From, typename Convert>
+std::vector<std::byte> converted(std::span<const std::byte> bytes, const Convert& to_float) {
+  std::vector<std::byte> out(bytes.size() / sizeof(From) * sizeof(float));
+  for (std::size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
+    From from;
+    std::memcpy(&from, bytes.data() + i * sizeof from, sizeof from);
+    const float value = to_float(from);
+    std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+  }
+  return out;
+}
+
+std::vector<std::byte> as_float32(std::vector<std::byte> bytes, ElementType type) {
+  switch (type) {
+    case ElementType::float16:
+      return converted<std::uint16_t>(bytes, half_to_float);
+    case ElementType::bfloat16:
+      return converted<std::uint16_t>(
+          bytes, [](std::uint32_t bits) { return std::bit_cast<float>(bits << 16); });
+    case ElementType::float64:
+      return converted<double>(bytes, double_to_float);
+    default:
+      return bytes;
+  }
+}
+
+bool all_finite(std::span<const std::byte> floats) {
+  for (std::size_t i = 0; i < floats.size(); i += sizeof(float)) {
+    float value;
+    std::memcpy(&value, floats.data() + i, sizeof value);
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
+}
+
+/// The file's values row by row in the target's type, if shape and type match.
+std::vector<std::byte> fitting(const std::string& path, const Target& target, const Tensor& found) {
+  if (target.sizes != found.sizes) {
+    fail(Kind::data, "expected {} of shape {} in the weights file {}, found shape {}", target.name,
+         shape_text(target.sizes), path, shape_text(found.sizes));
+  }
+  const bool floating = target.type == ElementType::float32;
+  if (floating ? !is_floating(found.type) : found.type != target.type) {
+    fail(Kind::data, "expected {} of type {} in the weights file {}, found {}", target.name,
+         element_name(target.type), path, element_name(found.type));
+  }
+  std::vector<std::byte> values(elements_of(found.sizes) * element_bytes(found.type));
+  copy_row_major(found, values);
+  if (!floating) return values;
+  values = as_float32(std::move(values), found.type);
+  if (!all_finite(values)) {
+    fail(Kind::data, "expected finite values of {} in the weights file {}, found infinity or NaN",
+         target.name, path);
+  }
+  return values;
+}
+
+/// Beginnings that all names have, each up to a dot, from "" on: "", "model.", "model.net.".
+std::vector<std::string_view> common_beginnings(std::span<const std::string_view> names) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string_view> beginnings = {""};
+  for (std::size_t dot = 0; !names.empty() && beginnings.size() < kMost; ++dot) {
+    dot = names.front().find('.', dot);
+    if (dot == std::string_view::npos) break;
+    const std::string_view part = names.front().substr(0, dot + 1);
+    if (!std::ranges::all_of(names, [&](auto name) { return name.starts_with(part); })) break;
+    beginnings.push_back(part);
+  }
+  return beginnings;
+}
+
+/// Tells which names of the two sides are the same.
+struct Matching {
+  std::map<std::string, const Tensor*, std::less<>> found;  // by names of the network
+  std::string twice;                     // a name that two tensors have; "": none
+  std::vector<std::string_view> wanted;  // by target: its name there
+
+  std::size_t count() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(wanted, [&](auto name) { return found.contains(name); }));
+  }
+};
+
+/// @param of_file, of_network  beginnings that are left out
+Matching match_without(std::string_view of_file, std::string_view of_network,
+                       std::span<const Target> targets, std::span<const Tensor> found,
+                       const FileNames& names) {
+  Matching matching;
+  for (const Target& target : targets)
+    matching.wanted.push_back(std::string_view(target.name).substr(of_network.size()));
+  for (const Tensor& tensor : found) {
+    const std::string_view rest = tensor.name.substr(of_file.size());
+    const std::string own = names.own ? names.own(rest) : std::string(rest);
+    if (names.own && own.empty()) continue;
+    if (!matching.found.emplace(own, &tensor).second) matching.twice = own;
+  }
+  return matching;
+}
+
+/// Leaves out a beginning that all names of one side have if more names are the same then.
+Matching match_names(const std::string& path, std::span<const Target> targets,
+                     std::span<const Tensor> found, const FileNames& names) {
+  std::vector<std::string_view> in_file, in_network;
+  for (const Tensor& tensor : found) in_file.push_back(tensor.name);
+  for (const Target& target : targets) in_network.emplace_back(target.name);
+  Matching best = match_without("", "", targets, found, names);
+  const auto try_without = [&](std::string_view of_file, std::string_view of_network) {
+    Matching other = match_without(of_file, of_network, targets, found, names);
+    if (other.twice.empty() && other.count() > best.count()) best = std::move(other);
+  };
+  for (const std::string_view part : common_beginnings(in_network)) try_without("", part);
+  for (const std::string_view part : common_beginnings(in_file)) try_without(part, "");
+  if (!best.twice.empty())
+    fail(Kind::data, "expected one tensor for {} in the weights file {}, found two",
+         printable(best.twice), path);
+  return best;
+}
+
+/// "; the nearest is NAME": the name of the file's that has most of `name` at its two ends, if that
+/// is at least half, and belongs to none of the network's tensors.
+std::string nearest_text(std::string_view name, const Matching& matching) {
+  std::size_t most = 0;
+  std::string_view nearest;
+  for (const auto& [own, tensor] : matching.found) {
+    if (std::ranges::find(matching.wanted, std::string_view(own)) != matching.wanted.end())
+      continue;
+    const std::size_t length = std::min(name.size(), own.size());
+    std::size_t begin = 0, end = 0;
+    while (begin < length && own[begin] == name[begin]) ++begin;
+    while (end < length - begin && own[own.size() - 1 - end] == name[name.size() - 1 - end]) ++end;
+    if (begin + end <= most) continue;
+    most = begin + end;
+    nearest = tensor->name;
+  }
+  if (2 * most < name.size()) return "";
+  return fmt::format("; the nearest is {}", printable(nearest));
+}
+
+/// "fc." of "fc.weight".
+std::string_view layer_of(std::string_view name) { return name.substr(0, name.rfind('.') + 1); }
+
+/// The targets of the last layer, if the file has one of another number of outputs: by target.
+std::vector<bool> find_new_head(std::span<const Target> targets, const Matching& matching,
+                                std::int64_t outputs) {
+  std::vector<bool> head(targets.size(), false);
+  if (outputs == 0) return head;
+  std::string_view layer;
+  bool any = false;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto source = matching.found.find(matching.wanted[i]);
+    if (source == matching.found.end()) continue;
+    const std::vector<std::int64_t>& own = targets[i].sizes;
+    const std::vector<std::int64_t>& other = source->second->sizes;
+    if (own == other) continue;
+    const bool differs_in_first = !own.empty() && own.size() == other.size() &&
+                                  own.front() == outputs &&
+                                  std::equal(own.begin() + 1, own.end(), other.begin() + 1);
+    if (!differs_in_first || (any && layer_of(targets[i].name) != layer))
+      return std::vector<bool>(targets.size(), false);
+    layer = layer_of(targets[i].name);
+    head[i] = any = true;
+  }
+  return head;
+}
+
+/// The targets get these values.
+struct NewValues {
+  std::vector<std::vector<std::byte>> values;  // of each target, in their order; empty: none
+  std::vector<std::string> kept;               // names of targets that keep theirs
+};
+
+/// Moves what the file has under further names of a tensor to its first name.
+void settle_tied(const std::string& path, std::span<const Target> targets, NewValues& result) {
+  std::map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < targets.size(); ++i) places.emplace(targets[i].name, i);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i].tied_to.empty() || result.values[i].empty()) continue;
+    const std::size_t first = places.at(targets[i].tied_to);
+    if (result.values[first].empty()) {
+      result.values[first] = std::move(result.values[i]);
+    } else if (result.values[first] != result.values[i]) {
+      fail(Kind::data,
+           "expected the same values of {} and {}, which are one tensor of the network, in the "
+           "weights file {}, found two; save them from a network that shares them",
+           targets[first].name, targets[i].name, path);
+    }
+    result.values[i].clear();
+  }
+}
+
+NewValues match(const std::string& path, std::span<const Target> targets,
+                std::span<const Tensor> found, const FileNames& names) {
+  const Matching matching = match_names(path, targets, found, names);
+  const std::vector<bool> head = find_new_head(targets, matching, names.new_head);
+  std::set<std::string_view> present;  // first names of tensors of which the file has a name
+  const auto first_name = [](const Target& target) {
+    return std::string_view(target.tied_to.empty() ? target.name : target.tied_to);
+  };
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (matching.found.contains(matching.wanted[i])) present.insert(first_name(targets[i]));
+
+  NewValues result;
+  auto unused = matching.found;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const Target& target = targets[i];
+    result.values.emplace_back();
+    const auto source = unused.find(matching.wanted[i]);
+    if (source != unused.end()) {
+      if (head[i])
+        result.kept.push_back(target.name);
+      else
+        result.values.back() = fitting(path, target, *source->second);
+      unused.erase(source);
+    } else if (present.contains(first_name(target))) {
+      continue;
+    } else if (names.optional && names.optional(target.name)) {
+      result.kept.push_back(target.name);
+    } else if (!target.name.ends_with("num_batches_tracked")) {
+      fail(Kind::data, "expected a tensor {} in the weights file {}, found none of that name{}",
+           target.name, path, nearest_text(matching.wanted[i], matching));
+    }
+  }
+  if (!unused.empty()) {
+    fail(Kind::data,
+         "expected weights of this network in the file {}, found a tensor {} that it does not "
+         "have; check model.name, model.shortcut and model.normalization",
+         path, printable(unused.begin()->second->name));
+  }
+  settle_tied(path, targets, result);
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> load_state_dict(const std::string& path, std::span<const Target> targets,
+                                         const FileNames& names) {
+  const StateDict file = read_state_dict(path, largest_file(targets));
+  NewValues found = match(path, targets, file.tensors(), names);
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (!found.values[i].empty()) copy_from_row_major(found.values[i], targets[i]);
+  return std::move(found.kept);
 }
 
 }  // namespace eqt::weights

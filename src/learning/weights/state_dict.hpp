@@ -12,9 +12,29 @@
 #include <string_view>
 #include <vector>
 
-#include "weights/element_type.hpp"
-
 namespace eqt::weights {
+
+/// The type of a tensor's elements in a file.
+enum class ElementType : std::uint8_t {
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  uint8,
+  int8,
+  int16,
+  int32,
+  int64,
+  boolean,
+  complex64,
+  complex128,
+};
+
+/// [bytes]
+std::size_t element_bytes(ElementType type) noexcept;
+
+/// "float32", the name in Python's torch.
+std::string_view element_name(ElementType type) noexcept;
 
 struct Tensor {
   std::string_view name;

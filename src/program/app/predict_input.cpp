@@ -12,11 +12,10 @@
 
 #include "core/error.hpp"
 #include "data/array_set.hpp"
-#include "data/array_source.hpp"
 #include "data/csv_table.hpp"
+#include "data/files.hpp"
 #include "data/pictures/framing.hpp"
 #include "data/pictures/picture_list.hpp"
-#include "data/shown.hpp"
 #include "data/text/rows.hpp"
 #include "data/text/text_input.hpp"
 #include "metrics/run_files.hpp"

@@ -24,7 +24,7 @@
 #include "model/bf16.hpp"
 #include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
-#include "sync/local/local_sgd_plan.hpp"
+#include "sync/local_sgd.hpp"
 
 namespace eqt::app {
 namespace {

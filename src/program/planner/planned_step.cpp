@@ -18,7 +18,7 @@
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
 #include "setup/choose_by_cost.hpp"
-#include "sync/local/local_sgd_plan.hpp"
+#include "sync/local_sgd.hpp"
 #include "train/batch_allocation.hpp"
 
 namespace eqt::planner {

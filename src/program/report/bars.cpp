@@ -14,17 +14,15 @@ namespace {
 
 using metrics::PhaseSeconds;
 
-struct BarPhase {
-  const char* name;
-  double PhaseSeconds::*seconds;
-};
-
-// In an order that gives neighbours very different colours.
-constexpr std::array kBarPhases = {
-    BarPhase{"compute", &PhaseSeconds::compute},   BarPhase{"encode", &PhaseSeconds::encode},
-    BarPhase{"transfer", &PhaseSeconds::transfer}, BarPhase{"decode", &PhaseSeconds::decode},
-    BarPhase{"update", &PhaseSeconds::update},     BarPhase{"data", &PhaseSeconds::data},
-};
+/// All but the total, beginning with computing: an order in which neighbours have very different
+/// colours.
+constexpr auto kBarPhases = [] {
+  std::array<metrics::PhaseRow, metrics::kPhases.size() - 1> phases{};
+  std::copy_n(metrics::kPhases.begin(), phases.size(), phases.begin());
+  std::rotate(phases.begin(), phases.begin() + 1, phases.end());
+  return phases;
+}();
+static_assert(kBarPhases[0].seconds == &PhaseSeconds::compute);
 
 struct PhaseBar {
   std::string label;

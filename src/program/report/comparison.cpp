@@ -108,31 +108,17 @@ bool has_column(const Table& table, const std::string& key) {
   return std::ranges::find(table.columns, key, &Column::key) != table.columns.end();
 }
 
-/// These notes say what the heads of columns alone do not; docs/runs.md says more.
-constexpr struct {
-  const char *key, *note;
-} kNotes[] = {
-    {"sent_bytes_per_rank",
-     "Sent: bytes of a mean rank from the first step to the last, by the run's own collective."},
-    {"step_seconds", "Seconds per step: a mean over all steps, of the slowest rank."},
-    {"compression_ratio",
-     "Ratio: bytes that a ring allreduce of float32 would have sent in as many rounds, divided by "
-     "those sent."},
-    {"bits_per_value", "Bits/value: bits of all that ranks encoded, divided by its values."},
-    {"quantization_variance",
-     "Variance: |decoded - exact|^2 / |exact|^2 of what a rank encodes, error feedback included."},
-    {"mean_quantization_variance",
-     "Mean's variance: the same of the mean that all ranks apply, with every quantization on its "
-     "way."},
-    {"consensus_distance",
-     "Consensus distance: root of the mean over ranks of |model - mean model|^2."},
-    {"best_test_accuracy", "Best: of all tests during the run."},
-    {"node_test_accuracy_mean", "Nodes: each rank's own model, tested on the whole test set."},
-};
-
+/// Adds what the heads of columns alone do not say; docs/runs.md says more.
 void explain_columns(Table& table) {
-  for (const auto& [key, note] : kNotes)
-    if (has_column(table, key)) table.notes.emplace_back(note);
+  if (has_column(table, "sent_bytes_per_rank"))
+    table.notes.emplace_back(
+        "Sent: bytes of a mean rank from the first step to the last, by the run's own collective.");
+  if (has_column(table, "step_seconds"))
+    table.notes.emplace_back("Seconds per step: a mean over all steps, of the slowest rank.");
+  for (const bool main : {true, false})
+    for (const metrics::FigureRow& row : metrics::kFigures)
+      if (row.main == main && row.note != nullptr && has_column(table, row.name))
+        table.notes.emplace_back(row.note);
 }
 
 /// Adds notes on what the columns of add_one_board() mean, as far as they are there.

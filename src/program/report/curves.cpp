@@ -243,7 +243,7 @@ void draw_step_losses(const std::vector<Group>& groups, Drawings& drawings) {
 /// Only figures that a run could have recorded: emulated runs have neither loss nor accuracy, and
 /// variance and consensus distance need lossy messages or gossip.
 void say_what_is_missing(const std::vector<Group>& groups, Drawings& drawings) {
-  const auto any = [&](Figure Epoch::*figure) {
+  const auto any = [&](Figure metrics::Figures::*figure) {
     return std::ranges::any_of(groups, [&](const Group& group) {
       return std::ranges::any_of(group.runs, [&](const Run* run) {
         return std::ranges::any_of(run->epochs,

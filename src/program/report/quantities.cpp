@@ -2,7 +2,6 @@
 #include "report/quantities.hpp"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 
 namespace eqt::report {
@@ -18,65 +17,31 @@ std::string head_of(const MainFigure& figure) {
   return figure.head() + (figure.metric.higher_is_better ? "" : ", lower is better");
 }
 
-constexpr Digits kLoss{4}, kThree{-1, 3}, kFour{-1, 4};
+constexpr Digits kFour{-1, 4};
 
-const std::array kQuantities{
-    Quantity{"test_accuracy", "test accuracy [%]", kPercent, 100, true, test_accuracy},
-    Quantity{"best_test_accuracy", "best [%]", kPercent, 100, false,
-             [](const Run& run) { return run.outcome.best_test_accuracy; }},
-    Quantity{"node_test_accuracy_mean", "nodes' mean [%]", kPercent, 100, false,
-             [](const Run& run) { return run.outcome.node_accuracy_mean; }},
-    Quantity{"node_test_accuracy_min", "worst node [%]", kPercent, 100, false,
-             [](const Run& run) { return run.outcome.node_accuracy_min; }},
-    Quantity{"train_loss", "train loss", kLoss, 1, true,
-             [](const Run& run) { return run.outcome.train_loss; }},
-    Quantity{"test_loss", "test loss", kLoss, 1, false,
-             [](const Run& run) { return run.outcome.test_loss; }},
-    Quantity{"step_seconds", "s per step", kFour, 1, true, step_seconds},
-    Quantity{"images_per_second",
-             "samples/s",
-             {1},
-             1,
-             false,
-             [](const Run& run) { return run.outcome.images_per_second; }},
-    Quantity{"sent_bytes_per_rank", "sent per rank [MB]", kFour, 1e-6, true, bytes_per_rank},
-    Quantity{"compression_ratio",
-             "ratio",
-             {2},
-             1,
-             true,
-             [](const Run& run) { return run.outcome.compression_ratio; }},
-    Quantity{"bits_per_value",
-             "bits/value",
-             {3},
-             1,
-             true,
-             [](const Run& run) { return run.outcome.bits_per_value; }},
-    Quantity{"quantization_variance", "variance", kThree, 1, true,
-             [](const Run& run) { return run.outcome.quantization_variance; }},
-    Quantity{"mean_quantization_variance", "mean's variance", kThree, 1, true,
-             [](const Run& run) { return run.outcome.mean_quantization_variance; }},
-    Quantity{"consensus_distance", "consensus distance", kThree, 1, true,
-             [](const Run& run) { return run.outcome.consensus_distance; }},
-    Quantity{"wall_seconds",
-             "wall [s]",
-             {1},
-             1,
-             false,
-             [](const Run& run) { return run.outcome.wall_seconds; }},
-    Quantity{"peak_rss_mib",
-             "peak [MiB]",
-             {0},
-             1,
-             false,
-             [](const Run& run) { return run.outcome.peak_rss_mib; }},
-    Quantity{"clipped_values",
-             "clipped values",
-             {0},
-             1,
-             false,
-             [](const Run& run) { return run.outcome.clipped_values; }},
-};
+Quantity quantity_of(const metrics::FigureRow& row) {
+  const bool fraction = row.form == metrics::Form::fraction;
+  return {row.name,
+          fraction ? std::string(row.head) + " [%]" : row.head,
+          {row.decimals, row.digits},
+          fraction ? 100.0 : 1.0,
+          row.main,
+          [value = row.value](const Run& run) { return run.outcome.*value; }};
+}
+
+/// The figures of records, and what follows from other parts of them, in the order of columns.
+std::vector<Quantity> usual_quantities() {
+  std::vector<Quantity> all;
+  for (const metrics::FigureRow& row : metrics::kFigures) {
+    if (row.value == &metrics::Figures::images_per_second)
+      all.push_back({"step_seconds", "s per step", kFour, 1, true, step_seconds});
+    if (row.value == &metrics::Figures::compression_ratio)
+      all.push_back(
+          {"sent_bytes_per_rank", "sent per rank [MB]", kFour, 1e-6, true, bytes_per_rank});
+    if (row.head != nullptr) all.push_back(quantity_of(row));
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -92,7 +57,7 @@ metrics::MetricRecord accuracy_metric() {
 }
 
 std::vector<Quantity> quantities(const std::vector<Group>& groups) {
-  std::vector<Quantity> all(kQuantities.begin(), kQuantities.end());
+  std::vector<Quantity> all = usual_quantities();
   std::vector<Quantity> more;  // metrics that not all tasks have
   for (const Group& group : groups) {
     for (const Run* run : group.runs) {

@@ -67,13 +67,8 @@ double number_or_nan(Figure figure) {
 
 metrics::PhaseSeconds phases_of(const Members& seconds) {
   metrics::PhaseSeconds phases;
-  phases.data = number_or_nan(seconds.figure("data"));
-  phases.compute = number_or_nan(seconds.figure("compute"));
-  phases.encode = number_or_nan(seconds.figure("encode"));
-  phases.transfer = number_or_nan(seconds.figure("transfer"));
-  phases.decode = number_or_nan(seconds.figure("decode"));
-  phases.update = number_or_nan(seconds.figure("update"));
-  phases.total = number_or_nan(seconds.figure("total"));
+  for (const metrics::PhaseRow& phase : metrics::kPhases)
+    phases.*phase.seconds = number_or_nan(seconds.figure(phase.name));
   return phases;
 }
 
@@ -96,17 +91,8 @@ Epoch epoch_of(const Members& record, const Run& run) {
   epoch.metrics = metrics_of(record, run);
   epoch.epoch = record.count("epoch");
   epoch.step = record.count("step");
-  epoch.train_loss = record.figure("train_loss");
-  epoch.test_accuracy = record.figure("test_accuracy");
-  epoch.test_loss = record.figure("test_loss");
-  epoch.images_per_second = record.figure("images_per_second");
-  epoch.compression_ratio = record.figure("compression_ratio");
-  epoch.bits_per_value = record.figure("bits_per_value");
-  epoch.quantization_variance = record.figure("quantization_variance");
-  epoch.mean_quantization_variance = record.figure("mean_quantization_variance");
-  epoch.node_accuracy_mean = record.figure("node_test_accuracy_mean");
-  epoch.node_accuracy_min = record.figure("node_test_accuracy_min");
-  epoch.consensus_distance = record.figure("consensus_distance");
+  for (const metrics::FigureRow& row : metrics::kFigures)
+    if (metrics::is_in(row, metrics::Records::epoch)) epoch.*row.value = record.figure(row.name);
   epoch.seconds = seconds_of(record);
   epoch.rank_seconds = rank_seconds_of(record, run);
   epoch.sent_bytes = record.count("sent_bytes");

@@ -35,12 +35,13 @@ namespace fs = std::filesystem;
 
 /// One process computed for all ranks, so its seconds are nobody's.
 void forget_seconds(Run& run) {
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  constexpr metrics::PhaseSeconds kNever = {kNone, kNone, kNone, kNone, kNone, kNone, kNone};
-  run.outcome.step_seconds = kNever;
+  auto none = metrics::in_order({});
+  none.fill(std::numeric_limits<double>::quiet_NaN());
+  const metrics::PhaseSeconds never = metrics::from_order(none);
+  run.outcome.step_seconds = never;
   run.outcome.wall_seconds = run.outcome.images_per_second = {};
   for (Epoch& epoch : run.epochs) {
-    epoch.seconds = kNever;
+    epoch.seconds = never;
     epoch.images_per_second = {};
   }
 }

@@ -15,12 +15,8 @@
 namespace eqt::report {
 
 /// An epoch record. Figures are empty if the record has null or no such key.
-struct Epoch {
-  std::uint64_t epoch = 0, step = 0;  // completed
-  Figure train_loss, test_accuracy, test_loss;
-  Figure images_per_second, compression_ratio, bits_per_value;
-  Figure quantization_variance, mean_quantization_variance;  // of a rank's message, of the mean
-  Figure node_accuracy_mean, node_accuracy_min, consensus_distance;
+struct Epoch : metrics::Figures {
+  std::uint64_t epoch = 0, step = 0;      // completed
   std::map<std::string, Figure> metrics;  // of the task, by name, without accuracy and loss
   metrics::PhaseSeconds seconds;          // summed over the epoch, maximum over ranks
   std::vector<metrics::PhaseSeconds> rank_seconds;  // by rank; empty: not recorded
@@ -37,13 +33,8 @@ struct StepLosses {
 };
 
 /// The outcome of a run, from its summary, or so far, from its epochs.
-struct Outcome {
+struct Outcome : metrics::Figures {
   std::uint64_t epochs = 0, steps = 0;
-  Figure train_loss, test_accuracy, best_test_accuracy, test_loss;
-  Figure wall_seconds, images_per_second, compression_ratio, bits_per_value;
-  Figure quantization_variance, mean_quantization_variance;
-  Figure node_accuracy_mean, node_accuracy_min, consensus_distance, peak_rss_mib;
-  Figure paper_sent_bytes_per_node, clipped_values;
   std::map<std::string, Figure> metrics;  // as of an epoch
   metrics::PhaseSeconds step_seconds;     // mean step [seconds]
   std::uint64_t sent_bytes = 0;           // of all ranks

@@ -17,7 +17,6 @@
 
 #include "core/error.hpp"
 #include "metrics/run_files.hpp"
-#include "metrics/timeline.hpp"
 #include "report/members.hpp"
 #include "report/script.hpp"
 #include "report/text.hpp"
@@ -214,7 +213,7 @@ Drawing timeline_drawing(const Run& run, const std::vector<TimelineRecord>& reco
   const std::string title = fmt::format("{}: {}", tail_of(run.title(), 24), steps);
   std::string data, plots;
   std::size_t shown = 0;
-  for (const metrics::ActivityRow& row : metrics::activities()) {
+  for (const metrics::ActivityRow& row : metrics::kActivities) {
     const std::string boxes = boxes_of(records, row.value, zero);
     if (boxes.empty()) continue;
     data += fmt::format("$a{} << end\n{}end\n", shown, boxes);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "data/length_buckets.hpp"
+#include "data/partition.hpp"
 #include "data/wrapped_sets.hpp"
 #include "setup/build_batches.hpp"
 #include "setup/build_partition.hpp"

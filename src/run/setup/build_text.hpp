@@ -8,7 +8,7 @@
 
 #include "config/run_config.hpp"
 #include "core/layout.hpp"
-#include "data/text/text_options.hpp"
+#include "data/dataset.hpp"
 #include "model/encoder_shape.hpp"
 
 namespace eqt::setup {

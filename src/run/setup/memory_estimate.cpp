@@ -24,7 +24,7 @@
 #include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/room_to_start.hpp"
-#include "sync/lazy/lazy_difference.hpp"
+#include "sync/lazy_averaging.hpp"
 #include "train/evaluator.hpp"
 
 namespace eqt::setup {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/places.hpp"
+#include "checkpoint/saving_visitor.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/area_average.hpp"
+#include "data/known_images.hpp"
 
 #include <algorithm>
 #include <array>

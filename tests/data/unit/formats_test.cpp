@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/formats.hpp"
+#include "data/known_images.hpp"
 
 #include <sys/stat.h>
 

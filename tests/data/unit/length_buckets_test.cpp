@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/length_buckets.hpp"
+#include "data/partition.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "data/dataset.hpp"
 #include "support/catch.hpp"
 
 using namespace eqt::data;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "data/formats.hpp"
+#include "data/known_images.hpp"
 #include "support/catch.hpp"
 
 using namespace eqt::data;

@@ -27,8 +27,7 @@ Case draw(std::mt19937& random, bool symmetric) {
     return std::uniform_int_distribution<>(low, high)(random);
   };
   Case c;
-  // They are named one after another, because compilers differ in the order in which they
-  // evaluate arguments.
+  // Named one after another: compilers differ in the order in which they evaluate arguments.
   const double latency = between(1e-5, 1e-2), rate = between(1e6, 1e8);
   const double step_seconds = between(0.05, 2);
   c.cluster = equal_boards(whole(2, 4), step_seconds, rate, latency);

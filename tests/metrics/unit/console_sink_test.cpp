@@ -339,9 +339,8 @@ TEST_CASE("the table has additional rows only for replicas that differ", "[conso
   const std::string plain = summary_table(run_record(), s);
   for (const char* absent : {"node", "consensus", "averaged"})
     CHECK_THAT(plain, !ContainsSubstring(absent));
-  s.replicas = differing_replicas();
-  s.replicas.consensus_distance = 1.23456789e-30;
-  s.replicas.consensus_distance_relative = 1.23456789e-30;
+  make_replicas_differ(s);
+  s.consensus_distance = s.consensus_distance_relative = 1.23456789e-30;
   constexpr std::uint64_t kMuch = 123456789012345678;
   s.sent_bytes_by_edge = {{0, 1, kMuch}, {1, 0, 1000}};
   s.paper_sent_bytes_per_node = kMuch;
@@ -388,7 +387,7 @@ TEST_CASE("an epoch's line has nodes only if there are any", "[console]") {
   EpochRecord epoch = epoch_record();
   CHECK_THAT(epoch_text(epoch, 3, 2),
              !ContainsSubstring("nodes") && !ContainsSubstring("consensus"));
-  epoch.replicas = differing_replicas();
+  make_replicas_differ(epoch);
   CHECK_THAT(epoch_text(epoch, 3, 2), ContainsSubstring("  nodes 50.00 %  consensus 1.5  "));
 }
 

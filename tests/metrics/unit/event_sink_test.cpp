@@ -7,7 +7,7 @@
 #include <set>
 
 #include "event_support.hpp"
-#include "metrics/crc32c.hpp"
+#include "metrics/event_bytes.hpp"
 #include "records_support.hpp"
 #include "support/catch.hpp"
 
@@ -93,7 +93,7 @@ TEST_CASE("lists of numbers have a scalar each; texts, NaN and lists of objects 
           "[events]") {
   const auto events = events_of(options_at(1), [](Sink& sink) {
     Summary end = summary();
-    end.replicas = differing_replicas();
+    make_replicas_differ(end);
     end.sent_bytes_by_edge = {{0, 1, 5}, {1, 0, 7}};
     end.train_loss = std::numeric_limits<double>::quiet_NaN();
     sink.write(end);

@@ -274,7 +274,8 @@ TEST_CASE("replicas that differ have their own figures, equal ones null", "[metr
   EpochRecord epoch = epoch_record();
   Summary s = summary();
   sink->write(epoch);
-  epoch.replicas = s.replicas = differing_replicas();
+  make_replicas_differ(epoch);
+  make_replicas_differ(s);
   sink->write(epoch);
   s.sent_bytes_by_edge = {{0, 1, 700}, {0, 2, 50}, {1, 0, 800}};
   s.ranks = 3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "metrics/partition_text.hpp"
+#include "metrics/console_text.hpp"
 
 #include <sstream>
 

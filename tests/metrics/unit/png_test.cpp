@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "metrics/png.hpp"
+#include "metrics/event_bytes.hpp"
 
 #include <png.h>
 

@@ -123,12 +123,15 @@ inline std::vector<MetricRecord> regression_metrics() {
           {.name = "r2", .title = "R2", .value = 0.5}};
 }
 
-inline ReplicasRecord differing_replicas() {
-  return {.node_test_accuracy = {0.5, 0.75, 0.25},
-          .averaged = true,
-          .consensus_distance = 1.5,
-          .consensus_distance_relative = 0.125,
-          .evaluation_sent_bytes = 4096};
+/// Replicas of three ranks differ in an epoch or at the end of a run.
+template <typename Record>
+void make_replicas_differ(Record& record) {
+  record.replicas = {.node_test_accuracy = {0.5, 0.75, 0.25}, .averaged = true};
+  record.node_test_accuracy_mean = record.replicas.node_mean();
+  record.node_test_accuracy_min = record.replicas.node_min();
+  record.consensus_distance = 1.5;
+  record.consensus_distance_relative = 0.125;
+  record.evaluation_sent_bytes = 4096;
 }
 
 }  // namespace eqt::metrics::test

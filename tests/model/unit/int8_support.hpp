@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/formats.hpp"
+#include "data/known_images.hpp"
 #include "model/replica.hpp"
 #include "support/pictures.hpp"
 

@@ -298,7 +298,7 @@ TEST_CASE("the loop trains without a common step", "[asynchronous]") {
   CHECK(summary.sent_bytes == summary.received_bytes);
   CHECK((summary.sent_bytes > 0) == (comm.size() > 1));
   CHECK(std::ssize(summary.replicas.node_test_accuracy) == comm.size());
-  CHECK((summary.replicas.consensus_distance.value() > 0) == (comm.size() > 1));
+  CHECK((summary.consensus_distance.value() > 0) == (comm.size() > 1));
   std::uint64_t over_edges = 0;
   for (const metrics::EdgeRecord& edge : summary.sent_bytes_by_edge) {
     CHECK((edge.from == 0) != (edge.to == 0));  // a star

@@ -22,7 +22,7 @@
 #include "support/mpi_world.hpp"
 #include "support/shared_flag.hpp"
 #include "sync/gossip/pairwise.hpp"
-#include "sync/lazy/lazy_mean.hpp"
+#include "sync/lazy_averaging.hpp"
 
 using namespace eqt;
 using comm::Communicator;

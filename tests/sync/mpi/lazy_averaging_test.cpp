@@ -2,7 +2,7 @@
 // LAQ and LAG on logistic regression, compared with a simulation of all ranks in one process that
 // follows the paper's equations in double precision.
 
-#include "sync/lazy/lazy_averaging.hpp"
+#include "sync/lazy_averaging.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,6 @@
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 #include "support/saved_state.hpp"
-#include "sync/lazy/lazy_mean.hpp"
 
 using namespace eqt;
 using sync::LazyDifference;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Local SGD through the trainer, compared with a simulation of all its ranks in one process.
 
-#include "sync/local/local_sgd.hpp"
+#include "sync/local_sgd.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -12,7 +12,7 @@
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
 #include "support/quorum_case.hpp"
-#include "sync/local/local_sgd.hpp"
+#include "sync/local_sgd.hpp"
 
 using namespace eqt;
 using namespace eqt::test::quorum;

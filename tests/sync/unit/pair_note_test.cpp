@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sync/gossip/pair_note.hpp"
+#include "sync/gossip/asynchronous_gossip.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sync/gossip/shared_model.hpp"
+#include "sync/gossip/pairwise.hpp"
 
 #include <vector>
 

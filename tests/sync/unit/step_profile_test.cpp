@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When gradients are ready is recorded once in a run, in the order of the backward pass.
 
-#include "sync/step_profile.hpp"
+#include "sync/step_clock.hpp"
 
 #include <algorithm>
 
@@ -9,7 +9,6 @@
 
 using namespace eqt;
 using namespace eqt::sync;
-using namespace eqt::train;
 
 namespace {
 

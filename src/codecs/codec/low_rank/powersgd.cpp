@@ -36,7 +36,11 @@ class PowerSgd final : public Compressor {
   CodecId id() const noexcept override { return CodecId::powersgd; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override {
-    return {.random = true, .needs_feedback = true, .averages_itself = true, .granule = 0};
+    return {.random = true,
+            .same_draw = true,
+            .needs_feedback = true,
+            .averages_itself = true,
+            .granule = 0};
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
     return count == 0 ? 0 : kHeadBytes + count * sizeof(float);

@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "codec/catalogue.hpp"
@@ -26,12 +28,147 @@
 #include "sync/algorithm.hpp"
 #include "sync/algorithm_parts.hpp"
 #include "sync/gossip/consensus_step.hpp"
-#include "sync/gossip/event_trigger.hpp"
 #include "sync/gossip/gossip_averaging.hpp"
 #include "sync/gossip/neighbour_messages.hpp"
 
 namespace eqt::sync {
 namespace {
+
+constexpr double kMovementDecay = 0.9;
+
+double square(double x) { return x * x; }
+
+/// Chooses the slices that a rank sends in a round. With D_l = 0.9 D_l + 0.1 |movement of slice l
+/// by the rank's own steps since the last round|^2, at first the first movement that is not 0, a
+/// slice is sent if |x_l - xh_l|^2 > threshold^2 D_l, where xh is what neighbours know of x, or if
+/// it was not sent in the last `silence` - 1 rounds.
+///
+/// Event-triggered gossip is SPARQ-SGD's (N. Singh et al., CDC 2020, arXiv:1910.14280). Deviates:
+/// each slice decides for itself, and typical movements take the place of the paper's thresholds
+/// c_t eta_t^2, so that the threshold needs no tuning when the learning rate falls.
+class EventTrigger {
+ public:
+  /// @param plan  names the slices; kept
+  /// @param count values of the model
+  EventTrigger(std::span<const FusionBucket> plan, std::size_t count, const EventOptions& options);
+
+  /// All ranks have this model.
+  void start(std::span<const float> model);
+  /// Begins a round. @param known xh
+  void choose(std::span<const float> model, std::span<const float> known);
+  /// Returns 1 for each segment of the bucket that is sent in this round, else 0.
+  std::span<const std::uint8_t> chosen(const FusionBucket& bucket) const {
+    return chosen_.at(bucket.index);
+  }
+  /// The bucket's part of the model at the end of the round.
+  void mixed(const FusionBucket& bucket, std::span<const float> values);
+
+  /// Returns the counts of this rank since the start.
+  SliceCounts counts() const noexcept { return {counts_[0], counts_[1]}; }
+
+  /// With another number of ranks all begin anew.
+  void visit_state(StateVisitor& visitor);
+
+ private:
+  /// A segment's values, and the position of their slice.
+  struct Range {
+    std::size_t begin = 0, end = 0, slice = 0;
+  };
+
+  void add_squares(std::span<const float> model, std::span<const float> known);
+  bool is_due(std::size_t slice) const;
+
+  const std::span<const FusionBucket> plan_;
+  const double square_;  // of the threshold
+  const std::uint64_t silence_;
+  std::vector<Range> ranges_;                     // of all segments, in ascending order
+  std::vector<std::vector<std::size_t>> slices_;  // by bucket: the slice of each segment
+  std::vector<std::vector<std::uint8_t>> chosen_;
+  FlatBuffer last_;                   // the model at the end of the last round
+  std::vector<double> typical_;       // D, by slice
+  std::vector<std::uint64_t> quiet_;  // rounds since the slice was sent
+  std::vector<double> moved_, apart_;
+  std::vector<std::uint8_t> due_;
+  std::vector<std::uint64_t> counts_ = {0, 0};  // slices sent, and left out
+};
+
+EventTrigger::EventTrigger(std::span<const FusionBucket> plan, std::size_t count,
+                           const EventOptions& options)
+    : plan_(plan), square_(square(options.threshold)), silence_(options.silence), last_(count) {
+  EQT_CHECK(options.threshold > 0 && options.silence > 0, "events above {}, silence {}",
+            options.threshold, options.silence);
+  std::map<std::uint32_t, std::size_t> positions;
+  for (const FusionBucket& bucket : plan)
+    for (const codec::Segment& segment : bucket.segments) positions[segment.slice] = 0;
+  std::size_t next = 0;
+  for (auto& [slice, position] : positions) position = next++;
+  for (const FusionBucket& bucket : plan) {
+    slices_.emplace_back();
+    for (const codec::Segment& segment : bucket.segments) {
+      const std::size_t slice = positions.at(segment.slice);
+      slices_.back().push_back(slice);
+      ranges_.push_back({segment.begin, segment.begin + segment.count, slice});
+    }
+    chosen_.emplace_back(bucket.segments.size(), std::uint8_t{1});
+  }
+  std::ranges::sort(ranges_, {}, &Range::begin);
+  for (auto* by_slice : {&typical_, &moved_, &apart_}) by_slice->resize(positions.size());
+  quiet_.resize(positions.size());
+  due_.resize(positions.size());
+}
+
+void EventTrigger::start(std::span<const float> model) {
+  std::ranges::copy(model, last_.span().begin());
+}
+
+/// Value by value in ascending order, so that the sums do not depend on how slices are cut.
+void EventTrigger::add_squares(std::span<const float> model, std::span<const float> known) {
+  std::ranges::fill(moved_, 0.0);
+  std::ranges::fill(apart_, 0.0);
+  const auto last = last_.span();
+  for (const Range& range : ranges_) {
+    double moved = moved_[range.slice], apart = apart_[range.slice];
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      const double x = static_cast<double>(model[i]);
+      moved += square(x - static_cast<double>(last[i]));
+      apart += square(x - static_cast<double>(known[i]));
+    }
+    moved_[range.slice] = moved;
+    apart_[range.slice] = apart;
+  }
+}
+
+/// Values that are not finite are sent, so that encoding them stops the run.
+bool EventTrigger::is_due(std::size_t slice) const {
+  return quiet_[slice] + 1 >= silence_ || !std::isfinite(apart_[slice]) ||
+         apart_[slice] > square_ * typical_[slice];
+}
+
+void EventTrigger::choose(std::span<const float> model, std::span<const float> known) {
+  add_squares(model, known);
+  for (std::size_t slice = 0; slice < due_.size(); ++slice) {
+    double& typical = typical_[slice];
+    typical = typical > 0 ? kMovementDecay * typical + (1 - kMovementDecay) * moved_[slice]
+                          : moved_[slice];
+    due_[slice] = is_due(slice) ? 1 : 0;
+    quiet_[slice] = due_[slice] != 0 ? 0 : quiet_[slice] + 1;
+    ++counts_[due_[slice] != 0 ? 0 : 1];
+  }
+  for (std::size_t bucket = 0; bucket < plan_.size(); ++bucket)
+    for (std::size_t i = 0; i < slices_[bucket].size(); ++i)
+      chosen_[bucket][i] = due_[slices_[bucket][i]];
+}
+
+void EventTrigger::mixed(const FusionBucket& bucket, std::span<const float> values) {
+  std::ranges::copy(values, last_.span().begin() + static_cast<std::ptrdiff_t>(bucket.begin));
+}
+
+void EventTrigger::visit_state(StateVisitor& visitor) {
+  visitor.values("last model", last_.span(), Across::fresh);
+  visitor.doubles("typical movements", typical_, Across::fresh);
+  visitor.numbers("quiet rounds", quiet_, Across::fresh);
+  visitor.numbers("slices", counts_, Across::sum);
+}
 
 /// AdaGossip's element-wise step: r * min(most, gamma / sqrt(v)), v the running mean of r^2.
 class AdaptiveStep {

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a compressor keeps of Gaussian values, and the consensus step that this allows.
+
 #include "sync/gossip/consensus_step.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
+#include "codec/catalogue.hpp"
 #include "codec/message.hpp"
 #include "core/random.hpp"
+#include "sync/algorithm_parts.hpp"
 
 namespace eqt::sync {
 namespace {
@@ -90,6 +97,28 @@ double lost_share(const Products& sums, double scale) {
          sums.values;
 }
 
+/// Gamma far above the default: what contracts in pure averaging ends at two to five times it.
+constexpr double kFarAbove = 2.5;
+
+/// The largest default gamma with a delay. With it, no late correction gamma (W - I) x of any
+/// doubly stochastic W is larger than that of the mean of all models.
+constexpr double kMostLateStep = 0.5;
+
+/// Returns true if the weights are symmetric in every step of the topology's period.
+bool is_symmetric(const topology::Topology& topology) {
+  for (StepId step = 0; step < topology.period(); ++step)
+    if (!topology.at(step).is_symmetric()) return false;
+  return true;
+}
+
+/// The default gamma of an algorithm for a compressor of this contraction.
+double default_step(const AlgorithmRow& algorithm, const AlgorithmSettings& settings,
+                    double contraction, const codec::Properties& properties, bool symmetric) {
+  const double most = settings.rounds.delays() ? kMostLateStep : 1;
+  if (settings.adaptive_step || algorithm.default_step == nullptr) return most;
+  return std::min(most, algorithm.default_step(contraction, properties, symmetric));
+}
+
 }  // namespace
 
 Quality measure_quality(const codec::Compressor& compressor,
@@ -118,6 +147,35 @@ double choco_step(double contraction, const codec::Properties& properties, bool 
 double squeeze_step(double contraction, const codec::Properties& properties, bool symmetric) {
   if (contraction >= 1) return 1;
   return std::min(0.5, choco_step(contraction, properties, symmetric) / 3);
+}
+
+ChosenStep choose_step(const AlgorithmParts& parts, const AlgorithmSettings& settings) {
+  const codec::Compressor& compressor = parts.compressor;
+  const Quality quality = measure_quality(compressor, parts.buckets, settings.run_seed);
+  // Rank 0's, should another machine's arithmetic differ in a last bit.
+  std::array<double, 2> shared = {static_cast<double>(quality.damping), quality.contraction};
+  parts.comm.broadcast(std::as_writable_bytes(std::span(shared)), 0);
+  const bool symmetric = is_symmetric(*parts.topology);
+  const double usual =
+      default_step(parts.row, settings, shared[1], compressor.properties(), symmetric);
+  const double step = settings.consensus_step.value_or(usual);
+  ChosenStep chosen{.consensus_step = static_cast<float>(step),
+                    .damping = static_cast<float>(shared[0])};
+  if (compressor.properties().lossless) return chosen;
+  if (!settings.consensus_step) {
+    // Whatever the values' size, no step is above one that contracts.
+    chosen.most_adaptive_step =
+        static_cast<float>(choco_step(shared[1], compressor.properties(), symmetric));
+    chosen.note =
+        fmt::format("synchronization.consensus_step is {:.3g}: {} keeps {:.3g} of what it is given",
+                    step, codec::codec_name(compressor.id()), shared[1]);
+  } else if (step > kFarAbove * usual) {
+    chosen.note = fmt::format(
+        "synchronization.consensus_step {:.3g} may not contract with {}, which keeps {:.3g} of "
+        "what it is given; \"auto\" would take {:.3g}",
+        step, codec::codec_name(compressor.id()), shared[1], usual);
+  }
+  return chosen;
 }
 
 }  // namespace eqt::sync

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The damping of messages and the default consensus step.
+// The damping of messages, the default consensus step, and the step that a run takes.
 
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "codec/compressor.hpp"
 #include "pipeline/plan.hpp"
 
 namespace eqt::sync {
+
+struct AlgorithmParts;
+struct AlgorithmSettings;
 
 /// The effect of a compressor on Gaussian values in the plan's segments.
 struct Quality {
@@ -45,5 +49,15 @@ double choco_step(double contraction, const codec::Properties& properties = {},
 /// The default gamma of DeepSqueeze: a third of CHOCO's, at most 0.5; 1 without compression.
 double squeeze_step(double contraction, const codec::Properties& properties = {},
                     bool symmetric = true);
+
+/// The consensus step gamma of these settings, for a compressor and a graph.
+struct ChosenStep {
+  float consensus_step = 1;      // the configured or the chosen gamma
+  float most_adaptive_step = 1;  // see MixerOptions
+  float damping = 1;             // see MixContext
+  std::string note = {};         // what was chosen, or a warning
+};
+/// Collective.
+ChosenStep choose_step(const AlgorithmParts& parts, const AlgorithmSettings& settings);
 
 }  // namespace eqt::sync

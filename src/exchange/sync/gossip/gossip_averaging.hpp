@@ -8,8 +8,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "adaptation/adaptation.hpp"
 #include "comm/communicator.hpp"
@@ -75,15 +73,5 @@ struct BuiltAlgorithm;
 /// @throws Error{usage} on every rank if the algorithm cannot work on the topology: which condition
 /// is not met, and a choice that works. Collective.
 BuiltAlgorithm make_gossip(AlgorithmParts parts, const AlgorithmSettings& settings);
-
-/// The consensus step gamma of these settings, for a compressor and a graph.
-struct ChosenStep {
-  float consensus_step = 1;      // the configured or the chosen gamma
-  float most_adaptive_step = 1;  // see MixerOptions
-  float damping = 1;             // see MixContext
-  std::string note = {};         // what was chosen, or a warning
-};
-/// Collective.
-ChosenStep choose_step(const AlgorithmParts& parts, const AlgorithmSettings& settings);
 
 }  // namespace eqt::sync

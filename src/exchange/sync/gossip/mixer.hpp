@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "codec/compressor.hpp"
 #include "comm/communicator.hpp"

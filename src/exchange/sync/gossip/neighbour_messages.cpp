@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Messages of buckets, encoded once and sent to every neighbour.
+
 #include "sync/gossip/neighbour_messages.hpp"
 
 #include <algorithm>
@@ -27,13 +29,13 @@ double sum_of_weights(std::span<const topology::Neighbour> edges, float scale) {
   return sum;
 }
 
-/// The messages of the rounds of one step use different random numbers. PowerSGD would start from
-/// the same factor in every step. The error of a step is orthogonal to that start, so the next step
-/// would not find it.
+/// The messages of the rounds of one step use different random numbers. A compressor that draws the
+/// same numbers in every step gets new ones here: the error of PowerSGD is orthogonal to the start
+/// that it draws, so the next step would not find it from there.
 std::uint64_t seed_of(const codec::Compressor& compressor, const MixContext& context) {
   const std::uint64_t seed =
       context.round == 0 ? context.run_seed : context.run_seed ^ mix64(context.round);
-  if (compressor.id() != codec::CodecId::powersgd) return seed;
+  if (!compressor.properties().same_draw) return seed;
   return mix64(seed + context.step);
 }
 

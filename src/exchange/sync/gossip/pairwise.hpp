@@ -1,21 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// Averaging of two ranks' models.
+// Averaging of two ranks' models, which both go on training.
 
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include "codec/compressor.hpp"
 #include "comm/communicator.hpp"
+#include "core/flat_buffer.hpp"
 #include "pipeline/engine.hpp"
 #include "pipeline/plan.hpp"
 #include "sync/gossip/mixer.hpp"
-#include "sync/gossip/shared_model.hpp"
 
 namespace eqt::sync {
+
+/// A rank's model, shared by the thread that trains it and the thread that averages it. Both add
+/// their changes, so updates and averages at the same time are both kept. Each copy or sum of a
+/// bucket takes the lock.
+class SharedModel {
+ public:
+  SharedModel(std::span<const FusionBucket> plan, std::size_t count);
+
+  /// The model is `values` from now on.
+  void reset(std::span<const float> values);
+  /// Copies the bucket's current values. @param values bucket.count()
+  void read(const FusionBucket& bucket, std::span<float> values) const;
+  /// model += change, in a bucket.
+  void add(const FusionBucket& bucket, std::span<const float> change);
+  /// Adds the trainer's changes of `parameters` since the last call (or the reset), and copies the
+  /// model into them. If nothing else was added since, the model becomes `parameters`, bit for bit.
+  void synchronize(std::span<float> parameters);
+
+ private:
+  const std::span<const FusionBucket> plan_;
+  mutable std::mutex mutex_;  // guards the members below
+  FlatBuffer model_;
+  FlatBuffer last_synchronized_;  // the model as of the last call
+  std::vector<char> changed_;     // by bucket: add() was called since
+};
 
 /// Everything outlives the averaging.
 struct PairwiseParts {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Rounds of gossip in every few steps, at once or later.
+
 #include "sync/gossip/periodic_gossip.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Numerators and weights of push-sum.
+
 #include "sync/gossip/push_sum.hpp"
 
 #include <algorithm>

@@ -13,8 +13,6 @@
 //          gradient is that at q, which is sent, not at x, and ranks mix what they had when the
 //          step began
 
-#include <algorithm>
-#include <array>
 #include <optional>
 #include <vector>
 

@@ -1,19 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
+// Notes of a quorum, the rule of its rounds, and the thread that exchanges them.
+
 #include "sync/quorum/quorum_exchange.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "core/error.hpp"
-#include "sync/count_bytes.hpp"
+#include "sync/edge_count.hpp"
 
 namespace eqt::sync {
 namespace {
+
+constexpr RankNoteFormat kFormat = {.magic = 0x51545145,  // "EQTQ"
+                                    .kinds = static_cast<std::uint8_t>(QuorumNoteKind::alive),
+                                    .name = "note of a quorum",
+                                    .expected_kinds = "a kind from 1 to 5"};
+
+void expect_at_most(const char* what, std::uint64_t found) {
+  if (found > kMostInRankNote)
+    fail(Kind::wire, "note of a quorum: expected {} of at most {}, found {}", what, kMostInRankNote,
+         found);
+}
+
+constexpr double kGraceShare = 0.25;  // of a round's seconds
 
 // A rank says that it is alive so many times in the time after which it counts as silent.
 constexpr double kAlivesPerTimeout = 8;
 
 }  // namespace
+
+std::size_t quorum_note_bytes(std::size_t ranks) { return rank_note_bytes(ranks); }
+
+void write_quorum_note(const QuorumNote& note, std::span<std::byte> bytes) {
+  write_rank_note(kFormat, static_cast<std::uint8_t>(note.kind), note.round, note.counts, bytes);
+}
+
+void read_quorum_note(std::span<const std::byte> bytes, std::size_t ranks, QuorumNote& note) {
+  RankNote read{.of_ranks = std::move(note.counts)};
+  read_rank_note(kFormat, bytes, ranks, read);
+  note.kind = static_cast<QuorumNoteKind>(read.kind);
+  note.round = read.number;
+  note.counts = std::move(read.of_ranks);
+  expect_at_most("a round", note.round);
+  for (const std::uint64_t count : note.counts) expect_at_most("a count", count);
+  if (note.kind == QuorumNoteKind::close &&
+      std::ranges::count(note.counts, 0u) == std::ssize(note.counts))
+    fail(Kind::wire, "note of a quorum: expected members of round {}, found none", note.round);
+}
+
+void QuorumCoordinator::open(double now) {
+  std::ranges::fill(counts_, 0u);
+  began_ = now;
+  quorum_since_.reset();
+  last_seconds_.reset();
+}
+
+void QuorumCoordinator::ready(Rank rank, std::uint64_t count, double now) {
+  EQT_CHECK(count > 0, "rank {} is ready without a step", rank);
+  counts_.at(static_cast<std::size_t>(rank)) = count;
+  if (!quorum_since_ && ready_count() >= rule_.quorum) quorum_since_ = now;
+}
+
+std::optional<QuorumCoordinator::Closing> QuorumCoordinator::close(double now) {
+  if (!quorum_since_) return {};
+  bool waits = false, must_wait = false;
+  for (std::size_t r = 0; r < counts_.size(); ++r) {
+    waits |= counts_[r] == 0;
+    must_wait |= counts_[r] == 0 && missed_[r] >= kMostMissedRounds;
+  }
+  if (must_wait || (waits && now < *quorum_since_ + grace())) return {};
+  std::vector<bool> members;
+  for (const std::uint64_t count : counts_) members.push_back(count > 0);
+  return take(members, now);
+}
+
+std::optional<QuorumCoordinator::Closing> QuorumCoordinator::close_as(
+    std::span<const double> counts, double now) {
+  std::vector<bool> members;
+  for (std::size_t r = 0; r < counts_.size(); ++r) {
+    members.push_back(counts[r] > 0);
+    if (!members[r]) continue;
+    if (counts_[r] == 0) return {};
+    if (static_cast<double>(counts_[r]) != counts[r])
+      fail(Kind::data,
+           "replay of a quorum: expected {} steps of rank {} in a round, found {}; the run differs "
+           "from the one that is replayed",
+           counts[r], r, counts_[r]);
+  }
+  return take(members, now);
+}
+
+std::size_t QuorumCoordinator::ready_count() const {
+  return counts_.size() - static_cast<std::size_t>(std::ranges::count(counts_, 0u));
+}
+
+double QuorumCoordinator::grace() const {
+  if (rule_.grace_seconds) return *rule_.grace_seconds;
+  return kGraceShare * last_seconds_.value_or(*quorum_since_ - began_);
+}
+
+QuorumCoordinator::Closing QuorumCoordinator::take(const std::vector<bool>& members, double now) {
+  Closing closing{.counts = counts_, .waited_seconds = now - quorum_since_.value_or(now)};
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    missed_[r] = members[r] ? 0 : missed_[r] + 1;
+    if (members[r])
+      counts_[r] = 0;
+    else
+      closing.counts[r] = 0;
+  }
+  last_seconds_ = now - began_;
+  began_ = now;
+  quorum_since_.reset();
+  if (ready_count() >= rule_.quorum) quorum_since_ = now;
+  return closing;
+}
 
 QuorumExchange::QuorumExchange(const QuorumExchangeParts& parts,
                                const QuorumExchangeOptions& options)

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a rank's trainer and its communication thread do to the common model and to its own.
+
 #include "sync/quorum/quorum_progress.hpp"
 
 #include <algorithm>

@@ -13,9 +13,9 @@
 #include "core/layout.hpp"
 #include "core/saved_state.hpp"
 #include "core/traffic.hpp"
-#include "sync/local/outer_step.hpp"
+#include "sync/local_sgd.hpp"
+#include "sync/own_pace.hpp"
 #include "sync/quorum/quorum_replay.hpp"
-#include "sync/shared_progress.hpp"
 
 namespace eqt::sync {
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Rounds of a quorum, written to decisions and read from them.
+
 #include "sync/quorum/quorum_replay.hpp"
 
 #include <fmt/format.h>

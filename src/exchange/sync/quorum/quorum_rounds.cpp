@@ -22,9 +22,8 @@
 #include "core/error.hpp"
 #include "sync/algorithm_parts.hpp"
 #include "sync/divergence.hpp"
-#include "sync/epoch_thread.hpp"
 #include "sync/gradient_averaging.hpp"
-#include "sync/local/local_sgd_plan.hpp"
+#include "sync/own_pace.hpp"
 
 namespace eqt::sync {
 namespace {

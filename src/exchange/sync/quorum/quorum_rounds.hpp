@@ -12,9 +12,8 @@
 #include "collective/memory.hpp"
 #include "comm/communicator.hpp"
 #include "comm/fault.hpp"
-#include "sync/local/outer_step.hpp"
+#include "sync/local_sgd.hpp"
 #include "sync/quorum/quorum_exchange.hpp"
-#include "sync/quorum/quorum_memory.hpp"
 #include "sync/synchronizer.hpp"
 
 namespace eqt::sync {
@@ -47,9 +46,9 @@ struct QuorumRoundsOptions {
 
 /// Local SGD with late averages (local_sgd.hpp), of ranks with own step counts. A rank that has
 /// taken H steps since its last difference tells rank 0, which closes a round when `quorum` ranks
-/// are ready and either all others are, too, or the time of grace has passed (quorum_rule.hpp). The
-/// members send their differences p_i to all ranks. m = sum(c_i p_i) / sum(c_i), where c_i are the
-/// steps in p_i, r -= s as in local SGD, and all ranks have the same r after the same rounds.
+/// are ready and either all others are, too, or the time of grace has passed (QuorumCoordinator).
+/// The members send their differences p_i to all ranks. m = sum(c_i p_i) / sum(c_i), where c_i are
+/// the steps in p_i, r -= s as in local SGD, and all ranks have the same r after the same rounds.
 /// Members continue from x += p_i - s, D steps after p_i was made, for which they wait; others from
 /// x -= s. What they have learned is in their next difference.
 ///

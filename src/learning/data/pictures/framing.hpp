@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/dataset.hpp"
-#include "data/picture_options.hpp"
+#include "data/images.hpp"
 #include "data/pictures/picture.hpp"
 #include "data/pictures/resize.hpp"
 

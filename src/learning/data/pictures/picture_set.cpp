@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/pictures/picture_set.hpp"
+// Pictures of the user's own as data sets: in a folder, or in archives.
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "data/catalogue.hpp"
-#include "data/images.hpp"
+#include "data/pictures/framing.hpp"
 #include "data/pictures/picture_list.hpp"
+#include "data/pictures/picture_reader.hpp"
 
 namespace eqt::data {
 namespace {
@@ -60,6 +64,62 @@ DatasetFacts look_at_pictures(ListFunction list, const DatasetOptions& options) 
                           (lists.train.size() + lists.test.size()) * kListBytes};
 }
 
+/// Pictures are decoded when they are read.
+class PictureSet final : public Dataset {
+ public:
+  PictureSet(std::unique_ptr<PictureReader> reader, const Normalization& normalization,
+             int classes);
+
+  std::size_t size() const override { return reader_->list().size(); }
+  std::vector<ArraySpec> inputs() const override { return {input_}; }
+  std::optional<ArraySpec> target() const override { return target_; }
+  int classes() const override { return classes_; }
+  int label(std::size_t sample) const override;
+  void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
+            Batch& out) const override;
+  void standardize_by(std::span<const Moments> moments) override;
+
+ private:
+  std::unique_ptr<PictureReader> reader_;
+  PixelTables tables_;
+  int classes_;
+  ArraySpec input_, target_;
+};
+
+PictureSet::PictureSet(std::unique_ptr<PictureReader> reader, const Normalization& normalization,
+                       int classes)
+    : reader_(std::move(reader)),
+      tables_(normalization),
+      classes_(classes),
+      input_(image_spec(reader_->framing().shape())),
+      target_(class_spec(classes)) {}
+
+void PictureSet::standardize_by(std::span<const Moments> moments) {
+  EQT_CHECK(moments.size() == static_cast<std::size_t>(reader_->framing().channels),
+            "{} moments for {} channels", moments.size(), reader_->framing().channels);
+  tables_ = PixelTables(normalization_of(moments));
+}
+
+int PictureSet::label(std::size_t sample) const {
+  EQT_CHECK(sample < size(), "sample {} of {}", sample, size());
+  return reader_->list().label(sample);
+}
+
+void PictureSet::read(std::span<const std::size_t> indices,
+                      const std::optional<AugmentKey>& augment, Batch& out) const {
+  const std::size_t values = reader_->framing().values();
+  out.inputs.resize(1);
+  const std::span<float> images = out.inputs[0].prepare<float>(input_, indices.size());
+  const std::span<std::int64_t> labels = out.targets.prepare<std::int64_t>(target_, indices.size());
+  thread_local std::vector<std::uint8_t> bytes;
+  bytes.resize(values);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    labels[i] = label(indices[i]);
+    reader_->read(indices[i], augment, bytes);
+    tables_.write(bytes, images.data() + i * values);
+  }
+}
+
 DatasetPair open_pictures(ListFunction list, const DatasetOptions& options) {
   PictureLists lists = list_pictures(list, options);
   const PictureFraming framing = framing_of(options.pictures);
@@ -96,47 +156,11 @@ DatasetPair open_pictures(ListFunction list, const DatasetOptions& options) {
           .notes = std::move(lists.notes)};
 }
 
-}  // namespace
-
-PictureSet::PictureSet(std::unique_ptr<PictureReader> reader, const Normalization& normalization,
-                       int classes)
-    : reader_(std::move(reader)),
-      tables_(normalization),
-      classes_(classes),
-      input_(image_spec(reader_->framing().shape())),
-      target_(class_spec(classes)) {}
-
-void PictureSet::standardize_by(std::span<const Moments> moments) {
-  EQT_CHECK(moments.size() == static_cast<std::size_t>(reader_->framing().channels),
-            "{} moments for {} channels", moments.size(), reader_->framing().channels);
-  tables_ = PixelTables(normalization_of(moments));
-}
-
-int PictureSet::label(std::size_t sample) const {
-  EQT_CHECK(sample < size(), "sample {} of {}", sample, size());
-  return reader_->list().label(sample);
-}
-
-void PictureSet::read(std::span<const std::size_t> indices,
-                      const std::optional<AugmentKey>& augment, Batch& out) const {
-  const std::size_t values = reader_->framing().values();
-  out.inputs.resize(1);
-  const std::span<float> images = out.inputs[0].prepare<float>(input_, indices.size());
-  const std::span<std::int64_t> labels = out.targets.prepare<std::int64_t>(target_, indices.size());
-  thread_local std::vector<std::uint8_t> bytes;
-  bytes.resize(values);
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    labels[i] = label(indices[i]);
-    reader_->read(indices[i], augment, bytes);
-    tables_.write(bytes, images.data() + i * values);
-  }
-}
-
-namespace {
 constexpr std::string_view kPictureKeys[] = {"image_size",    "channels",  "crop",
                                              "mean",          "deviation", "memory_budget_mib",
                                              "test_fraction", "skip_limit"};
-}
+
+}  // namespace
 
 const DatasetRow sets::folder = {
     .name = "folder",

@@ -6,7 +6,6 @@
 #include <cstddef>
 
 #include "core/error.hpp"
-#include "data/pictures/resize_kernels.hpp"
 
 namespace eqt::data {
 namespace {

@@ -10,7 +10,9 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "data/pictures/picture.hpp"
@@ -50,5 +52,13 @@ class Resizer {
   Taps rows_, columns_;
   std::vector<float> line_;  // a row of weighted sums over rows, with some floats to spare
 };
+
+/// Of pictures' rows: line[x] = the sum over k of weights[k] rows[k stride + x].
+void add_rows(const std::uint8_t* rows, std::size_t stride, std::span<const float> weights,
+              std::span<float> line);
+
+/// The weighted columns of a line (columns, 3) as bytes: output i goes to out + i step. Reads one
+/// float beyond the line.
+void add_columns3(const float* line, const Taps& taps, std::ptrdiff_t step, std::uint8_t* out);
 
 }  // namespace eqt::data

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/pictures/resize_kernels.hpp"
+// The sums over rows and columns of a resized picture, for every instruction set. No multiply-add
+// is fused, so all of them give the same bits.
+
+#include "data/pictures/resize.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "data/pictures/resize_kernels.cpp"

@@ -14,8 +14,6 @@
 #include <array>
 #include <charconv>
 #include <fstream>
-#include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <system_error>

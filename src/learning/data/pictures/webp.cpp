@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
-#include "data/pictures/formats.hpp"
+#include "data/pictures/picture.hpp"
 
 namespace eqt::data {
 namespace {

@@ -4,15 +4,12 @@
 
 #pragma once
 
-#include <cstddef>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "data/batch.hpp"
-#include "data/text/text_options.hpp"
+#include "data/dataset.hpp"
 #include "data/text/word_piece.hpp"
 
 namespace eqt::data {

@@ -7,13 +7,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "data/catalogue.hpp"
@@ -21,11 +26,139 @@
 #include "data/files.hpp"
 #include "data/text/rows.hpp"
 #include "data/text/text_classes.hpp"
-#include "data/text/text_set.hpp"
-#include "data/token_stream.hpp"
+#include "data/text/text_input.hpp"
 
 namespace eqt::data {
 namespace {
+
+/// Labelled texts in memory as tokens, four bytes each.
+class TextSet final : public Dataset {
+ public:
+  explicit TextSet(std::shared_ptr<const TextInput> input) : input_(std::move(input)) {}
+
+  void add(std::string_view text, int label);
+  /// Every label becomes the class `classes[label]`.
+  void rename_labels(std::span<const int> classes);
+  void set_classes(int count) { classes_ = count; }
+
+  std::size_t size() const override { return labels_.size(); }
+  std::vector<ArraySpec> inputs() const override { return input_->specs(); }
+  std::optional<ArraySpec> target() const override { return class_spec(classes_); }
+  int classes() const override { return classes_; }
+  int label(std::size_t sample) const override { return labels_.at(sample); }
+  std::size_t length(std::size_t sample) const override { return tokens_of(sample).size(); }
+  void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
+            Batch& out) const override;
+
+ private:
+  std::span<const TokenId> tokens_of(std::size_t sample) const {
+    const std::size_t begin = sample == 0 ? 0 : ends_[sample - 1];
+    return std::span(tokens_).subspan(begin, ends_.at(sample) - begin);
+  }
+
+  std::shared_ptr<const TextInput> input_;
+  std::vector<TokenId> tokens_;    // of all texts
+  std::vector<std::size_t> ends_;  // (n) of each text's
+  std::vector<int> labels_;        // (n)
+  int classes_ = 0;
+};
+
+void TextSet::add(std::string_view text, int label) {
+  const std::vector<TokenId> tokens = input_->tokens(text);
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  ends_.push_back(tokens_.size());
+  labels_.push_back(label);
+}
+
+void TextSet::rename_labels(std::span<const int> classes) {
+  for (int& label : labels_) label = classes[static_cast<std::size_t>(label)];
+}
+
+void TextSet::read(std::span<const std::size_t> indices, const std::optional<AugmentKey>&,
+                   Batch& out) const {
+  std::vector<std::span<const TokenId>> texts;
+  for (const std::size_t sample : indices) texts.push_back(tokens_of(sample));
+  input_->write(texts, out);
+  const auto labels = out.targets.prepare<std::int64_t>(class_spec(classes_), indices.size());
+  std::ranges::transform(indices, labels.begin(),
+                         [this](std::size_t sample) { return labels_.at(sample); });
+}
+
+/// A text as a stream of tokens, for language models. It is cut into samples of equal length; the
+/// target at each place is the token that follows.
+class TokenStream final : public Dataset {
+ public:
+  /// Each line of the file and a [SEP] behind it; empty lines are skipped. Tokens behind the last
+  /// whole sample are left out.
+  /// @param most samples; 0: all
+  /// @throws Error{data}: the file has less than one sample, or cannot be read
+  TokenStream(std::shared_ptr<const TextInput> input, const std::filesystem::path& file,
+              std::size_t most);
+
+  std::size_t size() const override { return samples_; }
+  std::vector<ArraySpec> inputs() const override;
+  std::optional<ArraySpec> target() const override;
+  void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
+            Batch& out) const override;
+
+  /// The arrays of any stream. @param input how its text is read
+  static std::vector<ArraySpec> inputs_of(const TextInput& input);
+  static ArraySpec target_of(const TextInput& input);
+
+ private:
+  std::shared_ptr<const TextInput> input_;
+  std::size_t length_;           // [tokens] of a sample
+  std::vector<TokenId> tokens_;  // one more than samples need
+  std::size_t samples_ = 0;
+};
+
+TokenStream::TokenStream(std::shared_ptr<const TextInput> input, const std::filesystem::path& file,
+                         std::size_t most)
+    : input_(std::move(input)), length_(input_->options().max_length) {
+  read_lines(file, [&](std::string_view line) {
+    if (most > 0 && tokens_.size() > most * length_) return;
+    const std::vector<TokenId> found = input_->words(line);
+    if (found.empty()) return;
+    tokens_.insert(tokens_.end(), found.begin(), found.end());
+    tokens_.push_back(input_->vocabulary().end());
+  });
+  if (tokens_.size() <= length_)
+    fail(Kind::data,
+         "expected at least {} tokens in {}, one sample and what follows it, found {}; lower "
+         "data.max_length or take a longer text",
+         length_ + 1, file.string(), tokens_.size());
+  samples_ = (tokens_.size() - 1) / length_;
+  if (most > 0) samples_ = std::min(samples_, most);
+}
+
+std::vector<ArraySpec> TokenStream::inputs_of(const TextInput& input) {
+  return {input.specs().front()};
+}
+
+ArraySpec TokenStream::target_of(const TextInput& input) {
+  ArraySpec spec = input.specs().front();
+  spec.name = "next";
+  return spec;
+}
+
+std::vector<ArraySpec> TokenStream::inputs() const { return inputs_of(*input_); }
+std::optional<ArraySpec> TokenStream::target() const { return target_of(*input_); }
+
+void TokenStream::read(std::span<const std::size_t> indices, const std::optional<AugmentKey>&,
+                       Batch& out) const {
+  const std::array shape = {static_cast<std::int64_t>(length_)};
+  out.inputs.resize(1);
+  const auto tokens = out.inputs[0].prepare<std::int64_t>(inputs().front(), indices.size(), shape);
+  const auto next = out.targets.prepare<std::int64_t>(target_of(*input_), indices.size(), shape);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::size_t begin = indices[i] * length_;
+    EQT_CHECK(indices[i] < samples_, "sample {} of {}", indices[i], samples_);
+    std::copy_n(tokens_.begin() + static_cast<std::ptrdiff_t>(begin), length_,
+                tokens.begin() + static_cast<std::ptrdiff_t>(i * length_));
+    std::copy_n(tokens_.begin() + static_cast<std::ptrdiff_t>(begin + 1), length_,
+                next.begin() + static_cast<std::ptrdiff_t>(i * length_));
+  }
+}
 
 namespace fs = std::filesystem;
 

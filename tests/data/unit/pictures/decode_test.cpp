@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <span>
 
-#include "data/pictures/formats.hpp"
 #include "data/pictures/picture.hpp"
 #include "support/catch.hpp"
 #include "support/picture_files.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/text/vocabulary.hpp"
+#include "data/text/word_piece.hpp"
 
 #include <fstream>
 #include <string>
