@@ -69,7 +69,7 @@ fi
 targets=()
 for capability in $arch; do targets+=(-gencode "arch=compute_$capability,code=sm_$capability"); done
 
-include=(-Isrc/base -Isrc/codecs -Isrc/learning)
+include=(-Isrc/base -Isrc/codecs)
 flags=(-std=c++20 -O2 "${include[@]}" -Itests -isystem "$cuda/include" -DHWY_COMPILE_ONLY_STATIC=1)
 libraries=(-lhwy -lfmt -ldl -lpthread)
 if [[ -n $deps ]]; then
@@ -88,7 +88,7 @@ compile() {  # SOURCE: into an object of its name
     "${CXX:-g++}" "${flags[@]}" "${native[@]}" -Iinclude -c "$1" -o "$object"
   fi
 }
-sources=(src/codecs/device/cuda_queue.cu tests/device/device_check.cpp src/learning/optim/sgd.cpp
+sources=(src/codecs/device/cuda_queue.cu tests/device/device_check.cpp
   src/base/core/{error,instructions,random,worker_threads}.cpp src/codecs/codec/*/*.cpp)
 for source in src/codecs/codec/*.cpp src/codecs/device/*.cpp; do  # plugins need a library more
   [[ $source == */plugin.cpp || $source == */no_cuda_queue.cpp ]] || sources+=("$source")

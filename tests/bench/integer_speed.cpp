@@ -15,7 +15,6 @@
 #include "codec/integer/integer_kernels.hpp"
 #include "codec/integer/integer_message.hpp"
 #include "collective/collective.hpp"
-#include "collective/mean_work.hpp"
 #include "core/clock.hpp"
 #include "core/flat_buffer.hpp"
 #include "pipeline/engine.hpp"
@@ -72,14 +71,12 @@ void measure_passes(const Subject& subject) {
   std::vector<float> scales(messages.scale_count(segments[0].segment)), mean(kCount);
   std::vector<std::byte> codes(messages.codes_bytes(segments)), sums(messages.sums_bytes(segments));
   const double find = median_seconds([&] { messages.find_scales(segments, values, scales); });
-  const codec::MessageContext context = {.density = {}, .scales = {}};
   const double write = median_seconds([&] {
-    messages.write_codes(segments, values, {scales, scales}, context, codes);
+    messages.write_codes(segments, values, {scales, scales}, {}, codes);
   });
   const std::vector<std::span<const std::byte>> frames(kRanks, codes);
-  const double add = median_seconds([&] { messages.add_codes(frames, segments, 0, 0, sums); });
-  const double read =
-      median_seconds([&] { messages.read_sums(sums, segments, scales, 0, 0, mean); });
+  const double add = median_seconds([&] { messages.add_codes(frames, segments, {}, sums); });
+  const double read = median_seconds([&] { messages.read_sums(sums, segments, scales, {}, mean); });
   std::vector<std::int8_t> a(kCount, 1), b(kCount, 1);
   const double plain = median_seconds([&] { codec::add_codes(a, std::span(b)); });
   const double gb = kCount * sizeof(float) / 1e9;

@@ -111,13 +111,6 @@ class Benchmark {
     return same;
   }
 
-  void measure_sgd() {
-    const Array<float> buffer(queue_, std::vector<float>(host_.size()));
-    report("sgd with momentum", "step", 20.0 * static_cast<double>(host_.size()),
-           {device::SgdStep{residual_.data(), values_.data(), buffer.data(), host_.size(), 1e-3f,
-                            0.9f, 1e-4f, false, false}});
-  }
-
  private:
   static std::vector<float> made(std::size_t count) {
     // Copies of a few million values, because drawing more would take longer than all kernels.
@@ -189,7 +182,6 @@ bool measure(Queue& queue, cudaStream_t stream, std::size_t count, const std::st
     fmt::print("{}: the payload is not the host's\n", c.name);
     same = false;
   }
-  benchmark.measure_sgd();
   return same;
 }
 

@@ -13,7 +13,6 @@
 
 #include "codec/catalogue.hpp"
 #include "device/device_codec.hpp"
-#include "optim/optimizer.hpp"
 #include "support/gaussian.hpp"
 
 namespace eqt::test {
@@ -98,31 +97,6 @@ class DeviceCheck {
     compare(sum.data(), expected_sum.data(), count * 4, count * 4, c.name + " decode " + what);
   }
 
-  void sgd(std::size_t count, std::uint64_t seed, float momentum, bool nesterov, bool corrected) {
-    std::vector<float> parameters = gaussian(count, {seed, 1, 0, 0});
-    optim::SgdOptions options;
-    options.momentum = momentum;
-    options.weight_decay = 1e-4f;
-    options.nesterov = nesterov;
-    if (corrected) options.momentum_corrected = {{"all", {}, 0, count}};
-    const auto optimizer = optim::make_sgd(count, options);
-    const device::Array<float> device_parameters(queue_, parameters);
-    const device::Array<float> buffer(queue_, std::vector<float>(count));
-    std::vector<float> found(count);
-    for (std::uint64_t step = 0; step < 3; ++step) {
-      const auto gradient = gaussian(count, {seed, step, 1, 0});
-      const device::Array<float> device_gradient(queue_, gradient);
-      optimizer->step(parameters, gradient, 0.1f);
-      queue_.run(device::SgdStep{device_parameters.data(), device_gradient.data(),
-                                 momentum > 0 ? buffer.data() : nullptr, count, 0.1f, momentum,
-                                 1e-4f, nesterov, corrected});
-      download(found, device_parameters.data());
-      compare(found.data(), parameters.data(), count * 4, count * 4,
-              fmt::format("sgd momentum {} nesterov {} corrected {} step {} of {} values", momentum,
-                          nesterov, corrected, step, count));
-    }
-  }
-
   const DeviceCounts& counts() const { return counts_; }
 
  private:
@@ -183,12 +157,6 @@ inline DeviceCounts check_device(device::Queue& queue, const std::vector<std::si
         check.codec(c, values, {}, context, what + ", all magnitudes");
       }
     }
-  }
-  for (const std::size_t count : counts) {
-    check.sgd(count, 1, 0, false, false);
-    check.sgd(count, 2, 0.9f, false, false);
-    check.sgd(count, 3, 0.9f, true, false);
-    check.sgd(count, 4, 0.9f, true, true);
   }
   return check.counts();
 }

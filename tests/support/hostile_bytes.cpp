@@ -11,6 +11,8 @@
 namespace eqt::test {
 namespace {
 
+constexpr codec::MessageId kHostileMessage = {.step = kHostileStep};
+
 /// Runs decode(sum) twice on zeros and checks the results.
 template <typename Decode>
 DecodeReport check_decoding(bool finite, std::size_t count, Decode decode) {
@@ -59,10 +61,8 @@ std::vector<std::byte> frame_of(const Decoder& decoder, std::span<const float> v
   Workspace workspace;
   const codec::Compressor& compressor = *decoder.compressor;
   std::vector<std::byte> frame(codec::max_message_bytes(compressor, hostile_segments()));
-  codec::MessageContext context;
-  context.step = kHostileStep;
-  frame.resize(
-      codec::encode_message(compressor, hostile_segments(), values, context, workspace, frame));
+  frame.resize(codec::MessageCodec(compressor, hostile_segments(), workspace)
+                   .encode(values, {.id = kHostileMessage}, frame));
   return frame;
 }
 
@@ -70,14 +70,13 @@ DecodeReport try_frame(const Decoder& decoder, std::span<const std::byte> frame,
                        Workspace& workspace) {
   const std::vector<std::byte> exact(frame.begin(), frame.end());
   const codec::Compressor& compressor = *decoder.compressor;
-  const DecodeReport added =
-      check_decoding(decoder.finite, kHostileValues, [&](std::span<float> flat) {
-        codec::decode_message_add(compressor, hostile_segments(), exact, kHostileStep, 0, 1.0f,
-                                  workspace, flat);
-      });
+  const codec::MessageCodec messages(compressor, hostile_segments(), workspace);
+  const DecodeReport added = check_decoding(
+      decoder.finite, kHostileValues,
+      [&](std::span<float> flat) { messages.decode_add(exact, kHostileMessage, 1.0f, flat); });
   if (added.result == DecodeResult::broken || compressor.id() != codec::CodecId::dgc) return added;
   const DecodeReport masked = check_decoding(true, kHostileValues, [&](std::span<float> flat) {
-    codec::zero_sent_in_message(compressor, hostile_segments(), exact, kHostileStep, 0, flat);
+    messages.zero_sent(exact, kHostileMessage, flat);
   });
   return masked.result == DecodeResult::broken ? masked : added;
 }

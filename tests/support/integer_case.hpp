@@ -24,6 +24,7 @@ class IntegerCase {
  public:
   static constexpr StepId kStep = 7;
   static constexpr std::uint32_t kIndex = 5, kSlice = 9;
+  static constexpr codec::MessageId kId = {.step = kStep, .index = kIndex};
 
   /// `of_ranks`: values of each rank, the compressed ones first.
   IntegerCase(const codec::Compressor& compressor, std::vector<std::vector<float>> of_ranks,
@@ -48,25 +49,20 @@ class IntegerCase {
 
   std::vector<std::byte> scales_message(std::size_t rank) const {
     std::vector<std::byte> frame(messages.scales_bytes(shared.size()));
-    messages.write_scales(own_scales(rank), kStep, kIndex, frame);
+    messages.write_scales(own_scales(rank), kId, frame);
     return frame;
   }
 
   void agree() {
     for (std::size_t r = 0; r < values.size(); ++r) {
-      messages.raise_scales(scales_message(r), kStep, kIndex, shared);
+      messages.raise_scales(scales_message(r), kId, shared);
     }
   }
 
   std::vector<std::byte> codes_message(std::size_t rank) const {
     std::vector<std::byte> frame(messages.codes_bytes(segments));
     messages.write_codes(segments, values[rank], {own_scales(rank), shared},
-                         {.run_seed = 42,
-                          .step = kStep,
-                          .rank = static_cast<std::uint32_t>(rank),
-                          .index = kIndex,
-                          .density = {},
-                          .scales = {}},
+                         {.run_seed = 42, .id = kId, .rank = static_cast<std::uint32_t>(rank)},
                          frame);
     return frame;
   }
@@ -74,7 +70,7 @@ class IntegerCase {
   std::vector<std::byte> sums_message(std::span<const std::vector<std::byte>> codes) const {
     std::vector<std::byte> frame(messages.sums_bytes(segments));
     const std::vector<std::span<const std::byte>> frames(codes.begin(), codes.end());
-    messages.add_codes(frames, segments, kStep, kIndex, frame);
+    messages.add_codes(frames, segments, kId, frame);
     return frame;
   }
 

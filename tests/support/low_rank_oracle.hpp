@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "codec/low_rank/low_rank_kernels.hpp"
+#include "codec/low_rank/low_rank.hpp"
 
 namespace eqt::test {
 

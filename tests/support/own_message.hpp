@@ -27,10 +27,9 @@ class OwnMessage {
 
   collective::Contribution encode(std::span<const float> values, StepId step,
                                   std::uint64_t run_seed = 1) {
-    const std::size_t bytes = codec::encode_message(
-        compressor_, bucket_.segments, values,
-        {.run_seed = run_seed, .step = step, .rank = 0, .index = 0, .density = {}, .scales = {}},
-        workspace_, frame_);
+    const std::size_t bytes =
+        codec::MessageCodec(compressor_, bucket_.segments, workspace_)
+            .encode(values, {.run_seed = run_seed, .id = {.step = step}}, frame_);
     own_ = {std::span(frame_).first(bytes), bucket_.segments};
     return {.compressor = &compressor_,
             .step = step,
@@ -41,8 +40,8 @@ class OwnMessage {
 
   std::vector<float> decode(const collective::Contribution& contribution, std::size_t count) {
     std::vector<float> values(count);
-    codec::decode_message_add(compressor_, bucket_.segments, contribution.frames[0].bytes,
-                              contribution.step, 0, 1.0f, workspace_, values);
+    codec::MessageCodec(compressor_, bucket_.segments, workspace_)
+        .decode_add(contribution.frames[0].bytes, {.step = contribution.step}, 1.0f, values);
     return values;
   }
 

@@ -9,10 +9,7 @@
 #include "support/catch.hpp"
 #include "theory/code_length.hpp"
 #include "theory/convergence.hpp"
-#include "theory/decentralised.hpp"
-#include "theory/level_bounds.hpp"
 #include "theory/variance.hpp"
-#include "theory/worst_case.hpp"
 
 namespace eqt::test {
 namespace {

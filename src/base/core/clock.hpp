@@ -20,6 +20,19 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
+/// Adds the seconds of its own life to a sum.
+class AddedSeconds {
+ public:
+  explicit AddedSeconds(double& sum) : sum_(sum) {}
+  ~AddedSeconds() { sum_ += watch_.seconds(); }
+  AddedSeconds(const AddedSeconds&) = delete;
+  AddedSeconds& operator=(const AddedSeconds&) = delete;
+
+ private:
+  double& sum_;
+  const Stopwatch watch_;
+};
+
 /// Measures the processor time of this thread, on which other threads on the same core have little
 /// influence.
 class WorkStopwatch {

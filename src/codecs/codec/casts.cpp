@@ -20,7 +20,6 @@
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
-#include "codec/payload_checks.hpp"
 #include "core/error.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -28,7 +27,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "codec/unaligned-inl.hpp"
+#include "codec/vectors-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec::HWY_NAMESPACE {

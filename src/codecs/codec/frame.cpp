@@ -29,7 +29,7 @@ void write_header(const WireHeader& header, std::span<std::byte> frame) {
   store(at + 7, header.flags);
   store(at + 8, header.step);
   store(at + 16, header.count);
-  store(at + 24, header.slice);
+  store(at + 24, header.index);
   store(at + 28, header.payload_bytes);
 }
 
@@ -46,7 +46,8 @@ std::span<const std::byte> open_frame(std::span<const std::byte> frame,
   require_equal("flags", expected.flags, load<std::uint8_t>(at + 7));
   require_equal("step", expected.step, load<std::uint64_t>(at + 8));
   require_equal("value count", expected.count, load<std::uint64_t>(at + 16));
-  require_equal("slice", expected.slice, load<std::uint32_t>(at + 24));
+  // Messages to users keep the name that the field has had in them.
+  require_equal("slice", expected.index, load<std::uint32_t>(at + 24));
   require_equal("payload bytes", frame.size() - kFrameHeaderBytes, load<std::uint32_t>(at + 28));
   return frame.subspan(kFrameHeaderBytes);
 }

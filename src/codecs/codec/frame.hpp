@@ -24,7 +24,7 @@ struct WireHeader {
   std::uint8_t flags = 0;  // 0, or one of the above
   StepId step = 0;
   std::uint64_t count = 0;          // values in the message
-  std::uint32_t slice = 0;          // index of the message in the step
+  std::uint32_t index = 0;          // of the message in the step
   std::uint32_t payload_bytes = 0;  // bytes that follow the header
 };
 

@@ -27,7 +27,6 @@
 #include "codec/finite.hpp"
 #include "codec/integer/integer_codec.hpp"
 #include "codec/levels/level_kernels.hpp"
-#include "codec/payload_checks.hpp"
 #include "core/error.hpp"
 
 #undef HWY_TARGET_INCLUDE

@@ -30,12 +30,12 @@ std::size_t total_values(std::span<const Segment> segments) {
 }
 
 WireHeader expected_header(const Compressor& compressor, std::span<const Segment> segments,
-                           StepId step, std::uint32_t index) {
+                           MessageId id) {
   return {.codec = compressor.id(),
           .format_version = compressor.format_version(),
-          .step = step,
+          .step = id.step,
           .count = total_values(segments),
-          .slice = index};
+          .index = id.index};
 }
 
 /// Takes the bytes of one segment off the front of `rest`.
@@ -80,14 +80,9 @@ std::span<const std::byte> take_list(std::size_t segments, std::span<const std::
   return list;
 }
 
-/// Calls visit(segment, payload) for each segment of a checked frame.
-template <typename Visit>
-void for_each_segment(const Compressor& compressor, std::span<const Segment> segments,
-                      std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                      Visit&& visit) {
-  MessageReader reader(compressor, segments, frame, step, index);
-  for (const Segment& segment : segments) visit(segment, reader.next(segment));
-  reader.finish();
+void require_end(std::span<const std::byte> rest) {
+  if (!rest.empty())
+    fail(Kind::wire, "message: expected its end, found {} more bytes", rest.size());
 }
 
 }  // namespace
@@ -101,40 +96,41 @@ std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segm
   return bytes;
 }
 
-std::size_t encode_message(const Compressor& compressor, std::span<const Segment> segments,
-                           std::span<const float> values, const MessageContext& context,
-                           Workspace& workspace, std::span<std::byte> frame) {
+std::size_t MessageCodec::encode(std::span<const float> values, const MessageContext& context,
+                                 std::span<std::byte> frame) const {
   MessageWriter writer(frame);
   if (!context.present.empty()) writer.list(context.present);
-  for (std::size_t i = 0; i < segments.size(); ++i) {
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
     if (!context.present.empty() && context.present[i] == 0) continue;
-    const Segment& segment = segments[i];
-    const auto own = values.subspan(segment.begin, segment.count);
+    const Segment& segment = segments_[i];
     if (!segment.compressed) {
-      writer.raw(own);
-      continue;
-    }
-    if (context.payloads != nullptr) {
+      writer.raw(values.subspan(segment.begin, segment.count));
+    } else if (context.payloads != nullptr) {
       writer.encoded(context.payloads->of(segment));
-      continue;
+    } else {
+      writer.wrote(encode_segment(i, values, context, writer.space()));
     }
-    EncodeContext encode_context{
-        .key = {context.run_seed, context.step, context.rank, segment.slice},
-        .first_index = segment.first_index,
-        .shared_scale = {},
-        .own_scale = {},
-        .density = context.density,
-        .rows = segment.rows};
-    if (!context.scales.empty()) encode_context.shared_scale = context.scales[i];
-    if (!context.rounded.empty()) encode_context.rounded = context.rounded[i];
-    if (!context.own_scales.empty()) encode_context.own_scale = context.own_scales[i];
-    writer.wrote(context.residual.empty()
-                     ? compressor.encode(own, encode_context, workspace, writer.space())
-                     : compressor.encode_with_feedback(
-                           own, encode_context, workspace,
-                           context.residual.subspan(segment.begin, segment.count), writer.space()));
   }
-  return writer.finish(compressor, segments, context.step, context.index);
+  return writer.finish(compressor_, segments_, context.id);
+}
+
+std::size_t MessageCodec::encode_segment(std::size_t i, std::span<const float> values,
+                                         const MessageContext& context,
+                                         std::span<std::byte> space) const {
+  const Segment& segment = segments_[i];
+  EncodeContext encode{.key = {context.run_seed, context.id.step, context.rank, segment.slice},
+                       .first_index = segment.first_index,
+                       .shared_scale = {},
+                       .own_scale = {},
+                       .density = context.density,
+                       .rows = segment.rows};
+  if (!context.scales.empty()) encode.shared_scale = context.scales[i];
+  if (!context.rounded.empty()) encode.rounded = context.rounded[i];
+  if (!context.own_scales.empty()) encode.own_scale = context.own_scales[i];
+  const auto own = values.subspan(segment.begin, segment.count);
+  if (context.residual.empty()) return compressor_.encode(own, encode, workspace_, space);
+  return compressor_.encode_with_feedback(
+      own, encode, workspace_, context.residual.subspan(segment.begin, segment.count), space);
 }
 
 MessageWriter::MessageWriter(std::span<std::byte> frame) : frame_(frame), at_(kFrameHeaderBytes) {}
@@ -171,9 +167,9 @@ void MessageWriter::raw(std::span<const float> values) {
 }
 
 std::size_t MessageWriter::finish(const Compressor& compressor, std::span<const Segment> segments,
-                                  StepId step, std::uint32_t index) {
+                                  MessageId id) {
   EQT_CHECK(at_ - kFrameHeaderBytes <= UINT32_MAX, "a message of {} bytes", at_);
-  WireHeader header = expected_header(compressor, segments, step, index);
+  WireHeader header = expected_header(compressor, segments, id);
   header.flags = flags_;
   header.payload_bytes = static_cast<std::uint32_t>(at_ - kFrameHeaderBytes);
   write_header(header, frame_);
@@ -181,101 +177,86 @@ std::size_t MessageWriter::finish(const Compressor& compressor, std::span<const 
 }
 
 MessageReader::MessageReader(const Compressor& compressor, std::span<const Segment> segments,
-                             std::span<const std::byte> frame, StepId step, std::uint32_t index)
+                             std::span<const std::byte> frame, MessageId id)
     : compressor_(compressor),
-      rest_(open_frame(frame, expected_header(compressor, segments, step, index))) {}
+      rest_(open_frame(frame, expected_header(compressor, segments, id))) {}
 
 std::span<const std::byte> MessageReader::next(const Segment& segment) {
   return take_segment(compressor_, segment, rest_);
 }
 
-void MessageReader::finish() const {
-  if (!rest_.empty())
-    fail(Kind::wire, "message: expected its end, found {} more bytes", rest_.size());
+void MessageReader::finish() const { require_end(rest_); }
+
+/// Calls visit(segment, payload) for each segment of a checked frame.
+template <typename Visit>
+void MessageCodec::for_each_segment(std::span<const std::byte> frame, MessageId id,
+                                    const Visit& visit) const {
+  MessageReader reader(compressor_, segments_, frame, id);
+  for (const Segment& segment : segments_) visit(segment, reader.next(segment));
+  reader.finish();
 }
 
-namespace {
-
-/// decode_message_add() after prepare(the values of a segment).
-template <typename Prepare>
-void decode_segments(const Compressor& compressor, std::span<const Segment> segments,
-                     std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                     float scale, Workspace& workspace, std::span<float> flat,
-                     const Prepare& prepare) {
-  for_each_segment(compressor, segments, frame, step, index,
-                   [&](const Segment& segment, std::span<const std::byte> payload) {
-                     const Compressor& codec = segment.compressed ? compressor : raw_codec();
-                     const auto values = flat.subspan(segment.begin, segment.count);
-                     prepare(values);
-                     codec.decode_add(payload, scale, workspace, values);
-                   });
+const Compressor& MessageCodec::codec_of(const Segment& segment) const {
+  return segment.compressed ? compressor_ : raw_codec();
 }
 
-}  // namespace
-
-void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,
-                        std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                        float scale, Workspace& workspace, std::span<float> flat) {
-  decode_segments(compressor, segments, frame, step, index, scale, workspace, flat,
-                  [](std::span<float>) {});
+void MessageCodec::decode_payload_add(const Segment& segment, std::span<const std::byte> payload,
+                                      float scale, std::span<float> flat) const {
+  codec_of(segment).decode_add(payload, scale, workspace_,
+                               flat.subspan(segment.begin, segment.count));
 }
 
-void decode_message(const Compressor& compressor, std::span<const Segment> segments,
-                    std::span<const std::byte> frame, StepId step, std::uint32_t index, float scale,
-                    Workspace& workspace, std::span<float> flat) {
-  decode_segments(compressor, segments, frame, step, index, scale, workspace, flat,
-                  [](std::span<float> values) { std::ranges::fill(values, 0.0f); });
+void MessageCodec::decode_add(std::span<const std::byte> frame, MessageId id, float scale,
+                              std::span<float> flat) const {
+  for_each_segment(frame, id, [&](const Segment& segment, std::span<const std::byte> payload) {
+    decode_payload_add(segment, payload, scale, flat);
+  });
 }
 
-void decode_listed_message_add(const Compressor& compressor, std::span<const Segment> segments,
-                               std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                               float scale, Workspace& workspace, std::span<float> flat) {
-  WireHeader expected = expected_header(compressor, segments, step, index);
+void MessageCodec::decode(std::span<const std::byte> frame, MessageId id, float scale,
+                          std::span<float> flat) const {
+  for_each_segment(frame, id, [&](const Segment& segment, std::span<const std::byte> payload) {
+    std::ranges::fill(flat.subspan(segment.begin, segment.count), 0.0f);
+    decode_payload_add(segment, payload, scale, flat);
+  });
+}
+
+void MessageCodec::decode_listed_add(std::span<const std::byte> frame, MessageId id, float scale,
+                                     std::span<float> flat) const {
+  WireHeader expected = expected_header(compressor_, segments_, id);
   const bool sent = frame.size() != kFrameHeaderBytes;
   expected.flags = sent ? kSomeSegments : kNothingSent;
   auto rest = open_frame(frame, expected);
   if (!sent) return;
-  const auto list = take_list(segments.size(), rest);
-  for (std::size_t i = 0; i < segments.size(); ++i) {
+  const auto list = take_list(segments_.size(), rest);
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
     if (!is_listed(list, i)) continue;
-    const Segment& segment = segments[i];
-    const Compressor& codec = segment.compressed ? compressor : raw_codec();
-    codec.decode_add(take_segment(compressor, segment, rest), scale, workspace,
-                     flat.subspan(segment.begin, segment.count));
+    const Segment& segment = segments_[i];
+    decode_payload_add(segment, take_segment(compressor_, segment, rest), scale, flat);
   }
-  if (!rest.empty())
-    fail(Kind::wire, "message: expected its end, found {} more bytes", rest.size());
+  require_end(rest);
 }
 
-void decode_messages_add(const Compressor& compressor, std::span<const Segment> segments,
-                         std::span<const std::span<const std::byte>> frames, StepId step,
-                         std::uint32_t index, float scale, Workspace& workspace,
-                         std::span<float> flat) {
-  const auto rest = workspace.array(kUnreadFrames, frames.size());
-  const auto payloads = workspace.array(kFramePayloads, frames.size());
-  const WireHeader expected = expected_header(compressor, segments, step, index);
+void MessageCodec::decode_add_all(std::span<const std::span<const std::byte>> frames, MessageId id,
+                                  float scale, std::span<float> flat) const {
+  const auto rest = workspace_.array(kUnreadFrames, frames.size());
+  const auto payloads = workspace_.array(kFramePayloads, frames.size());
+  const WireHeader expected = expected_header(compressor_, segments_, id);
   for (std::size_t k = 0; k < frames.size(); ++k) rest[k] = open_frame(frames[k], expected);
-  for (const Segment& segment : segments) {
+  for (const Segment& segment : segments_) {
     for (std::size_t k = 0; k < frames.size(); ++k)
-      payloads[k] = take_segment(compressor, segment, rest[k]);
-    const Compressor& codec = segment.compressed ? compressor : raw_codec();
-    codec.decode_add_all(payloads, scale, workspace, flat.subspan(segment.begin, segment.count));
+      payloads[k] = take_segment(compressor_, segment, rest[k]);
+    codec_of(segment).decode_add_all(payloads, scale, workspace_,
+                                     flat.subspan(segment.begin, segment.count));
   }
-  for (const auto left : rest) {
-    if (!left.empty())
-      fail(Kind::wire, "message: expected its end, found {} more bytes", left.size());
-  }
+  for (const auto left : rest) require_end(left);
 }
 
-void zero_sent_in_message(const Compressor& compressor, std::span<const Segment> segments,
-                          std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                          std::span<float> flat) {
-  for_each_segment(compressor, segments, frame, step, index,
-                   [&](const Segment& segment, std::span<const std::byte> payload) {
-                     if (segment.compressed) {
-                       zero_sent(payload, flat.subspan(segment.begin, segment.count));
-                     }
-                   });
+void MessageCodec::zero_sent(std::span<const std::byte> frame, MessageId id,
+                             std::span<float> flat) const {
+  for_each_segment(frame, id, [&](const Segment& segment, std::span<const std::byte> payload) {
+    if (segment.compressed) codec::zero_sent(payload, flat.subspan(segment.begin, segment.count));
+  });
 }
 
 }  // namespace eqt::codec

@@ -37,14 +37,19 @@ class Payloads {
   virtual std::span<const std::byte> of(const Segment& segment) const = 0;
 };
 
+/// Says which message of a run it is. A frame carries it, and it is checked on receipt.
+struct MessageId {
+  StepId step = 0;
+  std::uint32_t index = 0;  // of the message in the step
+};
+
 /// Who encodes the message, and parameters of encoding.
 struct MessageContext {
   std::uint64_t run_seed = 0;
-  StepId step = 0;
+  MessageId id = {};                       // its step also names the random stream
   std::uint32_t rank = 0;                  // of the encoder: names the random stream
-  std::uint32_t index = 0;                 // of the message in the step, checked on receipt
-  std::optional<double> density;           // see EncodeContext
-  std::span<const float> scales;           // shared scale per segment, or empty
+  std::optional<double> density = {};      // see EncodeContext
+  std::span<const float> scales = {};      // shared scale per segment, or empty
   std::span<const float> own_scales = {};  // this rank's own scale per segment, or empty
   // Segments may have values that are rounded already, see EncodeContext. Empty: none has.
   std::span<const std::optional<RoundedRows>> rounded = {};
@@ -62,21 +67,59 @@ struct MessageContext {
 /// Bytes of the list of the segments that are in a message.
 constexpr std::size_t segment_list_bytes(std::size_t segments) { return (segments + 7) / 8; }
 
-/// Upper bound of encode_message()'s result without MessageContext::present, which adds
+/// Upper bound of MessageCodec::encode()'s result without MessageContext::present, which adds
 /// segment_list_bytes() [bytes].
 std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segment> segments);
 
-/// Encodes the segments of the flat buffer `values` into `frame`.
-/// @pre frame.size() >= max_message_bytes(compressor, segments)
-/// @return bytes written
-[[nodiscard]] std::size_t encode_message(const Compressor& compressor,
-                                         std::span<const Segment> segments,
-                                         std::span<const float> values,
-                                         const MessageContext& context, Workspace& workspace,
-                                         std::span<std::byte> frame);
+/// Encodes and decodes the messages of the same segments. Keeps references to all that it is made
+/// of, and is cheap to make. Decoding throws Error{wire} on any malformed message.
+class MessageCodec {
+ public:
+  MessageCodec(const Compressor& compressor, std::span<const Segment> segments,
+               Workspace& workspace)
+      : compressor_(compressor), segments_(segments), workspace_(workspace) {}
+
+  /// Encodes the segments of the flat buffer `values` into `frame`.
+  /// @pre frame.size() >= max_message_bytes(compressor, segments)
+  /// @return bytes written
+  [[nodiscard]] std::size_t encode(std::span<const float> values, const MessageContext& context,
+                                   std::span<std::byte> frame) const;
+
+  /// flat[i] += scale * decoded[i] for every value of the segments.
+  void decode_add(std::span<const std::byte> frame, MessageId id, float scale,
+                  std::span<float> flat) const;
+  /// Does what decode_add() does after all values were set to 0: each segment is set to 0 right
+  /// before it is decoded, while it is in the caches.
+  void decode(std::span<const std::byte> frame, MessageId id, float scale,
+              std::span<float> flat) const;
+  /// decode_add() for a message whose sender may have left segments out; their values stay as they
+  /// are.
+  void decode_listed_add(std::span<const std::byte> frame, MessageId id, float scale,
+                         std::span<float> flat) const;
+  /// decode_add() of several messages in order, with the same result. Some codecs do it in one pass
+  /// over `flat`.
+  void decode_add_all(std::span<const std::span<const std::byte>> frames, MessageId id, float scale,
+                      std::span<float> flat) const;
+  /// flat[i] = 0 for every value that a sparse compressor's message contains in a compressed
+  /// segment.
+  void zero_sent(std::span<const std::byte> frame, MessageId id, std::span<float> flat) const;
+
+ private:
+  template <typename Visit>
+  void for_each_segment(std::span<const std::byte> frame, MessageId id, const Visit& visit) const;
+  std::size_t encode_segment(std::size_t i, std::span<const float> values,
+                             const MessageContext& context, std::span<std::byte> space) const;
+  const Compressor& codec_of(const Segment& segment) const;
+  void decode_payload_add(const Segment& segment, std::span<const std::byte> payload, float scale,
+                          std::span<float> flat) const;
+
+  const Compressor& compressor_;
+  const std::span<const Segment> segments_;
+  Workspace& workspace_;
+};
 
 /// Writes a message segment by segment, for callers that already have the payloads. The result has
-/// the bytes of encode_message().
+/// the bytes of MessageCodec::encode().
 class MessageWriter {
  public:
   /// @pre frame has room for max_message_bytes() of the segments that follow
@@ -93,7 +136,7 @@ class MessageWriter {
   void raw(std::span<const float> values);
   /// Writes the header. @return bytes of the message
   [[nodiscard]] std::size_t finish(const Compressor& compressor, std::span<const Segment> segments,
-                                   StepId step, std::uint32_t index);
+                                   MessageId id);
 
  private:
   std::span<std::byte> frame_;
@@ -106,7 +149,7 @@ class MessageReader {
  public:
   /// Checks the header. @throws Error{wire}
   MessageReader(const Compressor& compressor, std::span<const Segment> segments,
-                std::span<const std::byte> frame, StepId step, std::uint32_t index);
+                std::span<const std::byte> frame, MessageId id);
   /// The bytes of the next segment. @throws Error{wire} if the message is too short
   std::span<const std::byte> next(const Segment& segment);
   /// @throws Error{wire} if the message is too long
@@ -116,35 +159,5 @@ class MessageReader {
   const Compressor& compressor_;
   std::span<const std::byte> rest_;
 };
-
-/// flat[i] += scale * decoded[i] for every value of the segments.
-/// @throws Error{wire} on any malformed message
-void decode_message_add(const Compressor& compressor, std::span<const Segment> segments,
-                        std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                        float scale, Workspace& workspace, std::span<float> flat);
-
-/// Does what decode_message_add() does after all values were set to 0: each segment is set to 0
-/// right before it is decoded, while it is in the caches.
-void decode_message(const Compressor& compressor, std::span<const Segment> segments,
-                    std::span<const std::byte> frame, StepId step, std::uint32_t index, float scale,
-                    Workspace& workspace, std::span<float> flat);
-
-/// decode_message_add() for a message whose sender may have left segments out; their values stay as
-/// they are.
-void decode_listed_message_add(const Compressor& compressor, std::span<const Segment> segments,
-                               std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                               float scale, Workspace& workspace, std::span<float> flat);
-
-/// decode_message_add() of several messages in order, with the same result. Some codecs do it in
-/// one pass over `flat`.
-void decode_messages_add(const Compressor& compressor, std::span<const Segment> segments,
-                         std::span<const std::span<const std::byte>> frames, StepId step,
-                         std::uint32_t index, float scale, Workspace& workspace,
-                         std::span<float> flat);
-
-/// flat[i] = 0 for every value that a sparse compressor's message contains in a compressed segment.
-void zero_sent_in_message(const Compressor& compressor, std::span<const Segment> segments,
-                          std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                          std::span<float> flat);
 
 }  // namespace eqt::codec

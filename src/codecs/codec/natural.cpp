@@ -23,7 +23,6 @@
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
-#include "codec/payload_checks.hpp"
 #include "core/error.hpp"
 
 #undef HWY_TARGET_INCLUDE

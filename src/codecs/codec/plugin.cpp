@@ -3,20 +3,24 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cfenv>
+#include <cstddef>
 #include <cstring>
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "codec/catalogue.hpp"
 #include "codec/compressor.hpp"
 #include "codec/finite.hpp"
-#include "codec/plugin_calls.hpp"
 #include "core/checksum.hpp"
 #include "core/error.hpp"
 #include "core/visible.hpp"
@@ -25,6 +29,104 @@
 
 namespace eqt::codec {
 namespace {
+
+// Calls of a plugin's functions: a crash inside is reported as the plugin's, and what it changes in
+// how this thread computes is undone.
+
+constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+
+// The message of the plugin that this thread is calling; null: none.
+thread_local const char* sentence_of_thread = nullptr;
+
+std::array<struct sigaction, kCrashes.size()> earlier_actions{};
+
+extern "C" void tell_crash(int signal) {
+  if (sentence_of_thread != nullptr) {
+    [[maybe_unused]] const ssize_t written =
+        write(STDERR_FILENO, sentence_of_thread, std::strlen(sentence_of_thread));
+    _exit(static_cast<int>(Kind::bug));
+  }
+  // Not in a plugin: restore the previous handler, which gets the same signal again.
+  for (std::size_t i = 0; i < kCrashes.size(); ++i)
+    if (kCrashes[i] == signal) sigaction(signal, &earlier_actions[i], nullptr);
+  raise(signal);
+}
+
+/// The handler runs on this stack, because the thread's own stack may be what is used up.
+class HandlerStack {
+ public:
+  HandlerStack() {
+    const stack_t stack = {.ss_sp = memory_.data(), .ss_flags = 0, .ss_size = memory_.size()};
+    EQT_CHECK(sigaltstack(&stack, &before_) == 0, "no stack for signal handlers");
+  }
+  ~HandlerStack() { (void)sigaltstack(&before_, nullptr); }
+  HandlerStack(const HandlerStack&) = delete;
+  HandlerStack& operator=(const HandlerStack&) = delete;
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{64}
+                                        << 10;  // registers of any processor, and the handler
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
+  stack_t before_{};
+};
+
+/// The message for a plugin that crashes, formatted before, because a signal handler cannot format.
+class CrashMessage {
+ public:
+  /// @param what "the compressor plugin /home/me/libmine.so"
+  explicit CrashMessage(const std::string& what);
+  const char* text() const { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
+/// While it exists, a crash of this thread (a segmentation fault, a stack that is used up, a
+/// division by zero, abort()) prints the message and ends the process with exit code 70. When it
+/// ends, this thread rounds and treats denormal numbers as it did before.
+class PluginCallGuard {
+ public:
+  explicit PluginCallGuard(const CrashMessage& sentence);
+  ~PluginCallGuard();
+  PluginCallGuard(const PluginCallGuard&) = delete;
+  PluginCallGuard& operator=(const PluginCallGuard&) = delete;
+
+ private:
+  const char* before_;
+  std::fenv_t arithmetic_;
+};
+
+/// Installs the signal handlers. Call it again after a library has replaced them, as MPI does when
+/// it starts.
+void watch_for_crashes();
+
+CrashMessage::CrashMessage(const std::string& what)
+    : text_(fmt::format("equant-train: {}: {} crashed in its own code; run it under a debugger, or "
+                        "leave --plugin out\n",
+                        kind_name(Kind::bug), what)) {}
+
+PluginCallGuard::PluginCallGuard(const CrashMessage& sentence) : before_(sentence_of_thread) {
+  static thread_local const HandlerStack stack;
+  std::fegetenv(&arithmetic_);
+  sentence_of_thread = sentence.text();
+}
+
+PluginCallGuard::~PluginCallGuard() {
+  sentence_of_thread = before_;
+  std::fesetenv(&arithmetic_);
+}
+
+void watch_for_crashes() {
+  struct sigaction action {};
+  action.sa_handler = tell_crash;
+  action.sa_flags = SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kCrashes.size(); ++i) {
+    struct sigaction earlier {};
+    sigaction(kCrashes[i], &action, &earlier);
+    if (earlier.sa_handler != tell_crash) earlier_actions[i] = earlier;
+  }
+}
 
 using Api = equant_compressor;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of fp16 and bf16 (codec/casts.cpp): a warp takes kTileValues values, four neighbouring
-// ones a lane.
+// Kernels of fp16 and bf16 (codec/casts.cpp), and of values that are added as they are: a warp
+// takes kTileValues values, four neighbouring ones a lane.
 
 #pragma once
 
@@ -139,6 +139,37 @@ EQT_KERNEL void add_cast(const Warp& warp, const AddCast& job, std::size_t tile)
       }
       if (!finite) set_flags(job.flags, kNotFinite);
       store_four(job.sum + i, four[k][lane], in_four(i, job.count), aligned);
+    });
+  }
+}
+
+template <typename Warp>
+EQT_KERNEL void add_values(const Warp& warp, const AddValues& job, std::size_t tile) {
+  const bool aligned = is_aligned(job.values, 16);
+  const bool sum_aligned = is_aligned(job.sum, 16);
+  typename Warp::template Lanes<Four> value[kTileFours], sum[kTileFours];
+  EQT_UNROLL
+  for (unsigned k = 0; k < kTileFours; ++k) {
+    warp.each([&](unsigned lane) {
+      const std::size_t i = tile * kTileValues + (k * kLanes + lane) * 4;
+      const unsigned count = in_four(i, job.count);
+      value[k][lane] = load_four(job.values + i, count, aligned);
+      sum[k][lane] = load_four(job.sum + i, count, sum_aligned);
+    });
+  }
+  EQT_UNROLL
+  for (unsigned k = 0; k < kTileFours; ++k) {
+    warp.each([&](unsigned lane) {
+      const std::size_t i = tile * kTileValues + (k * kLanes + lane) * 4;
+      bool finite = true;
+      EQT_UNROLL
+      for (unsigned j = 0; j < 4; ++j) {
+        const float x = value[k][lane].v[j];
+        finite = finite && (bits_of(x) & 0x7FFFFFFFu) < 0x7F800000u;
+        sum[k][lane].v[j] += job.scale * x;
+      }
+      if (!finite && job.flags != nullptr) set_flags(job.flags, kNotFinite);
+      store_four(job.sum + i, sum[k][lane], in_four(i, job.count), sum_aligned);
     });
   }
 }

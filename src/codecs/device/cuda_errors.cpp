@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "device/cuda_errors.hpp"
+#include "device/cuda_queue.hpp"
 
 #include "core/error.hpp"
 

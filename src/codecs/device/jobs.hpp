@@ -147,18 +147,7 @@ struct AddValues {
   std::uint32_t* flags;  // or null
 };
 
-/// optim/sgd.cpp's step.
-struct SgdStep {
-  float* parameters;
-  const float* gradient;
-  float* momentum_buffer;  // null without momentum
-  std::size_t count;
-  float rate, momentum, weight_decay;
-  bool nesterov;
-  bool corrected;  // the gradient already has momentum
-};
-
 using Job = std::variant<EncodeCast, AddCast, EncodeInt8, AddInt8, EncodeLevels, AddLevels,
-                         EncodeSigns, MeanMagnitude, AddSigns, AddValues, SgdStep>;
+                         EncodeSigns, MeanMagnitude, AddSigns, AddValues>;
 
 }  // namespace eqt::device

@@ -13,7 +13,6 @@
 #include "device/level_kernels.hpp"
 #include "device/level_sum_kernels.hpp"
 #include "device/sign_kernels.hpp"
-#include "device/update_kernels.hpp"
 
 namespace eqt::device {
 
@@ -73,14 +72,10 @@ struct SignsKernel {
     mean_magnitude(warp, job);
   }
 };
-struct UpdateKernel {
+struct AddValuesKernel {
   template <typename Warp>
   static EQT_KERNEL void run(const Warp& warp, const AddValues& job, std::size_t tile) {
     add_values(warp, job, tile);
-  }
-  template <typename Warp>
-  static EQT_KERNEL void run(const Warp& warp, const SgdStep& job, std::size_t tile) {
-    sgd_step(warp, job, tile);
   }
 };
 struct EncodeInt8Kernel {
@@ -147,8 +142,7 @@ class Launching {
   void operator()(const EncodeSigns& job) const { tiles_of(SignsKernel(), job); }
   void operator()(const AddSigns& job) const { tiles_of(SignsKernel(), job); }
   void operator()(const MeanMagnitude& job) const { launch_.warps(SignsKernel(), job, 1); }
-  void operator()(const AddValues& job) const { tiles_of(UpdateKernel(), job); }
-  void operator()(const SgdStep& job) const { tiles_of(UpdateKernel(), job); }
+  void operator()(const AddValues& job) const { tiles_of(AddValuesKernel(), job); }
 
  private:
   template <int kBits, template <int> typename Cells>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuda_queue.hpp in a build without CUDA.
 
-#include "device/cuda_errors.hpp"
 #include "device/cuda_queue.hpp"
 
 namespace eqt::device {

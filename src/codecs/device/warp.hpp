@@ -3,7 +3,7 @@
 // bytes.
 //
 // A body is a template over the classes Warp and Group. HostWarp and HostGroup run it on the host,
-// lane after lane and warp after warp; the classes in cuda_warp.cuh run it on a device, where each
+// lane after lane and warp after warp; the classes in cuda_queue.cu run it on a device, where each
 // lane is a thread. A body may branch only on values that all lanes of a warp (in a group: all
 // warps) share, except inside each().
 

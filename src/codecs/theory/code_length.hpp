@@ -14,12 +14,27 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "theory/concave_hull.hpp"
-#include "theory/level_scheme.hpp"
+#include "theory/variance.hpp"
 
 namespace eqt::theory {
+
+/// The least concave function above some points, for using Jensen's inequality on code lengths.
+class ConcaveHull {
+ public:
+  /// @pre points are sorted by x, which are distinct; at least one
+  explicit ConcaveHull(const std::vector<std::pair<double, double>>& points);
+
+  /// The hull at x; outside the points, the value at the nearest one.
+  double operator()(double x) const;
+
+  const std::vector<std::pair<double, double>>& corners() const { return corners_; }
+
+ private:
+  std::vector<std::pair<double, double>> corners_;
+};
 
 inline constexpr double kNormBits = 32;
 /// The most bits for mode and padding of an entropy coded bucket; a fixed one has only the padding.

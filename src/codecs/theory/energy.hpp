@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Energy of arithmetic and memory access in training and inference, by counting operations.
+// Energy of arithmetic and memory access in training and inference, by counting operations, and the
+// published energy and memory to be compared with computed values.
 //
 // Source   costs: M. Horowitz, "Computing's energy problem", ISSCC 2014 (45 nm); counts: S. A.
 //          Aketi, S. Kodge, K. Roy, "Low precision decentralized distributed training over IID and
 //          non-IID data", Neural Networks 155 (2022), section 5, with corrections
-//          (docs/theory.md)
+//          (docs/theory.md); published: its table 10, CHOCO-SGD in float32 and in 8 bits, batches
+//          of 32
 // Symbols  b images of a batch; Ci, Co channels; K kernel; L side of the input, O of the output
 
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "theory/network_shape.hpp"
 
@@ -86,5 +90,22 @@ struct StepEnergy {
 };
 StepEnergy step_energy(const NetworkShape& shape, int batch, Phase phase, RangeNorm norm,
                        Precision precision, const OperationCosts& costs = {});
+
+struct PublishedCost {
+  Phase phase;
+  std::string_view model;  // as in configs
+  RangeNorm norm;
+  double memory, memory_int8;  // [MiB]
+  double energy, energy_int8;  // [mJ]
+};
+std::span<const PublishedCost> published_costs();
+
+inline constexpr int kPublishedEnergyBatch = 32;
+
+/// @param model "resnet20", "resnet54" or "vgg11"
+NetworkShape shape_of(std::string_view model);
+/// The network whose operations the table counts for `model`: for resnet54 one of 110 layers,
+/// although its memory is that of 50 layers.
+NetworkShape paper_energy_shape(std::string_view model);
 
 }  // namespace eqt::theory

@@ -4,15 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "adaptation/grade_choice.hpp"
-#include "adaptation/grade_numbers.hpp"
-#include "adaptation/grade_replay.hpp"
-#include "adaptation/grade_rows.hpp"
-#include "adaptation/grade_speeds.hpp"
-#include "adaptation/running_means.hpp"
+#include "adaptation/grade_observations.hpp"
 #include "collective/messages.hpp"
 #include "core/checksum.hpp"
 #include "core/error.hpp"
@@ -29,6 +26,46 @@ constexpr double kTie = 0.02;  // seconds that are as good
 constexpr double kMeansKept = 0.9;
 // A compressed segment has these bytes besides the member's payload: its length and its grade.
 constexpr double kSegmentBytes = 5;
+
+/// Grades that another run decided, checked before they are used.
+struct ReplayedGrades {
+  std::vector<codec::GradeIndex> grades;  // by slice
+  std::string why;
+};
+
+/// A decision must fit these numbers.
+struct ReplayedModel {
+  std::uint32_t fingerprint = 0;  // of model and menu
+  std::size_t slices = 0, grades = 0;
+};
+
+/// The other run's decision after `done` completed steps.
+/// @throws Error{data} if there is none, or it is of another model or menu
+ReplayedGrades replayed_grades(const std::function<std::optional<Decision>(StepId done)>& replay,
+                               StepId done, const ReplayedModel& model) {
+  const auto found = replay(done);
+  if (!found)
+    fail(Kind::data,
+         "compressor.replay: expected a decision after step {}, found none; replay a run of at "
+         "least as many steps with the same compressor.observe_every and decide_every",
+         done);
+  const auto fits = [&](double value) {
+    return value >= 0 && value < static_cast<double>(model.grades) && value == std::floor(value);
+  };
+  const std::vector<double>& values = found->values;
+  const bool same_model = values.size() == model.slices + 1 &&
+                          values.front() == static_cast<double>(model.fingerprint) &&
+                          std::all_of(values.begin() + 1, values.end(), fits);
+  if (!same_model)
+    fail(Kind::data,
+         "compressor.replay, step {}: expected grades of {} tensors of this model and menu, "
+         "found those of others; replay a run with the same model and compressor.menu",
+         done, model.slices);
+  ReplayedGrades result = {.grades = {}, .why = found->why};
+  for (std::size_t s = 0; s < model.slices; ++s)
+    result.grades.push_back(static_cast<codec::GradeIndex>(values[s + 1]));
+  return result;
+}
 
 class GradeAdaptation final : public Adaptation {
  public:

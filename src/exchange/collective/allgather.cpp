@@ -7,21 +7,76 @@
 // Sent     m * (n-1) bytes per rank
 // Decode   n * d values per rank
 // Lossy    once
+//
+// Workers that one process plays have the same mean, bit for bit, without messages.
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
+#include <vector>
 
-#include "collective/allgather_steps.hpp"
+#include "codec/compressor.hpp"
+#include "codec/message.hpp"
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
 #include "collective/messages.hpp"
 #include "collective/worker_mean.hpp"
+#include "core/checksum.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 
 namespace eqt::collective {
 namespace {
+
+/// The rule of the sign codecs: -1 below zero, else +1. A NaN stays NaN, so that the trainer's
+/// check finds it.
+void take_signs(std::span<float> mean) {
+  for (float& value : mean) {
+    if (value < 0) value = -1;
+    if (value >= 0) value = 1;
+  }
+}
+
+/// TernGrad's scaler sharing: a scale for each segment of the bucket, before any rank draws.
+void propose_scales(const codec::Compressor& compressor, const FusionBucket& bucket,
+                    std::span<const float> values, std::vector<float>& scales) {
+  scales.clear();
+  for (const codec::Segment& segment : bucket.segments) {
+    scales.push_back(segment.compressed
+                         ? compressor.local_scale(values.subspan(segment.begin, segment.count))
+                         : 0.0f);
+  }
+}
+
+/// All messages of one bucket, in the order in which they are added.
+struct BucketMessages {
+  const FusionBucket& bucket;
+  StepId step = 0;
+  std::span<const std::span<const std::byte>> frames;
+  float share = 1;  // the mean is this times their sum
+};
+
+/// Replaces the bucket's part of `values` by the mean of all messages; votes are counted. Messages
+/// are added in their order, because float addition is not associative and replicas must stay
+/// equal.
+/// @throws Error{wire} on any malformed message
+void mean_of_messages(const codec::Compressor& compressor, const BucketMessages& messages,
+                      Workspace& workspace, std::span<float> values) {
+  const FusionBucket& bucket = messages.bucket;
+  std::ranges::fill(values.subspan(bucket.begin, bucket.count()), 0.0f);
+  codec::MessageCodec(compressor, bucket.segments, workspace)
+      .decode_add_all(messages.frames, {messages.step, bucket.index}, messages.share, values);
+  if (!compressor.properties().votes) return;
+  for (const codec::Segment& segment : bucket.segments) {
+    const auto mean = values.subspan(segment.begin, segment.count);
+    if (segment.compressed) {
+      compressor.finish_mean(mean);
+    } else {
+      take_signs(mean);  // one learning rate cannot suit signs and gradients
+    }
+  }
+}
 
 class Allgather final : public Collective {
  public:
@@ -133,9 +188,13 @@ class Allgather final : public Collective {
     }
   }
 
+  codec::MessageCodec messages_of(const FusionBucket& bucket) {
+    return {compressor_, bucket.segments, workspace_};
+  }
+
   std::span<const std::byte> encode(const Call& call) {
     if (!group_.sends(group_.me)) return {};
-    const Stopwatch encode;
+    const AddedSeconds timed(call.traffic.encode_seconds);
     codec::MessageContext message =
         call.context.message(static_cast<std::uint32_t>(group_.me), call.bucket.index);
     if (compressor_.properties().shared_scale) {
@@ -143,9 +202,7 @@ class Allgather final : public Collective {
       message.own_scales = call.slot.own_scales;
     }
     const std::span<std::byte> buffer = call.slot.buffers[group_.me];
-    const std::size_t bytes = codec::encode_message(compressor_, call.bucket.segments, call.values,
-                                                    message, workspace_, buffer);
-    call.traffic.encode_seconds += encode.seconds();
+    const std::size_t bytes = messages_of(call.bucket).encode(call.values, message, buffer);
     call.traffic.encoded_bytes += bytes;
     call.traffic.encoded_values += call.bucket.count();
     return buffer.first(bytes);
@@ -153,7 +210,7 @@ class Allgather final : public Collective {
 
   /// Every rank decodes the same messages in the same order.
   void decode_all(const Call& call, std::span<const std::byte> mine) {
-    const Stopwatch decode;
+    const AddedSeconds timed(call.traffic.decode_seconds);
     auto& frames = call.slot.frames;
     frames.clear();
     for (const comm::Incoming& in : call.slot.incoming) frames.push_back(in.buffer.first(in.bytes));
@@ -174,7 +231,6 @@ class Allgather final : public Collective {
       name_sender(call);
       throw;
     }
-    call.traffic.decode_seconds += decode.seconds();
   }
 
   /// With equal counts the result has the same bits as a mean of the senders alone.
@@ -189,8 +245,8 @@ class Allgather final : public Collective {
     }
     std::ranges::fill(call.values.subspan(call.bucket.begin, call.bucket.count()), 0.0f);
     for (std::size_t i = 0; i < frames.size(); ++i)
-      codec::decode_message_add(compressor_, call.bucket.segments, frames[i], call.context.step,
-                                call.bucket.index, weights[i], workspace_, call.values);
+      messages_of(call.bucket)
+          .decode_add(frames[i], {call.context.step, call.bucket.index}, weights[i], call.values);
   }
 
   /// After a message was refused: throws an error that names its sender.
@@ -200,8 +256,8 @@ class Allgather final : public Collective {
     for (std::size_t from = 0; from < group_.size(); ++from) {
       if (!group_.sends(from)) continue;
       try {
-        codec::decode_message_add(compressor_, call.bucket.segments, call.slot.frames[frame++],
-                                  step, call.bucket.index, 0, workspace_, call.values);
+        messages_of(call.bucket)
+            .decode_add(call.slot.frames[frame++], {step, call.bucket.index}, 0, call.values);
       } catch (const Error& error) {
         pipeline::rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step,
                                   group_.ranks[from]);
@@ -217,6 +273,121 @@ class Allgather final : public Collective {
   std::array<Slot, kMaxSlots> slots_;
 };
 
+/// All messages are kept instead of sent. With a shared scale no worker can encode before all have
+/// proposed theirs, so values are kept until then.
+class WorkerAllgather final : public WorkerMean {
+ public:
+  WorkerAllgather(const codec::Compressor& compressor, std::span<const FusionBucket> plan,
+                  int workers)
+      : compressor_(compressor),
+        workers_(workers),
+        messages_(plan.size(), std::vector<Message>(place_of(workers))),
+        scales_(plan.size()) {
+    if (shares_scale()) kept_.emplace(plan, workers);
+    std::size_t most = 0;
+    for (const FusionBucket& bucket : plan)
+      most = std::max(most, codec::max_message_bytes(compressor, std::span(bucket.segments)));
+    buffer_.resize(most);
+  }
+
+  const CollectiveRow& row() const noexcept override { return kAllgather; }
+  bool takes_residual() const noexcept override { return !shares_scale(); }
+
+  void take(Rank worker, const FusionBucket& bucket, const MeanContext& context,
+            std::span<const float> values, Traffic& traffic) override {
+    const AddedSeconds timed(traffic.encode_seconds);
+    if (shares_scale()) {
+      kept_->keep(worker, bucket, values);
+      propose_scales(compressor_, bucket, values, message(worker, bucket).own_scales);
+    } else {
+      write(worker, bucket, context, values, traffic);
+    }
+  }
+
+  void mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+            Traffic& traffic) override {
+    if (shares_scale()) write_all(bucket, context, traffic);
+    const AddedSeconds timed(traffic.decode_seconds);
+    frames_.clear();
+    for (Rank w = 0; w < workers_; ++w) frames_.push_back(message(w, bucket).frame.bytes);
+    mean_of_messages(compressor_,
+                     {bucket, context.step, frames_, 1.0f / static_cast<float>(workers_)},
+                     workspace_, values);
+  }
+
+  Contribution contribution(Rank worker, const FusionBucket& bucket) const override {
+    const Message& own = messages_[bucket.index][place_of(worker)];
+    return {.compressor = &compressor_,
+            .step = own.step,
+            .index = bucket.index,
+            .frames = std::span(&own.frame, 1)};
+  }
+
+ private:
+  static std::size_t place_of(Rank worker) { return static_cast<std::size_t>(worker); }
+
+  struct Message {
+    std::vector<std::byte> bytes;
+    Frame frame;  // of these bytes
+    StepId step = 0;
+    std::vector<float> own_scales;  // per segment
+  };
+
+  bool shares_scale() const noexcept { return compressor_.properties().shared_scale; }
+  Message& message(Rank worker, const FusionBucket& bucket) {
+    return messages_[bucket.index][place_of(worker)];
+  }
+
+  /// The maximum of the scales over workers; then all of them can draw.
+  void write_all(const FusionBucket& bucket, const MeanContext& context, Traffic& traffic) {
+    const AddedSeconds timed(traffic.encode_seconds);
+    std::vector<float>& scales = scales_[bucket.index];
+    scales.assign(bucket.segments.size(), 0.0f);
+    for (Rank w = 0; w < workers_; ++w) {
+      const std::vector<float>& theirs = message(w, bucket).own_scales;
+      for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = std::max(scales[i], theirs[i]);
+      count_sent(theirs.size() * sizeof(float), traffic);
+    }
+    for (Rank w = 0; w < workers_; ++w) write(w, bucket, context, kept_->of(w), traffic);
+  }
+
+  void write(Rank worker, const FusionBucket& bucket, const MeanContext& context,
+             std::span<const float> values, Traffic& traffic) {
+    Message& own = message(worker, bucket);
+    codec::MessageContext message =
+        context.message(static_cast<std::uint32_t>(worker), bucket.index);
+    if (shares_scale()) {
+      message.scales = scales_[bucket.index];
+      message.own_scales = own.own_scales;
+    }
+    const std::size_t bytes = codec::MessageCodec(compressor_, bucket.segments, workspace_)
+                                  .encode(values, message, buffer_);
+    own.bytes.assign(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(bytes));
+    own.frame = {own.bytes, bucket.segments};
+    own.step = context.step;
+    traffic.encoded_bytes += bytes;
+    traffic.encoded_values += bucket.count();
+    count_sent(bytes, traffic);
+  }
+
+  /// Sent to all others, with a checksum.
+  void count_sent(std::size_t bytes, Traffic& traffic) const {
+    const auto others = static_cast<std::uint64_t>(workers_ - 1);
+    traffic.sent_bytes += (bytes + kChecksumBytes) * others;
+    traffic.received_bytes += (bytes + kChecksumBytes) * others;
+    traffic.messages += others;
+  }
+
+  const codec::Compressor& compressor_;
+  const int workers_;
+  std::vector<std::vector<Message>> messages_;  // (buckets, workers)
+  std::vector<std::vector<float>> scales_;      // (buckets, segments), where they are shared
+  std::optional<KeptValues> kept_;              // likewise
+  std::vector<std::byte> buffer_;
+  std::vector<std::span<const std::byte>> frames_;
+  Workspace workspace_;
+};
+
 }  // namespace
 
 std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
@@ -229,6 +400,11 @@ std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
                                            const codec::Compressor& compressor,
                                            std::span<const FusionBucket> plan, Group group) {
   return std::make_unique<Allgather>(comm, compressor, plan, std::move(group));
+}
+
+std::unique_ptr<WorkerMean> make_worker_allgather(const codec::Compressor& compressor,
+                                                  std::span<const FusionBucket> plan, int workers) {
+  return std::make_unique<WorkerAllgather>(compressor, plan, workers);
 }
 
 namespace {

@@ -45,7 +45,7 @@ struct CollectiveRow {
   std::unique_ptr<WorkerMean> (*make_for_workers)(const codec::Compressor& compressor,
                                                   std::span<const pipeline::FusionBucket> plan,
                                                   int workers) = nullptr;
-  /// The rounds of a mean, for forecasts (rounds.hpp). Null: in each of the cost's rounds every
+  /// The rounds of a mean, for forecasts (cost.hpp). Null: in each of the cost's rounds every
   /// rank sends to all others.
   MeanRounds (*rounds)(const MeanCosts& mean) = nullptr;
   /// Measured means with it tell what messages cost a machine: its rounds are its own, not MPI's or

@@ -92,11 +92,9 @@ struct MeanContext {
   /// @param rank names the random stream
   codec::MessageContext message(std::uint32_t rank, std::uint32_t index) const {
     return {.run_seed = run_seed,
-            .step = step,
+            .id = {step, index},
             .rank = rank,
-            .index = index,
             .density = density,
-            .scales = {},
             .residual = residual,
             .payloads = payloads};
   }
@@ -177,6 +175,28 @@ class Collective {
 
   /// State such as the reducer's residual or PowerSGD's Q.
   virtual void visit_state(StateVisitor&) {}
+};
+
+/// The engine's work on a gradient: it averages every bucket.
+class MeanWork : public pipeline::BufferWork<MeanContext, MeanResult> {
+ public:
+  /// Keeps the reference.
+  explicit MeanWork(Collective& collective) : collective_(collective) {}
+
+  std::size_t slots() const noexcept override { return collective_.slots(); }
+  void done(const FusionBucket& bucket, std::size_t slot) final {
+    const double blocked = result_of(slot).blocked_seconds;
+    if (blocked > 0) waited(blocked);
+    BufferWork::done(bucket, slot);
+  }
+
+ private:
+  Task work_on(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+               MeanResult& result) final {
+    return collective_.mean(bucket, context, values, result);
+  }
+
+  Collective& collective_;
 };
 
 /// Exact mean of float32 values by this program's full-duplex pipeline.

@@ -5,17 +5,20 @@
 // Rounds   2; 1 for two ranks     (MPI_Allreduce: 2(n-1), ring model)
 // Sent     2 * 4d * (n-1)/n       bytes per rank
 // Lossy    no
+//
+// Workers that one process plays have the same mean, bit for bit, without messages.
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/host_mean.hpp"
 #include "collective/mean_kernel.hpp"
 #include "collective/messages.hpp"
 #include "collective/rank_order_mean.hpp"
-#include "collective/rounds.hpp"
 #include "collective/worker_mean.hpp"
+#include "core/checksum.hpp"
 #include "core/clock.hpp"
 
 namespace eqt::collective {
@@ -81,6 +84,51 @@ class MpiAllreduce final : public Collective {
   comm::Communicator& comm_;
 };
 
+class WorkerDense final : public WorkerMean {
+ public:
+  WorkerDense(std::span<const FusionBucket> plan, int workers)
+      : workers_(workers), kept_(plan, workers) {}
+
+  const CollectiveRow& row() const noexcept override { return kDense; }
+
+  void take(Rank worker, const FusionBucket& bucket, const MeanContext&,
+            std::span<const float> values, Traffic& traffic) override {
+    kept_.keep(worker, bucket, values);
+    traffic.encoded_bytes += bucket.count() * sizeof(float);
+    traffic.encoded_values += bucket.count();
+  }
+
+  void mean(const FusionBucket& bucket, const MeanContext&, std::span<float> values,
+            Traffic& traffic) override {
+    const AddedSeconds timed(traffic.decode_seconds);
+    rows_.clear();
+    for (Rank w = 0; w < workers_; ++w) rows_.push_back(kept_.of(w).data() + bucket.begin);
+    mean_of_rows(rows_, 1.0f / static_cast<float>(workers_),
+                 values.subspan(bucket.begin, bucket.count()), values.size());
+    // All values to their owners, all means to all ranks: 2 * 4d * (n-1)/n per rank.
+    const auto others = static_cast<std::uint64_t>(workers_ - 1);
+    const std::uint64_t bytes =
+        2 * sizeof(float) * bucket.count() * others + kChecksumBytes * messages(bucket.count());
+    traffic.sent_bytes += bytes;
+    traffic.received_bytes += bytes;
+  }
+
+  /// Counts the messages of all ranks: two send each other everything, more of them send each
+  /// owner's part there and back.
+  std::uint64_t messages(std::uint64_t values) const {
+    const auto ranks = static_cast<std::uint64_t>(workers_);
+    if (ranks == 2) return values > 0 ? 2 : 0;
+    return 2 * std::min(ranks, values) * (ranks - 1);
+  }
+
+  Contribution contribution(Rank, const FusionBucket&) const override { return {}; }
+
+ private:
+  const int workers_;
+  KeptValues kept_;
+  std::vector<const float*> rows_;
+};
+
 }  // namespace
 
 std::unique_ptr<Collective> make_dense(comm::Communicator& comm) {
@@ -89,6 +137,10 @@ std::unique_ptr<Collective> make_dense(comm::Communicator& comm) {
 
 std::unique_ptr<Collective> make_mpi_allreduce(comm::Communicator& comm) {
   return std::make_unique<MpiAllreduce>(comm);
+}
+
+std::unique_ptr<WorkerMean> make_worker_dense(std::span<const FusionBucket> plan, int workers) {
+  return std::make_unique<WorkerDense>(plan, workers);
 }
 
 namespace {

@@ -34,9 +34,7 @@
 #include "collective/cost.hpp"
 #include "collective/lanes.hpp"
 #include "collective/messages.hpp"
-#include "collective/rounds.hpp"
 #include "core/clock.hpp"
-#include "core/error.hpp"
 
 namespace eqt::collective {
 namespace {
@@ -158,7 +156,7 @@ class Hierarchical final : public Collective {
 
   void list_to_lanes(const std::vector<LaneSegments>& lanes, std::span<float> values, Slot& slot,
                      Traffic& traffic) const {
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     slot.outgoing.clear();
     slot.incoming.clear();
     for (std::size_t j = 0; j < lanes.size(); ++j) {
@@ -177,7 +175,6 @@ class Hierarchical final : public Collective {
       }
       slot.outgoing.push_back({host_ranks_[j], std::as_bytes(message)});
     }
-    traffic.encode_seconds += encode.seconds();
   }
 
   void list_mates(std::size_t count, Slot& slot) const {
@@ -195,7 +192,7 @@ class Hierarchical final : public Collective {
   /// Writes the host's sum to `sum` and to `mean`, which the mean over hosts will overwrite.
   void add_in_rank_order(const LaneSegments& lane, std::span<const float> values, Slot& slot,
                          Traffic& traffic) const {
-    const Stopwatch decode;
+    const AddedSeconds timed(traffic.decode_seconds);
     constexpr std::size_t kAtOnce = 4096;  // values; partial sums stay in the cache
     std::size_t place = 0;
     for (const codec::Segment& segment : lane.segments) {
@@ -216,7 +213,6 @@ class Hierarchical final : public Collective {
         place += count;
       }
     }
-    traffic.decode_seconds += decode.seconds();
     if (between_hosts_) return;
     traffic.encoded_bytes += lane.count * sizeof(float);
     traffic.encoded_values += lane.count;
@@ -293,7 +289,7 @@ class Hierarchical final : public Collective {
 
   void unpack(const std::vector<LaneSegments>& lanes, std::span<float> values, const Slot& slot,
               Traffic& traffic) const {
-    const Stopwatch decode;
+    const AddedSeconds timed(traffic.decode_seconds);
     for (std::size_t j = 0; j < lanes.size(); ++j) {
       if (lanes[j].contiguous() && !is_my_lane(j)) continue;  // was received in place
       const float* from = is_my_lane(j) ? slot.mean.data() : slot.packed[j].data();
@@ -302,7 +298,6 @@ class Hierarchical final : public Collective {
         from += segment.count;
       }
     }
-    traffic.decode_seconds += decode.seconds();
   }
 
   comm::Communicator& comm_;

@@ -23,10 +23,9 @@
 #include "codec/integer/integer_message.hpp"
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/least_loaded.hpp"
 #include "collective/messages.hpp"
+#include "collective/segment_owners.hpp"
 #include "core/clock.hpp"
-#include "core/error.hpp"
 
 namespace eqt::collective {
 namespace {
@@ -177,7 +176,7 @@ class Integer final : public Collective {
   /// Adds the values to the residual, if there is one, and proposes the scales of the sums.
   void propose_scales(const FusionBucket& bucket, const Chunks& chunks, const MeanContext& context,
                       std::span<const float> values, Slot& slot, Traffic& traffic) const {
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     std::span<const float> source = values;
     if (!context.residual.empty()) {
       for (const codec::Segment& segment : bucket.segments) {
@@ -187,9 +186,8 @@ class Integer final : public Collective {
     }
     slot.own_scales.resize(chunks.scales);
     messages_.find_scales(chunks.whole, source, slot.own_scales);
-    messages_.write_scales(slot.own_scales, context.step, bucket.index, proposal(slot));
+    messages_.write_scales(slot.own_scales, {context.step, bucket.index}, proposal(slot));
     slot.scales = slot.own_scales;
-    traffic.encode_seconds += encode.seconds();
     if (chunks.scales > 0) traffic.encoded_bytes += proposal(slot).size();
   }
 
@@ -218,18 +216,17 @@ class Integer final : public Collective {
   void agree_on_scales(const FusionBucket& bucket, StepId step, Slot& slot,
                        Traffic& traffic) const {
     if (slot.scales.empty()) return;
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     for (const comm::Incoming& in : slot.incoming) {
-      naming_sender(step, in.from, [&] {
-        messages_.raise_scales(in.buffer.first(in.bytes), step, bucket.index, slot.scales);
+      naming_sender(name(), step, in.from, [&] {
+        messages_.raise_scales(in.buffer.first(in.bytes), {step, bucket.index}, slot.scales);
       });
     }
-    traffic.encode_seconds += encode.seconds();
   }
 
   void write_codes(const FusionBucket& bucket, const Chunks& chunks, const MeanContext& context,
                    std::span<const float> values, Slot& slot, Traffic& traffic) const {
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     const codec::MessageContext message =
         context.message(static_cast<std::uint32_t>(me_), bucket.index);
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
@@ -240,7 +237,6 @@ class Integer final : public Collective {
       traffic.encoded_bytes += frame.size();
     }
     traffic.encoded_values += bucket.count();
-    traffic.encode_seconds += encode.seconds();
   }
 
   std::span<std::byte> codes_frame(const Chunks& chunks, std::size_t owner, Slot& slot) const {
@@ -269,16 +265,17 @@ class Integer final : public Collective {
                  Traffic& traffic) const {
     const auto& mine = chunks.of_rank[me_];
     if (mine.empty()) return;
-    const Stopwatch decode;
+    const AddedSeconds timed(traffic.decode_seconds);
     slot.frames.resize(ranks_);
     slot.frames[me_] = codes_frame(chunks, me_, slot);
     for (const comm::Incoming& in : slot.incoming) {
       const auto frame = in.buffer.first(in.bytes);
-      naming_sender(step, in.from, [&] { messages_.check_codes(frame, mine, step, bucket.index); });
+      naming_sender(name(), step, in.from, [&] {
+        messages_.check_codes(frame, mine, {step, bucket.index});
+      });
       slot.frames[static_cast<std::size_t>(in.from)] = frame;
     }
-    messages_.add_codes(slot.frames, mine, step, bucket.index, sums_frame(chunks, slot));
-    traffic.decode_seconds += decode.seconds();
+    messages_.add_codes(slot.frames, mine, {step, bucket.index}, sums_frame(chunks, slot));
   }
 
   std::span<std::byte> sums_frame(const Chunks& chunks, Slot& slot) const {
@@ -304,18 +301,17 @@ class Integer final : public Collective {
 
   void read_sums(const FusionBucket& bucket, const Chunks& chunks, StepId step,
                  std::span<float> values, Slot& slot, Traffic& traffic) const {
-    const Stopwatch decode;
+    const AddedSeconds timed(traffic.decode_seconds);
     const auto read = [&](Rank from, std::span<const std::byte> frame) {
-      naming_sender(step, from, [&] {
+      naming_sender(name(), step, from, [&] {
         messages_.read_sums(frame, chunks.of_rank[static_cast<std::size_t>(from)], slot.scales,
-                            step, bucket.index, values);
+                            {step, bucket.index}, values);
       });
     };
     if (!chunks.of_rank[me_].empty()) read(static_cast<Rank>(me_), sums_frame(chunks, slot));
     if (!pair()) {
       for (const comm::Incoming& in : slot.incoming) read(in.from, in.buffer.first(in.bytes));
     }
-    traffic.decode_seconds += decode.seconds();
   }
 
   void subtract_own(const FusionBucket& bucket, StepId step, const Slot& slot,
@@ -325,16 +321,7 @@ class Integer final : public Collective {
       const auto& segments = chunks.of_rank[owner];
       if (segments.empty() || codes_for(owner) != owner) continue;
       const auto frame = std::span(slot.codes[owner]).first(messages_.codes_bytes(segments));
-      messages_.subtract_codes(frame, segments, slot.scales, step, bucket.index, flat);
-    }
-  }
-
-  template <typename Read>
-  static void naming_sender(StepId step, Rank from, const Read& read) {
-    try {
-      read();
-    } catch (const Error& error) {
-      pipeline::rethrow_refused(error, "integer", step, from);
+      messages_.subtract_codes(frame, segments, slot.scales, {step, bucket.index}, flat);
     }
   }
 

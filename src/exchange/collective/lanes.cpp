@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "collective/least_loaded.hpp"
+#include "collective/segment_owners.hpp"
 #include "core/error.hpp"
 
 namespace eqt::collective {

@@ -5,9 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
+#include "codec/message.hpp"
 #include "comm/transfers.hpp"
 #include "core/error.hpp"
+#include "core/traffic.hpp"
 #include "pipeline/messages.hpp"
 
 namespace eqt::collective {
@@ -28,6 +32,24 @@ inline void require_bytes(const comm::Incoming& in, std::size_t bytes, const cha
   fail(Kind::wire,
        "{}: expected {} bytes from rank {}, found {}; the ranks run different configs or builds",
        operation, bytes, in.from, in.bytes);
+}
+
+/// Runs read(), which reads a message of the rank `from`; a refusal names step, operation and
+/// sender.
+template <typename Read>
+void naming_sender(std::string_view operation, StepId step, Rank from, const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    pipeline::rethrow_refused(error, operation, step, from);
+  }
+}
+
+/// Counts a message of these segments as encoded.
+inline void count_encoded(std::span<const codec::Segment> segments, std::size_t bytes,
+                          Traffic& traffic) {
+  traffic.encoded_bytes += bytes;
+  for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
 }
 
 }  // namespace eqt::collective

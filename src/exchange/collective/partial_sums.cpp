@@ -12,40 +12,34 @@ std::span<const std::byte> SumCoder::encode(const Hop& hop, std::uint32_t encode
                                             std::span<const codec::Segment> segments,
                                             std::span<const float> values, bool feedback,
                                             std::span<std::byte> buffer, Traffic& traffic) {
-  const Stopwatch watch;
-  codec::MessageContext message =
-      hop.context.message(encoder, hop_index(hop.bucket.index, hop.number));
+  const AddedSeconds timed(traffic.encode_seconds);
+  codec::MessageContext message = hop.context.message(encoder, hop.id().index);
   if (!feedback) message.residual = {};
   const std::size_t bytes =
-      codec::encode_message(compressor_, segments, values, message, workspace_, buffer);
-  traffic.encoded_bytes += bytes;
-  for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
-  traffic.encode_seconds += watch.seconds();
+      codec::MessageCodec(compressor_, segments, workspace_).encode(values, message, buffer);
+  count_encoded(segments, bytes, traffic);
   return buffer.first(bytes);
 }
 
 void SumCoder::add(const Hop& hop, Rank from, std::span<const codec::Segment> segments,
                    std::span<const std::byte> message, float scale, std::span<float> values,
                    Traffic& traffic) {
-  const Stopwatch watch;
-  try {
-    codec::decode_message_add(compressor_, segments, message, hop.context.step,
-                              hop_index(hop.bucket.index, hop.number), scale, workspace_, values);
-  } catch (const Error& error) {
-    pipeline::rethrow_refused(error, collective_, hop.context.step, from);
-  }
-  traffic.decode_seconds += watch.seconds();
+  const AddedSeconds timed(traffic.decode_seconds);
+  naming_sender(collective_, hop.context.step, from, [&] {
+    codec::MessageCodec(compressor_, segments, workspace_)
+        .decode_add(message, hop.id(), scale, values);
+  });
 }
 
 void SumCoder::set_to_sum(const Hop& hop, std::span<const std::span<const std::byte>, 2> messages,
                           std::span<const Rank, 2> from, std::span<float> values,
                           Traffic& traffic) {
-  const Stopwatch watch;
+  const AddedSeconds timed(traffic.decode_seconds);
   const auto part = values.subspan(hop.bucket.begin, hop.bucket.count());
   std::fill(part.begin(), part.end(), 0.0f);
   try {
-    codec::decode_messages_add(compressor_, hop.bucket.segments, messages, hop.context.step,
-                               hop_index(hop.bucket.index, hop.number), 1.0f, workspace_, values);
+    codec::MessageCodec(compressor_, hop.bucket.segments, workspace_)
+        .decode_add_all(messages, hop.id(), 1.0f, values);
   } catch (const Error&) {
     // One at a time, to find the rank whose message was refused.
     for (std::size_t i = 0; i < 2; ++i) {
@@ -53,7 +47,6 @@ void SumCoder::set_to_sum(const Hop& hop, std::span<const std::span<const std::b
     }
     throw;
   }
-  traffic.decode_seconds += watch.seconds();
 }
 
 std::string_view why_no_partial_sums(const codec::Compressor& compressor) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collective/collective.hpp"
+#include "collective/messages.hpp"
 
 namespace eqt::collective {
 
@@ -18,6 +19,13 @@ struct Hop {
   const FusionBucket& bucket;
   const MeanContext& context;
   std::uint32_t number = 0;  // in the message's index, see hop_index()
+  codec::MessageId id() const { return {context.step, hop_index(bucket.index, number)}; }
+};
+
+/// A message with a partial sum, and memory for it.
+struct SumMessage {
+  std::vector<std::byte> bytes;
+  std::span<const std::byte> message = {};  // a part of some message's bytes
 };
 
 /// Encodes and decodes the messages of one collective, and counts the costs.

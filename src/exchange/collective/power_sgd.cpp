@@ -139,7 +139,7 @@ class PowerSgd final : public Collective {
   /// P of each matrix, followed by the values that are sent exactly.
   void project(const BucketFactors& factors, std::span<float> values, std::span<float> message,
                Traffic& traffic) {
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     for (const Factored& f : factors.factored) {
       codec::multiply(matrix(f, values), right(f), f.shape, left(f, message));
     }
@@ -148,7 +148,6 @@ class PowerSgd final : public Collective {
       to = std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(segment.begin), segment.count,
                        to);
     }
-    traffic.encode_seconds += encode.seconds();
   }
 
   /// The exact values of the first message.
@@ -162,17 +161,16 @@ class PowerSgd final : public Collective {
   /// All ranks orthonormalise the same bits, so all get the same basis.
   void project_back(const BucketFactors& factors, StepId step, std::span<float> values,
                     std::span<float> message, Traffic& traffic) {
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     for (const Factored& f : factors.factored) {
       if (!codec::orthonormalise(f.shape, workspace_, left(f, message))) fail_diverged(f, step);
       codec::multiply_transposed(matrix(f, values), left(f, message), f.shape, right(f));
     }
-    traffic.encode_seconds += encode.seconds();
   }
 
   void expand(const BucketFactors& factors, StepId step, std::span<float> values,
               std::span<float> message, Traffic& traffic) {
-    const Stopwatch decode;
+    const AddedSeconds timed(traffic.decode_seconds);
     for (const Factored& f : factors.factored) {
       if (codec::first_non_finite(right(f)) != f.shape.right()) fail_diverged(f, step);
       codec::expand(left(f, message), right(f), f.shape, matrix(f, values));
@@ -182,7 +180,6 @@ class PowerSgd final : public Collective {
       std::copy_n(from, segment.count, values.begin() + static_cast<std::ptrdiff_t>(segment.begin));
       from += static_cast<std::ptrdiff_t>(segment.count);
     }
-    traffic.decode_seconds += decode.seconds();
   }
 
   [[noreturn]] static void fail_diverged(const Factored& f, StepId step) {

@@ -43,7 +43,6 @@
 #include "collective/cost.hpp"
 #include "collective/messages.hpp"
 #include "collective/partial_sums.hpp"
-#include "collective/rounds.hpp"
 #include "core/clock.hpp"
 
 namespace eqt::collective {
@@ -98,13 +97,9 @@ class RecursiveDoubling final : public Collective {
   }
 
  private:
-  struct MessageBuffer {
-    std::vector<std::byte> bytes;
-    std::span<const std::byte> message = {};
-  };
   struct Slot {
-    std::vector<MessageBuffer> encoded;  // by me, by round; an extra rank has one
-    std::vector<MessageBuffer>
+    std::vector<SumMessage> encoded;  // by me, by round; an extra rank has one
+    std::vector<SumMessage>
         received;  // by round, and last what an extra rank sent; it receives two
     std::vector<Frame> frames;
     std::vector<comm::Outgoing> outgoing;
@@ -140,7 +135,7 @@ class RecursiveDoubling final : public Collective {
   }
 
   void encode_mine(const Hop& hop, std::span<const float> values, Slot& slot, Traffic& traffic) {
-    MessageBuffer& buffer = slot.encoded.front();
+    SumMessage& buffer = slot.encoded.front();
     buffer.message = coder_.encode(hop, encoder(me_, 0), hop.bucket.segments, values, true,
                                    buffer.bytes, traffic);
   }
@@ -151,7 +146,7 @@ class RecursiveDoubling final : public Collective {
     const auto residual = hop.context.residual;
     const float part = std::ldexp(1.0f, -static_cast<int>(round));
     if (round > 0 && !residual.empty()) keep(hop, part, values, residual, traffic);
-    MessageBuffer& buffer = slot.encoded[round];
+    SumMessage& buffer = slot.encoded[round];
     buffer.message = coder_.encode(hop, encoder(leader, hop.number), hop.bucket.segments, values,
                                    round == 0, buffer.bytes, traffic);
     if (round > 0 && !residual.empty()) {
@@ -162,9 +157,8 @@ class RecursiveDoubling final : public Collective {
   /// residual += part * values, of which the decoded ones are subtracted afterwards.
   static void keep(const Hop& hop, float part, std::span<const float> values,
                    std::span<float> residual, Traffic& traffic) {
-    const Stopwatch watch;
+    const AddedSeconds timed(traffic.encode_seconds);
     for (std::size_t i = hop.bucket.begin; i < hop.bucket.end; ++i) residual[i] += part * values[i];
-    traffic.encode_seconds += watch.seconds();
   }
 
   comm::Transfers::Awaiter fold_in(const FusionBucket& bucket, Slot& slot) {
@@ -196,7 +190,7 @@ class RecursiveDoubling final : public Collective {
     return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket), kRound);
   }
 
-  static void take_message(const comm::Incoming& in, MessageBuffer& buffer) {
+  static void take_message(const comm::Incoming& in, SumMessage& buffer) {
     buffer.message = std::span(buffer.bytes).first(in.bytes);
   }
 
@@ -221,8 +215,8 @@ class RecursiveDoubling final : public Collective {
 
   /// The group of lower places first, on both sides: addition is not associative if decoders round
   /// product and sum only once.
-  void set_to_sum(const Hop& hop, bool ours_first, const MessageBuffer& ours, Rank our_rank,
-                  const MessageBuffer& theirs, Rank their_rank, std::span<float> values,
+  void set_to_sum(const Hop& hop, bool ours_first, const SumMessage& ours, Rank our_rank,
+                  const SumMessage& theirs, Rank their_rank, std::span<float> values,
                   Traffic& traffic) {
     std::array<std::span<const std::byte>, 2> messages{ours.message, theirs.message};
     std::array<Rank, 2> from{our_rank, their_rank};
@@ -234,10 +228,9 @@ class RecursiveDoubling final : public Collective {
   }
 
   void divide(const FusionBucket& bucket, std::span<float> values, Traffic& traffic) const {
-    const Stopwatch watch;
+    const AddedSeconds timed(traffic.decode_seconds);
     const float share = 1.0f / static_cast<float>(ranks_);
     for (float& value : values.subspan(bucket.begin, bucket.count())) value *= share;
-    traffic.decode_seconds += watch.seconds();
   }
 
   void report(const FusionBucket& bucket, StepId step, Slot& slot, MeanResult& result) const {

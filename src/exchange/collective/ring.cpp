@@ -33,10 +33,9 @@
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/dealt_segments.hpp"
 #include "collective/messages.hpp"
 #include "collective/partial_sums.hpp"
-#include "collective/rounds.hpp"
+#include "collective/segment_owners.hpp"
 #include "core/error.hpp"
 
 namespace eqt::collective {
@@ -88,15 +87,11 @@ class Ring final : public Collective {
   }
 
  private:
-  struct MessageBuffer {
-    std::vector<std::byte> bytes;
-    std::span<const std::byte> message = {};  // a part of some buffer's bytes
-  };
   struct Slot {
-    std::vector<MessageBuffer> encoded;  // by me, by chunk
-    std::vector<MessageBuffer>
-        partial;  // received before I added mine, by chunk; not where I was first
-    std::vector<MessageBuffer> sums;  // of all ranks, by chunk
+    std::vector<SumMessage> encoded;  // by me, by chunk
+    std::vector<SumMessage>
+        partial;                   // received before I added mine, by chunk; not where I was first
+    std::vector<SumMessage> sums;  // of all ranks, by chunk
     std::vector<Frame> frames;
     std::vector<comm::Outgoing> outgoing;
     std::vector<comm::Incoming> incoming;
@@ -127,7 +122,7 @@ class Ring final : public Collective {
   void encode(const Hop& hop, std::size_t chunk, std::span<const float> values, Slot& slot,
               Traffic& traffic) {
     if (segments(hop, chunk).empty()) return;
-    MessageBuffer& buffer = slot.encoded[chunk];
+    SumMessage& buffer = slot.encoded[chunk];
     buffer.message = coder_.encode(hop, static_cast<std::uint32_t>(me_), segments(hop, chunk),
                                    values, true, buffer.bytes, traffic);
   }
@@ -141,9 +136,9 @@ class Ring final : public Collective {
 
   /// One message to the next rank and one from the previous one. Chunks of small buckets may have
   /// no ranges; these are not sent.
-  comm::Transfers::Awaiter pass(const FusionBucket& bucket, const MessageBuffer& from,
-                                std::size_t sent, MessageBuffer& to, std::size_t received,
-                                Slot& slot, const char* operation) {
+  comm::Transfers::Awaiter pass(const FusionBucket& bucket, const SumMessage& from,
+                                std::size_t sent, SumMessage& to, std::size_t received, Slot& slot,
+                                const char* operation) {
     slot.outgoing.clear();
     slot.incoming.clear();
     const DealtSegments& chunks = chunks_[bucket.index];
@@ -152,7 +147,7 @@ class Ring final : public Collective {
     return comm_.transfers().exchange(slot.outgoing, slot.incoming, route_of(bucket), operation);
   }
 
-  static void take_message(const Slot& slot, MessageBuffer& buffer) {
+  static void take_message(const Slot& slot, SumMessage& buffer) {
     if (!slot.incoming.empty()) {
       buffer.message = std::span(buffer.bytes).first(slot.incoming.front().bytes);
     }

@@ -21,10 +21,9 @@
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/dealt_segments.hpp"
 #include "collective/messages.hpp"
+#include "collective/segment_owners.hpp"
 #include "core/clock.hpp"
-#include "core/error.hpp"
 
 namespace eqt::collective {
 namespace {
@@ -136,33 +135,26 @@ class ScatterReduce final : public Collective {
     return ranges;
   }
 
+  codec::MessageCodec messages_of(std::span<const codec::Segment> segments) {
+    return {compressor_, segments, workspace_};
+  }
+
   void encode_contributions(const FusionBucket& bucket, const Chunks& chunks,
                             const MeanContext& context, std::span<const float> values, Slot& slot,
                             Traffic& traffic) {
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     slot.frames.clear();
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
       const auto& segments = chunks.of_rank[owner];
       if (owner == me_ || segments.empty()) continue;
-      const std::size_t bytes = codec::encode_message(compressor_, segments, values,
-                                                      {.run_seed = context.run_seed,
-                                                       .step = context.step,
-                                                       .rank = static_cast<std::uint32_t>(me_),
-                                                       .index = bucket.index,
-                                                       .density = context.density,
-                                                       .scales = {},
-                                                       .payloads = context.payloads},
-                                                      workspace_, slot.contributed[owner]);
+      codec::MessageContext message =
+          context.message(static_cast<std::uint32_t>(me_), bucket.index);
+      message.residual = {};
+      const std::size_t bytes =
+          messages_of(segments).encode(values, message, slot.contributed[owner]);
       slot.frames.push_back({std::span(slot.contributed[owner]).first(bytes), segments});
       count_encoded(segments, bytes, traffic);
     }
-    traffic.encode_seconds += encode.seconds();
-  }
-
-  static void count_encoded(std::span<const codec::Segment> segments, std::size_t bytes,
-                            Traffic& traffic) {
-    traffic.encoded_bytes += bytes;
-    for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
   }
 
   comm::Transfers::Awaiter scatter(const FusionBucket& bucket, const Chunks& chunks, Slot& slot) {
@@ -188,15 +180,14 @@ class ScatterReduce final : public Collective {
   /// my encoding of it, so different owners may add in a different order.
   void reduce(const FusionBucket& bucket, const Chunks& chunks, StepId step,
               std::span<float> values, const Slot& slot, Traffic& traffic) {
-    const Stopwatch decode;
+    const AddedSeconds timed(traffic.decode_seconds);
     for (const comm::Incoming& in : slot.incoming) {
-      decode_from<codec::decode_message_add>(in.from, chunks.of_rank[me_],
-                                             in.buffer.first(in.bytes), step, bucket.index, values);
+      decode_from<&codec::MessageCodec::decode_add>(
+          in.from, chunks.of_rank[me_], in.buffer.first(in.bytes), {step, bucket.index}, values);
     }
     for (const codec::Segment& segment : chunks.of_rank[me_]) {
       for (float& value : values.subspan(segment.begin, segment.count)) value *= group_.share;
     }
-    traffic.decode_seconds += decode.seconds();
   }
 
   /// @return bytes of my mean's frame, which is written to contributed[me_]
@@ -205,25 +196,20 @@ class ScatterReduce final : public Collective {
                           Traffic& traffic) {
     const auto& mine = chunks.of_rank[me_];
     if (mine.empty()) return 0;
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     for (std::size_t i = 0; i < chunks.residual.size(); ++i) {
       compensate(mine[i], chunks.residual[i], values);
     }
-    const std::size_t bytes = codec::encode_message(compressor_, mine, values,
-                                                    {.run_seed = context.run_seed,
-                                                     .step = context.step,
-                                                     .rank = kReducer,
-                                                     .index = bucket.index | kReducedBit,
-                                                     .density = context.density,
-                                                     .scales = {}},
-                                                    workspace_, slot.contributed[me_]);
+    const codec::MessageContext message = {.run_seed = context.run_seed,
+                                           .id = {context.step, bucket.index | kReducedBit},
+                                           .rank = kReducer,
+                                           .density = context.density};
+    const std::size_t bytes = messages_of(mine).encode(values, message, slot.contributed[me_]);
     if (!chunks.residual.empty()) {
-      codec::decode_message_add(compressor_, chunks.residual,
-                                std::span(slot.contributed[me_]).first(bytes), context.step,
-                                bucket.index | kReducedBit, -1.0f, workspace_, residual_);
+      messages_of(chunks.residual)
+          .decode_add(std::span(slot.contributed[me_]).first(bytes), message.id, -1.0f, residual_);
     }
     count_encoded(mine, bytes, traffic);
-    traffic.encode_seconds += encode.seconds();
     return bytes;
   }
 
@@ -259,32 +245,27 @@ class ScatterReduce final : public Collective {
   void decode_means(const FusionBucket& bucket, const Chunks& chunks, StepId step,
                     std::size_t bytes, std::span<float> values, const Slot& slot,
                     Traffic& traffic) {
-    const Stopwatch decode;
+    const AddedSeconds timed(traffic.decode_seconds);
     // Every value belongs to one segment, and every segment to one rank.
-    const std::uint32_t index = bucket.index | kReducedBit;
+    const codec::MessageId id = {step, bucket.index | kReducedBit};
     if (bytes > 0) {
-      decode_from<codec::decode_message>(group_.ranks[me_], chunks.of_rank[me_],
-                                         std::span(slot.contributed[me_]).first(bytes), step, index,
-                                         values);
+      decode_from<&codec::MessageCodec::decode>(group_.ranks[me_], chunks.of_rank[me_],
+                                                std::span(slot.contributed[me_]).first(bytes), id,
+                                                values);
     }
     for (const comm::Incoming& in : slot.incoming) {
       const auto owner = std::lower_bound(group_.ranks.begin(), group_.ranks.end(), in.from);
-      decode_from<codec::decode_message>(
+      decode_from<&codec::MessageCodec::decode>(
           in.from, chunks.of_rank[static_cast<std::size_t>(owner - group_.ranks.begin())],
-          in.buffer.first(in.bytes), step, index, values);
+          in.buffer.first(in.bytes), id, values);
     }
-    traffic.decode_seconds += decode.seconds();
   }
 
   template <auto kDecode>
   void decode_from(Rank from, std::span<const codec::Segment> segments,
-                   std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                   std::span<float> values) {
-    try {
-      kDecode(compressor_, segments, frame, step, index, 1.0f, workspace_, values);
-    } catch (const Error& error) {
-      pipeline::rethrow_refused(error, group_.of_host_sums ? "hierarchical" : name(), step, from);
-    }
+                   std::span<const std::byte> frame, codec::MessageId id, std::span<float> values) {
+    naming_sender(group_.of_host_sums ? "hierarchical" : name(), id.step, from,
+                  [&] { (messages_of(segments).*kDecode)(frame, id, 1.0f, values); });
   }
 
   comm::Communicator& comm_;

@@ -1,17 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank sums which values in the collective `sparse`. Private to the room.
+// Which rank sums which values: ranges of values are dealt to ranks or lanes, evenly. Private to
+// the room.
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "codec/sparse/deal.hpp"
+#include "codec/sparse/entries.hpp"
 #include "core/saved_state.hpp"
 #include "pipeline/plan.hpp"
 
 namespace eqt::collective {
+
+/// Counts how many values each receiver has so far. If receivers took turns with tensors of very
+/// different sizes, one of them would have half as many values again as the mean, and all others
+/// would wait for it.
+class LeastLoaded {
+ public:
+  explicit LeastLoaded(std::size_t receivers) : values_(receivers) {}
+
+  std::size_t receivers() const noexcept { return values_.size(); }
+
+  /// @return the one with the fewest values, the first of equals, which now has `count` more
+  std::size_t give(std::size_t count) {
+    const auto least = std::min_element(values_.begin(), values_.end());
+    *least += count;
+    return static_cast<std::size_t>(least - values_.begin());
+  }
+
+ private:
+  std::vector<std::size_t> values_;
+};
+
+/// The segments of one fusion bucket by rank, each list ascending.
+using DealtSegments = std::vector<std::vector<codec::Segment>>;
+
+/// Cuts each bucket into segments and assigns each to the rank that owns the fewest values, from
+/// the last value of the model to the first. Fusion buckets are sent in that order, so the owner of
+/// a value depends on its place in the model and not on where buckets are cut. Returns one
+/// assignment per bucket.
+/// @pre !pipeline::needs_whole_slices(compressor)
+std::vector<DealtSegments> deal_segments(std::span<const pipeline::FusionBucket> plan,
+                                         const codec::Compressor& compressor, std::size_t ranks);
+
+// For the collective `sparse`.
 
 /// A segment of a fusion bucket and the owners of its parts. Part p of a compressed segment is
 /// part p of the deal, of a raw one its range p of kRawPart values.

@@ -30,7 +30,6 @@
 #include "collective/messages.hpp"
 #include "collective/segment_owners.hpp"
 #include "core/clock.hpp"
-#include "core/error.hpp"
 
 namespace eqt::collective {
 namespace {
@@ -135,32 +134,30 @@ class Sparse final : public Collective {
   /// Encodes my survivors in one message, to which the contribution refers.
   void encode(const FusionBucket& bucket, const MeanContext& context, std::span<const float> values,
               Slot& slot, Traffic& traffic) {
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     const std::size_t bytes =
-        codec::encode_message(compressor_, bucket.segments, values,
-                              context.message(static_cast<std::uint32_t>(me_), bucket.index),
-                              workspace_, slot.own.span());
+        codec::MessageCodec(compressor_, bucket.segments, workspace_)
+            .encode(values, context.message(static_cast<std::uint32_t>(me_), bucket.index),
+                    slot.own.span());
     slot.own_frame = {slot.own.span().first(bytes), bucket.segments};
-    traffic.encode_seconds += encode.seconds();
   }
 
   /// Divides its entries by owner.
   void deal(const FusionBucket& bucket, const SegmentOwners& owners, StepId step,
             std::span<const float> values, Slot& slot, Traffic& traffic) {
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     writers_.clear();
     for (const MessageBuffer& buffer : slot.dealt) writers_.emplace_back(buffer.span());
-    codec::MessageReader own(compressor_, bucket.segments, slot.own_frame.bytes, step,
-                             bucket.index);
+    const codec::MessageId id = {step, bucket.index};
+    codec::MessageReader own(compressor_, bucket.segments, slot.own_frame.bytes, id);
     for (const OwnedSegment& owned : owners.segments)
       deal_segment(owned, own.next(owned.whole), values);
     for (std::size_t r = 0; r < ranks_; ++r) {
       const auto& segments = owners.segments_of[r];
-      const std::size_t bytes = writers_[r].finish(*entries_, segments, step, bucket.index);
+      const std::size_t bytes = writers_[r].finish(*entries_, segments, id);
       slot.to_rank[r] = slot.dealt[r].span().first(bytes);
-      if (r != me_) count_encoded(segments, bytes, traffic);
+      if (r != me_ && !segments.empty()) count_encoded(segments, bytes, traffic);
     }
-    traffic.encode_seconds += encode.seconds();
   }
 
   void deal_segment(const OwnedSegment& owned, std::span<const std::byte> payload,
@@ -183,13 +180,6 @@ class Sparse final : public Collective {
       writer.wrote(codec::write_entries(parts_[p], owned.deal.size_of(p), sent.value_bits,
                                         workspace_, writer.space()));
     }
-  }
-
-  static void count_encoded(std::span<const codec::Segment> segments, std::size_t bytes,
-                            Traffic& traffic) {
-    if (segments.empty()) return;
-    traffic.encoded_bytes += bytes;
-    for (const codec::Segment& segment : segments) traffic.encoded_values += segment.count;
   }
 
   /// Sends contributions to the owners of their values, or means from the owners to all ranks.
@@ -215,7 +205,7 @@ class Sparse final : public Collective {
   /// Adds all ranks' messages, including mine, in rank order.
   void reduce(const FusionBucket& bucket, const SegmentOwners& owners, StepId step,
               std::span<float> values, Slot& slot, Traffic& traffic) {
-    const Stopwatch decode;
+    const AddedSeconds timed(traffic.decode_seconds);
     const auto part = values.subspan(bucket.begin, bucket.count());
     std::fill(part.begin(), part.end(), 0.0f);
     const auto& segments = owners.segments_of[me_];
@@ -228,15 +218,16 @@ class Sparse final : public Collective {
         message = next->buffer.first(next->bytes);
         ++next;
       }
-      name_sender(r, step, [&] { add_message(message, segments, step, bucket.index, values); });
+      naming_sender(name(), step, static_cast<Rank>(r), [&] {
+        add_message(message, segments, {step, bucket.index}, values);
+      });
     }
-    traffic.decode_seconds += decode.seconds();
   }
 
   void add_message(std::span<const std::byte> message, std::span<const codec::Segment> segments,
-                   StepId step, std::uint32_t index, std::span<float> values) {
+                   codec::MessageId id, std::span<float> values) {
     const float share = 1.0f / static_cast<float>(ranks_);
-    codec::MessageReader reader(*entries_, segments, message, step, index);
+    codec::MessageReader reader(*entries_, segments, message, id);
     for (std::size_t s = 0; s < segments.size(); ++s) {
       const codec::Segment& segment = segments[s];
       const auto payload = reader.next(segment);
@@ -258,7 +249,7 @@ class Sparse final : public Collective {
                    std::span<const float> values, Slot& slot, Traffic& traffic) {
     const auto& segments = owners.segments_of[me_];
     if (segments.empty()) return;
-    const Stopwatch encode;
+    const AddedSeconds timed(traffic.encode_seconds);
     codec::MessageWriter writer(slot.dealt[me_].span());
     for (std::size_t s = 0; s < segments.size(); ++s) {
       const codec::Segment& segment = segments[s];
@@ -274,10 +265,10 @@ class Sparse final : public Collective {
       keep_rest(sums, buffer.first(bytes));
       writer.wrote(bytes);
     }
-    const std::size_t bytes = writer.finish(*entries_, segments, step, bucket.index | kReducedBit);
+    const std::size_t bytes =
+        writer.finish(*entries_, segments, {step, bucket.index | kReducedBit});
     slot.to_rank[me_] = slot.dealt[me_].span().first(bytes);
     count_encoded(segments, bytes, traffic);
-    traffic.encode_seconds += encode.seconds();
   }
 
   void keep_rest(std::span<float> sums, std::span<const std::byte> sent) {
@@ -290,24 +281,22 @@ class Sparse final : public Collective {
 
   void place_means(const FusionBucket& bucket, const SegmentOwners& owners, StepId step,
                    std::span<float> values, const Slot& slot, Traffic& traffic) {
-    const Stopwatch decode;
-    const std::uint32_t index = bucket.index | kReducedBit;
+    const AddedSeconds timed(traffic.decode_seconds);
+    const codec::MessageId id = {step, bucket.index | kReducedBit};
     if (!owners.segments_of[me_].empty()) {
-      place_message(slot.to_rank[me_], owners, me_, step, index, values);
+      place_message(slot.to_rank[me_], owners, me_, id, values);
     }
     for (const comm::Incoming& in : slot.incoming) {
       const auto from = static_cast<std::size_t>(in.from);
-      name_sender(from, step, [&] {
-        place_message(in.buffer.first(in.bytes), owners, from, step, index, values);
-      });
+      naming_sender(name(), step, in.from,
+                    [&] { place_message(in.buffer.first(in.bytes), owners, from, id, values); });
     }
-    traffic.decode_seconds += decode.seconds();
   }
 
   void place_message(std::span<const std::byte> message, const SegmentOwners& owners,
-                     std::size_t owner, StepId step, std::uint32_t index, std::span<float> values) {
+                     std::size_t owner, codec::MessageId id, std::span<float> values) {
     const auto& segments = owners.segments_of[owner];
-    codec::MessageReader reader(*entries_, segments, message, step, index);
+    codec::MessageReader reader(*entries_, segments, message, id);
     for (std::size_t s = 0; s < segments.size(); ++s) {
       const auto payload = reader.next(segments[s]);
       if (segments[s].compressed) {
@@ -321,15 +310,6 @@ class Sparse final : public Collective {
       }
     }
     reader.finish();
-  }
-
-  template <typename Decode>
-  static void name_sender(std::size_t from, StepId step, Decode decode) {
-    try {
-      decode();
-    } catch (const Error& error) {
-      pipeline::rethrow_refused(error, "sparse", step, static_cast<Rank>(from));
-    }
   }
 
   comm::Communicator& comm_;

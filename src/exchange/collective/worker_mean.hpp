@@ -4,13 +4,14 @@
 
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <span>
-#include <string_view>
+#include <vector>
 
 #include "codec/compressor.hpp"
 #include "collective/collective.hpp"
-#include "core/layout.hpp"
 #include "core/traffic.hpp"
 #include "pipeline/plan.hpp"
 
@@ -35,6 +36,24 @@ class WorkerMean {
 
   /// True if take() does error feedback, see Collective::takes_residual().
   virtual bool takes_residual() const noexcept { return false; }
+};
+
+/// Keeps what each worker contributes until all have contributed, for means of all exact values.
+class KeptValues {
+ public:
+  KeptValues(std::span<const FusionBucket> plan, int workers)
+      : flat_(static_cast<std::size_t>(workers), std::vector<float>(plan.front().end)) {}
+
+  void keep(Rank worker, const FusionBucket& bucket, std::span<const float> values) {
+    std::ranges::copy(values.subspan(bucket.begin, bucket.count()),
+                      flat_[static_cast<std::size_t>(worker)].begin() +
+                          static_cast<std::ptrdiff_t>(bucket.begin));
+  }
+  /// The flat buffer of the worker's values.
+  std::span<const float> of(Rank worker) const { return flat_[static_cast<std::size_t>(worker)]; }
+
+ private:
+  std::vector<std::vector<float>> flat_;  // (workers, values)
 };
 
 /// Makes the mean of make_allgather() for workers. Keeps references to both.

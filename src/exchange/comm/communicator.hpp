@@ -7,11 +7,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "comm/host_memory.hpp"
@@ -85,6 +87,23 @@ class Communicator {
   std::vector<std::uint64_t> allgather(std::uint64_t value);
   /// Every rank's text, by rank; lengths may differ.
   std::vector<std::string> allgather(const std::string& text);
+  /// Every rank's list of numbers, or of structures of numbers without padding, by rank; lengths
+  /// may differ, and a list has at most kMaxTextBytes.
+  /// @throws Error{wire} if a list has a part of an element
+  template <typename T>
+  std::vector<std::vector<T>> allgather_lists(std::span<const T> list) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<std::vector<T>> lists;
+    for (const std::string& bytes :
+         allgather(std::string(reinterpret_cast<const char*>(list.data()), list.size_bytes()))) {
+      if (bytes.size() % sizeof(T) != 0)
+        fail(Kind::wire, "allgather of lists: expected elements of {} bytes, found {} bytes",
+             sizeof(T), bytes.size());
+      auto& theirs = lists.emplace_back(bytes.size() / sizeof(T));
+      if (!theirs.empty()) std::memcpy(theirs.data(), bytes.data(), bytes.size());
+    }
+    return lists;
+  }
 
   /// MPI_Barrier, blocking inside MPI: ranks leave it within microseconds. For measuring only.
   void blocking_barrier();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI from start to end, and the only place where the program's errors are caught.
+// MPI from start to end, what its library is, and the only place where the program's errors are
+// caught.
 
 #pragma once
 
@@ -76,5 +77,18 @@ void print_error(Kind kind, const std::string& sentence);
 
 /// Writes "equant-train: warning: SENTENCE" to stderr in one piece, when the job can continue.
 void print_warning(const std::string& sentence);
+
+/// How the MPI library of this job was built and configured.
+struct MpiFacts {
+  std::string library;  // "Open MPI v4.1.4"
+  std::string runtime;  // of mpirun, which started this process: "ORTE", "PRRTE"; "" if another did
+  std::string thread_level;  // single, funneled, serialized or multiple
+  /// Ranks of one host read each other's memory this way: Open MPI's "cma", "knem", "xpmem",
+  /// "emulated" or "none" (through shared segments, copied twice); "" if the library does not say.
+  std::string single_copy;
+};
+
+/// MPI must be running. Not collective.
+MpiFacts mpi_facts();
 
 }  // namespace eqt::comm

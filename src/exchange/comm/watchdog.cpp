@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "comm/local_peers.hpp"
+#include "comm/host_facts.hpp"
 #include "comm/session.hpp"
 
 namespace eqt::comm {

@@ -35,6 +35,54 @@ class Work {
   virtual void waited(double seconds) = 0;
 };
 
+/// Work on the values of a flat buffer, in place. They are all ready from the start unless
+/// is_ready() is overridden. Each bucket under way has a context of its own, a copy of prepare()'s
+/// with its slot, and a result.
+template <typename Context, typename Result>
+class BufferWork : public Work {
+ public:
+  /// Sets what the next run of the engine works on.
+  void prepare(const Context& context, std::span<float> values) {
+    context_ = context;
+    values_ = values;
+  }
+
+  bool is_ready(const FusionBucket&) override { return true; }
+  void wait_ready(const FusionBucket&) override {}
+  Task start(const FusionBucket& bucket, std::size_t slot) final {
+    UnderWay& one = under_way_.at(slot);
+    one.context = context_;
+    one.context.slot = slot;
+    one.result = {};
+    before(bucket, one.context);
+    return work_on(bucket, one.context, values_, one.result);
+  }
+  void done(const FusionBucket& bucket, std::size_t slot) override {
+    after(bucket, result_of(slot));
+  }
+  void waited(double) override {}
+
+ protected:
+  /// The bucket's task; its arguments stay in place until it has ended.
+  virtual Task work_on(const FusionBucket& bucket, const Context& context, std::span<float> values,
+                       Result& result) = 0;
+  /// Called just before a task starts; may change the context.
+  virtual void before(const FusionBucket&, Context&) {}
+  /// Called right after it has ended.
+  virtual void after(const FusionBucket&, const Result&) {}
+  const Result& result_of(std::size_t slot) const { return under_way_.at(slot).result; }
+
+ private:
+  struct UnderWay {
+    Context context;
+    Result result;
+  };
+
+  Context context_;
+  std::span<float> values_;
+  std::array<UnderWay, kMaxSlots> under_way_;
+};
+
 /// Starts buckets in the plan's order, as many at the same time as there are slots: while messages
 /// of one bucket are sent, others are encoded and decoded. The values do not depend on how buckets
 /// overlap.

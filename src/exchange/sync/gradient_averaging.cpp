@@ -15,7 +15,7 @@
 #include <optional>
 #include <utility>
 
-#include "collective/mean_work.hpp"
+#include "collective/collective.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "pipeline/engine.hpp"

@@ -7,9 +7,9 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <limits>
+#include <span>
 #include <string>
 
 #include "core/checksum.hpp"
@@ -56,7 +56,7 @@ std::array<double, 2> compare_clocks(comm::Communicator& comm, Rank rank) {
 }
 
 /// The kept steps as numbers: step and number of spans, then activity, begin and end of each.
-std::string packed(const std::vector<metrics::TimelineRecord>& ring) {
+std::vector<double> packed(const std::vector<metrics::TimelineRecord>& ring) {
   std::vector<double> numbers;
   for (const metrics::TimelineRecord& record : ring) {
     if (record.step == 0) continue;
@@ -68,14 +68,11 @@ std::string packed(const std::vector<metrics::TimelineRecord>& ring) {
       numbers.push_back(span.end);
     }
   }
-  std::string text(numbers.size() * sizeof(double), '\0');
-  if (!numbers.empty()) std::memcpy(text.data(), numbers.data(), text.size());
-  return text;
+  return numbers;
 }
 
-void unpack(const std::string& text, Rank rank, std::vector<metrics::TimelineRecord>& records) {
-  std::vector<double> numbers(text.size() / sizeof(double));
-  if (!numbers.empty()) std::memcpy(numbers.data(), text.data(), numbers.size() * sizeof(double));
+void unpack(std::span<const double> numbers, Rank rank,
+            std::vector<metrics::TimelineRecord>& records) {
   for (std::size_t i = 0; i + kNumbersOfStep <= numbers.size();) {
     metrics::TimelineRecord record{
         .step = static_cast<StepId>(numbers[i]), .rank = rank, .spans = {}};
@@ -83,7 +80,7 @@ void unpack(const std::string& text, Rank rank, std::vector<metrics::TimelineRec
     i += kNumbersOfStep;
     if (spans > kMostSpans || i + spans * kNumbersOfSpan > numbers.size())
       fail(Kind::wire, "timeline of rank {}: expected the spans of step {}, found {} bytes", rank,
-           record.step, text.size());
+           record.step, numbers.size_bytes());
     for (std::size_t s = 0; s < spans; ++s, i += kNumbersOfSpan)
       record.spans.push_back(
           {static_cast<metrics::Activity>(numbers[i]), numbers[i + 1], numbers[i + 2]});
@@ -134,12 +131,12 @@ void Timeline::note(Activity activity, double begin, double end) {
 
 std::vector<metrics::TimelineRecord> Timeline::gather(comm::Communicator& comm) {
   const std::lock_guard lock(mutex_);
-  const std::vector<std::string> texts = comm.allgather(packed(ring_));
+  const auto lists = comm.allgather_lists<double>(packed(ring_));
   for (metrics::TimelineRecord& record : ring_) record = {};
   std::vector<metrics::TimelineRecord> records;
   if (comm.rank() != 0) return records;
   for (Rank rank = 0; rank < comm.size(); ++rank)
-    unpack(texts[static_cast<std::size_t>(rank)], rank, records);
+    unpack(lists[static_cast<std::size_t>(rank)], rank, records);
   std::ranges::stable_sort(records, {}, &metrics::TimelineRecord::step);
   return records;
 }

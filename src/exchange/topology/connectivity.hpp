@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks edges lead to, and after how many steps they come back.
+// Which ranks edges lead to, after how many steps they come back, and whether ranks fall into two
+// sides with edges only between them.
 
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/layout.hpp"
@@ -32,5 +35,20 @@ std::string why_unconnected(const Adjacency& edges);
 /// Returns where edges of each of `rounds` in turn lead: from rank r over one edge of each.
 /// @pre at least one round, all of one size
 Adjacency composed(std::span<const Adjacency> rounds);
+
+/// Ranks on two sides, with as few edges within a side as possible.
+struct Bipartition {
+  /// Each rank has a side, 0 or 1; rank 0 has 0.
+  std::vector<int> side;
+  /// An edge between two ranks of one side, if there is one: it closes an odd cycle, and no
+  /// other choice of sides does better.
+  std::optional<std::pair<Rank, Rank>> odd_edge;
+};
+
+/// Divides ranks by their distance from rank 0, edges taken in both directions.
+Bipartition bipartition_of(const MixingMatrix& matrix);
+
+/// Whoever sends to a rank also receives from it; weights may differ.
+bool is_undirected(const MixingMatrix& matrix);
 
 }  // namespace eqt::topology

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <compare>
-#include <cstring>
 #include <map>
 #include <span>
 #include <utility>
@@ -49,32 +48,20 @@ struct Candidate {
   }
 };
 
-std::string packed(std::span<const FoundFile> files) {
-  std::string text;
-  for (const FoundFile& file : files) {
-    const ListedFile listed = {.step = file.head.step,
-                               .set = file.head.set,
-                               .bytes = file.bytes,
-                               .hash = file.hash,
-                               .rank = file.head.rank,
-                               .ranks = file.head.ranks,
-                               .in_manifest = file.in_manifest ? 1u : 0u};
-    text.append(reinterpret_cast<const char*>(&listed), sizeof(listed));
-  }
-  return text;
+ListedFile listed(const FoundFile& file) {
+  return {.step = file.head.step,
+          .set = file.head.set,
+          .bytes = file.bytes,
+          .hash = file.hash,
+          .rank = file.head.rank,
+          .ranks = file.head.ranks,
+          .in_manifest = file.in_manifest ? 1u : 0u};
 }
 
-std::vector<ListedFile> unpacked(const std::string& text) {
-  if (text.size() % sizeof(ListedFile) != 0)
-    fail(Kind::wire, "expected a list of checkpoints, found {} bytes", text.size());
-  std::vector<ListedFile> files(text.size() / sizeof(ListedFile));
-  if (!files.empty()) std::memcpy(files.data(), text.data(), text.size());
-  for (const ListedFile& file : files) {
-    constexpr std::int32_t kMaxRanks = 1 << 20;
-    if (file.rank >= 0 && file.rank < file.ranks && file.ranks <= kMaxRanks) continue;
-    fail(Kind::wire, "expected a list of checkpoints, found rank {} of {}", file.rank, file.ranks);
-  }
-  return files;
+void require_possible(const ListedFile& file) {
+  constexpr std::int32_t kMaxRanks = 1 << 20;
+  if (file.rank >= 0 && file.rank < file.ranks && file.ranks <= kMaxRanks) return;
+  fail(Kind::wire, "expected a list of checkpoints, found rank {} of {}", file.rank, file.ranks);
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -131,10 +118,14 @@ class SetFinder {
     std::vector<std::string> damaged;
     std::vector<FoundFile> mine;
     comm_.agree_after([&] { mine = folder_.list(damaged); });
-    const std::vector<std::string> lists = comm_.allgather(packed(mine));
+    std::vector<ListedFile> own;
+    for (const FoundFile& file : mine) own.push_back(listed(file));
+    const auto lists = comm_.allgather_lists<ListedFile>(own);
     for (Rank rank = 0; rank < comm_.size(); ++rank) {
-      for (const ListedFile& file : unpacked(lists[static_cast<std::size_t>(rank)]))
+      for (const ListedFile& file : lists[static_cast<std::size_t>(rank)]) {
+        require_possible(file);
         take(rank, file);
+      }
     }
     share_findings(fmt::format("{}", fmt::join(damaged, "\n")));
   }

@@ -13,9 +13,8 @@
 #include "config/build_topology.hpp"
 #include "core/error.hpp"
 #include "theory/code_length.hpp"
-#include "theory/decentralised.hpp"
+#include "theory/convergence.hpp"
 #include "theory/sampling.hpp"
-#include "theory/sources.hpp"
 #include "topology/spectrum.hpp"
 
 namespace eqt::analyze {

@@ -9,7 +9,6 @@
 #include "analyze/table.hpp"
 #include "theory/energy.hpp"
 #include "theory/memory.hpp"
-#include "theory/paper_energy.hpp"
 
 namespace eqt::analyze {
 namespace {

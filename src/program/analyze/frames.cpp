@@ -18,10 +18,8 @@ Frames frames_of(const Layout& layout, const config::RunConfig& config) {
   Frames frames;
   for (const auto& bucket : setup::make_plan(config, layout, *compressor)) {
     frame.resize(codec::max_message_bytes(*compressor, bucket.segments));
-    codec::MessageContext context;
-    context.index = bucket.index;
-    const std::size_t bytes = codec::encode_message(*compressor, bucket.segments, values.span(),
-                                                    context, workspace, frame);
+    const std::size_t bytes = codec::MessageCodec(*compressor, bucket.segments, workspace)
+                                  .encode(values.span(), {.id = {.index = bucket.index}}, frame);
     std::size_t headers = codec::kFrameHeaderBytes;
     for (const codec::Segment& segment : bucket.segments) {
       if (segment.compressed) headers += sizeof(std::uint32_t);

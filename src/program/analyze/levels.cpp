@@ -8,7 +8,6 @@
 #include "analyze/subjects.hpp"
 #include "analyze/table.hpp"
 #include "codec/levels/level_design.hpp"
-#include "theory/level_bounds.hpp"
 #include "theory/sampling.hpp"
 #include "theory/variance.hpp"
 

@@ -12,8 +12,8 @@
 #include "analyze/table.hpp"
 #include "model/bf16.hpp"
 #include "report/read_run.hpp"
+#include "theory/energy.hpp"
 #include "theory/memory.hpp"
-#include "theory/paper_energy.hpp"
 
 namespace eqt::analyze {
 namespace {

@@ -13,7 +13,7 @@
 #include "analyze/table.hpp"
 #include "codec/compressor.hpp"
 #include "config/run_config.hpp"
-#include "theory/level_scheme.hpp"
+#include "theory/variance.hpp"
 
 namespace eqt::analyze {
 

@@ -7,7 +7,6 @@
 
 #include "setup/build_messages.hpp"
 #include "theory/sampling.hpp"
-#include "theory/sources.hpp"
 
 namespace eqt::analyze {
 

@@ -6,7 +6,7 @@
 
 #include "analyze/analyze.hpp"
 #include "analyze/table.hpp"
-#include "theory/worst_case.hpp"
+#include "theory/variance.hpp"
 
 namespace eqt::analyze {
 namespace {

@@ -10,7 +10,7 @@
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "metrics/gnuplot.hpp"
-#include "theory/sources.hpp"
+#include "theory/sampling.hpp"
 
 namespace eqt::app {
 namespace {

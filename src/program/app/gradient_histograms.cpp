@@ -7,7 +7,7 @@
 #include "app/sample_grid.hpp"
 #include "codec/finite.hpp"
 #include "codec/levels/adaptive_codec.hpp"
-#include "codec/levels/level_usage.hpp"
+#include "codec/levels/level_codec.hpp"
 #include "metrics/value_histogram.hpp"
 #include "pipeline/plan.hpp"
 

@@ -35,20 +35,17 @@ class Message {
   /// Encodes with error feedback, unless the residual is empty.
   void encode(std::span<const float> values, std::span<float> residual, StepId step = 0) {
     step_ = step;
-    codec::MessageContext context;
-    context.run_seed = kSeed;
-    context.step = step;
-    context.residual = residual;
-    used_ = codec::encode_message(compressor_, segments_, values, context, workspace_, frame_);
+    used_ = codec().encode(values, {.run_seed = kSeed, .id = {.step = step}, .residual = residual},
+                           frame_);
   }
 
   void decode_add(std::span<const std::byte> bytes, float scale, std::span<float> sum) {
-    codec::decode_message_add(compressor_, segments_, bytes, step_, 0, scale, workspace_, sum);
+    codec().decode_add(bytes, {.step = step_}, scale, sum);
   }
 
   void decode_add_all(std::span<const std::span<const std::byte>> frames, float scale,
                       std::span<float> sum) {
-    codec::decode_messages_add(compressor_, segments_, frames, step_, 0, scale, workspace_, sum);
+    codec().decode_add_all(frames, {.step = step_}, scale, sum);
   }
 
   std::span<const std::byte> bytes() const { return std::span(frame_).first(used_); }
@@ -58,6 +55,8 @@ class Message {
   std::span<const codec::Segment> segments() const { return segments_; }
 
  private:
+  codec::MessageCodec codec() { return {compressor_, segments_, workspace_}; }
+
   const codec::Compressor& compressor_;
   Segments segments_;
   Workspace workspace_;

@@ -10,8 +10,8 @@
 
 #include "bench/measure_codec.hpp"
 #include "codec/message.hpp"
+#include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/mean_work.hpp"
 #include "comm/host_facts.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
@@ -245,17 +245,14 @@ double CollectiveBench::largest_compression_error() {
     own = shared;
     comm_.allreduce_max(std::span(shared));
     frame.resize(codec::max_message_bytes(compressor_, bucket.segments));
-    const std::size_t bytes =
-        codec::encode_message(compressor_, bucket.segments, values_,
-                              {.run_seed = kSeed,
-                               .rank = static_cast<std::uint32_t>(comm_.rank()),
-                               .index = bucket.index,
-                               .density = {},
-                               .scales = shared,
-                               .own_scales = own},
-                              workspace, frame);
-    codec::decode_message_add(compressor_, bucket.segments, std::span(frame).first(bytes), 0,
-                              bucket.index, -1.0f, workspace, values_);
+    const codec::MessageCodec messages(compressor_, bucket.segments, workspace);
+    const codec::MessageContext context = {.run_seed = kSeed,
+                                           .id = {.index = bucket.index},
+                                           .rank = static_cast<std::uint32_t>(comm_.rank()),
+                                           .scales = shared,
+                                           .own_scales = own};
+    const std::size_t bytes = messages.encode(values_, context, frame);
+    messages.decode_add(std::span(frame).first(bytes), context.id, -1.0f, values_);
   }
   double largest = square_norm(values_) / square;
   comm_.allreduce_max(std::span(&largest, 1));

@@ -137,9 +137,9 @@ std::size_t max_bytes(const equant_codec& codec, std::size_t count) {
 void decode_add(equant_codec& codec, const equant_array* array, const void* bytes,
                 std::size_t byte_count, float scale, std::span<float> sum) {
   const Segment segment = segment_of(array, sum.size());
-  eqt::codec::decode_message_add(*codec.compressor, {&segment, 1},
-                                 {static_cast<const std::byte*>(bytes), byte_count}, array->step,
-                                 array->tensor, scale, codec.workspace, sum);
+  eqt::codec::MessageCodec(*codec.compressor, {&segment, 1}, codec.workspace)
+      .decode_add({static_cast<const std::byte*>(bytes), byte_count}, {array->step, array->tensor},
+                  scale, sum);
 }
 
 const eqt::codec::CompressorRow* row_at(std::size_t index) {
@@ -239,15 +239,11 @@ int equant_codec_encode(equant_codec* codec, const equant_array* array, const fl
                 most, count, capacity);
     const eqt::codec::MessageContext context = {
         .run_seed = codec->seed,
-        .step = array->step,
+        .id = {array->step, array->tensor},
         .rank = array->rank,
-        .index = array->tensor,
-        .density = {},
-        .scales = {},
         .residual = {residual, residual == nullptr ? 0 : count}};
-    *written =
-        eqt::codec::encode_message(*codec->compressor, {&segment, 1}, {values, count}, context,
-                                   codec->workspace, {static_cast<std::byte*>(bytes), capacity});
+    *written = eqt::codec::MessageCodec(*codec->compressor, {&segment, 1}, codec->workspace)
+                   .encode({values, count}, context, {static_cast<std::byte*>(bytes), capacity});
   });
 }
 

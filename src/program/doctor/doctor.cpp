@@ -9,7 +9,6 @@
 #include "comm/communicator.hpp"
 #include "comm/host_facts.hpp"
 #include "comm/link_probe.hpp"
-#include "comm/mpi_facts.hpp"
 #include "comm/session.hpp"
 #include "core/clock.hpp"
 #include "core/version.hpp"

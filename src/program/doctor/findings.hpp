@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/host_facts.hpp"
-#include "comm/link_speed.hpp"
+#include "comm/link_probe.hpp"
 
 namespace eqt::doctor {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "codec/compressor.hpp"
-#include "collective/rounds.hpp"
+#include "collective/cost.hpp"
 #include "config/run_config.hpp"
 
 namespace eqt::planner {

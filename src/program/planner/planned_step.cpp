@@ -9,7 +9,7 @@
 
 #include "codec/frame.hpp"
 #include "collective/collective.hpp"
-#include "collective/rounds.hpp"
+#include "collective/cost.hpp"
 #include "config/build_topology.hpp"
 #include "config/graph_file.hpp"
 #include "core/error.hpp"

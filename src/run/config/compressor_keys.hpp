@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "codec/catalogue.hpp"
-#include "codec/mixed/open_menu.hpp"
+#include "codec/mixed/menu.hpp"
 #include "config/key_types.hpp"
 #include "core/catalogue.hpp"
 

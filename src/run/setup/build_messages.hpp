@@ -12,7 +12,7 @@
 #include "codec/compressor.hpp"
 #include "collective/memory.hpp"
 #include "comm/communicator.hpp"
-#include "comm/link_speed.hpp"
+#include "comm/link_probe.hpp"
 #include "config/run_config.hpp"
 #include "core/layout.hpp"
 #include "pipeline/plan.hpp"

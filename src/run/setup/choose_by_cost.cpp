@@ -8,7 +8,6 @@
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/rounds.hpp"
 #include "core/error.hpp"
 #include "setup/make_collective.hpp"
 #include "setup/step_model.hpp"

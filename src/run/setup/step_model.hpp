@@ -12,7 +12,6 @@
 #include "codec/compressor.hpp"
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
-#include "collective/rounds.hpp"
 #include "forecast/cluster.hpp"
 
 namespace eqt::setup {

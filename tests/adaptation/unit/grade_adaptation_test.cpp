@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "adaptation/grade_adaptation.hpp"
+#include "adaptation/grade_observations.hpp"
 #include "adaptation/grade_trial.hpp"
-#include "adaptation/running_means.hpp"
 #include "codec/catalogue.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"

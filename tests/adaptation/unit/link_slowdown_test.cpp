@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "adaptation/link_slowdown.hpp"
+#include "adaptation/grade_observations.hpp"
 #include "support/catch.hpp"
 
 using eqt::adaptation::link_slowdown;

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "support/catch.hpp"
+#include "theory/energy.hpp"
 #include "theory/memory.hpp"
-#include "theory/paper_energy.hpp"
 
 using namespace eqt;
 using namespace eqt::analyze;

@@ -73,13 +73,10 @@ std::vector<std::byte> programs_bytes(const Compressor& compressor, const equant
   Workspace workspace;
   std::vector<std::byte> bytes(max_message_bytes(compressor, {&segment, 1}));
   const MessageContext context = {.run_seed = kSeed,
-                                  .step = array.step,
+                                  .id = {array.step, array.tensor},
                                   .rank = array.rank,
-                                  .index = array.tensor,
-                                  .density = {},
-                                  .scales = {},
                                   .residual = residual};
-  bytes.resize(encode_message(compressor, {&segment, 1}, values, context, workspace, bytes));
+  bytes.resize(MessageCodec(compressor, {&segment, 1}, workspace).encode(values, context, bytes));
   return bytes;
 }
 
@@ -101,8 +98,8 @@ void check_same(const Compressor& compressor, Codec& codec, const equant_array& 
   const Segment segment = segment_of(array, count);
   Workspace workspace;
   std::vector<float> sum(count);
-  decode_message_add(compressor, {&segment, 1}, expected, array.step, array.tensor, 1.0f, workspace,
-                     sum);
+  MessageCodec(compressor, {&segment, 1}, workspace)
+      .decode_add(expected, {array.step, array.tensor}, 1.0f, sum);
   REQUIRE(same_bits(codec.decoded(array, bytes, count), sum));
 }
 

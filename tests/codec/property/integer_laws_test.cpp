@@ -52,8 +52,8 @@ TEST_CASE("if the shared scale is the own scale, codes are those of the compress
       IntegerCase one(*compressor, {values}, values.size(), 640);
       one.agree();
       std::vector<float> left = values, decoded(values.size());
-      one.messages.subtract_codes(one.codes_message(0), one.segments, one.shared,
-                                  IntegerCase::kStep, IntegerCase::kIndex, left);
+      one.messages.subtract_codes(one.codes_message(0), one.segments, one.shared, IntegerCase::kId,
+                                  left);
       Workspace workspace;
       EncodeContext context;
       context.key = {42, IntegerCase::kStep, 0, IntegerCase::kSlice};
@@ -82,15 +82,15 @@ TEST_CASE("sums equal the ranks' values, at every magnitude", "[integer_codec]")
         for (std::size_t r = 0; r < ranks; ++r) {
           codes.push_back(one.codes_message(r));
           auto left = one.values[r];
-          one.messages.subtract_codes(codes.back(), one.segments, one.shared, IntegerCase::kStep,
-                                      IntegerCase::kIndex, left);
+          one.messages.subtract_codes(codes.back(), one.segments, one.shared, IntegerCase::kId,
+                                      left);
           for (std::size_t i = 0; i < sum.size(); ++i) {
             sum[i] += static_cast<double>(one.values[r][i]) - static_cast<double>(left[i]);
           }
         }
         std::vector<float> mean(203);
-        one.messages.read_sums(one.sums_message(codes), one.segments, one.shared,
-                               IntegerCase::kStep, IntegerCase::kIndex, mean);
+        one.messages.read_sums(one.sums_message(codes), one.segments, one.shared, IntegerCase::kId,
+                               mean);
         const double largest =
             static_cast<double>(*std::max_element(one.shared.begin(), one.shared.end()));
         for (std::size_t i = 0; i < mean.size(); ++i) {
@@ -117,8 +117,8 @@ TEST_CASE("the largest floats stay finite", "[integer_codec]") {
       std::vector<std::vector<std::byte>> codes;
       for (std::size_t r = 0; r < ranks; ++r) codes.push_back(one.codes_message(r));
       std::vector<float> mean(65);
-      one.messages.read_sums(one.sums_message(codes), one.segments, one.shared, IntegerCase::kStep,
-                             IntegerCase::kIndex, mean);
+      one.messages.read_sums(one.sums_message(codes), one.segments, one.shared, IntegerCase::kId,
+                             mean);
       for (const float value : mean) {
         INFO(s.name << " " << s.bits << ", " << ranks << " ranks");
         REQUIRE(std::isfinite(value));
@@ -135,8 +135,8 @@ TEST_CASE("a bucket that is zero on every rank is zero", "[integer_codec]") {
     one.agree();
     const std::vector<std::vector<std::byte>> codes = {one.codes_message(0), one.codes_message(1)};
     std::vector<float> mean(65, 1.0f);
-    one.messages.read_sums(one.sums_message(codes), one.segments, one.shared, IntegerCase::kStep,
-                           IntegerCase::kIndex, mean);
+    one.messages.read_sums(one.sums_message(codes), one.segments, one.shared, IntegerCase::kId,
+                           mean);
     CHECK(mean == std::vector<float>(65));
   }
 }
@@ -168,8 +168,7 @@ TEST_CASE("every damaged integer message is refused or read as finite numbers", 
     };
     const auto read_scales = [&](std::vector<std::byte> frame) {
       auto shared = one.shared;
-      const bool no =
-          refused([&] { one.messages.raise_scales(frame, one.kStep, one.kIndex, shared); });
+      const bool no = refused([&] { one.messages.raise_scales(frame, one.kId, shared); });
       for (const float scale : shared) REQUIRE((std::isfinite(scale) && scale >= 0));
       return no;
     };
@@ -180,9 +179,8 @@ TEST_CASE("every damaged integer message is refused or read as finite numbers", 
     };
     const auto read_sums = [&](std::vector<std::byte> frame) {
       std::vector<float> mean(153);
-      const bool no = refused([&] {
-        one.messages.read_sums(frame, one.segments, one.shared, one.kStep, one.kIndex, mean);
-      });
+      const bool no =
+          refused([&] { one.messages.read_sums(frame, one.segments, one.shared, one.kId, mean); });
       for (const float value : mean) REQUIRE((no || std::isfinite(value)));
       return no;
     };

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "codec/levels/adaptive_codec.hpp"
 #include "codec/levels/adaptive_levels.hpp"
-#include "codec/levels/gradient_statistics.hpp"
 #include "codec/levels/level_design.hpp"
 #include "codec/levels/level_table.hpp"
 #include "core/error.hpp"

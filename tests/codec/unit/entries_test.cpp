@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "codec/catalogue.hpp"
-#include "codec/sparse/sparse_payload.hpp"
+#include "codec/sparse/sparse.hpp"
 #include "support/catch.hpp"
 #include "support/gaussian.hpp"
 

@@ -14,7 +14,7 @@ const WireHeader kHeader = {.codec = CodecId::terngrad,
                             .flags = 0,
                             .step = 0x0102030405060708,
                             .count = 0x1112131415161718,
-                            .slice = 0x21222324,
+                            .index = 0x21222324,
                             .payload_bytes = 3};
 
 Bytes make_frame() {

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "codec/sparse/compact.hpp"
-#include "codec/sparse/magnitude_rank.hpp"
 #include "codec/unit/codec_case.hpp"
 
 using namespace eqt;

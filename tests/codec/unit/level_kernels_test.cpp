@@ -8,7 +8,6 @@
 #include <cstring>
 #include <vector>
 
-#include "codec/levels/block_kernels.hpp"
 #include "codec/levels/bucket_scale.hpp"
 #include "codec/levels/fixed_coding.hpp"
 #include "support/catch.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/levels/level_usage.hpp"
+#include "codec/levels/level_codec.hpp"
 
 #include <algorithm>
 #include <cmath>

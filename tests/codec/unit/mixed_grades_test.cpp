@@ -127,16 +127,13 @@ TEST_CASE("a message is refused if a slice has another slice's grade", "[mixed]"
        {.slice = 1, .first_index = 0, .begin = kBucket, .count = kBucket}}};
   Workspace workspace;
   std::vector<std::byte> frame(max_message_bytes(sender, segments));
-  frame.resize(encode_message(sender, segments, values, MessageContext(), workspace, frame));
+  const MessageCodec sends(sender, segments, workspace), receives(receiver, segments, workspace);
+  frame.resize(sends.encode(values, MessageContext(), frame));
   std::vector<float> sum(values.size());
-  CHECK_FALSE(
-      kind_of([&] { decode_message_add(sender, segments, frame, 0, 0, 1, workspace, sum); }));
-  CHECK(kind_of([&] { decode_message_add(receiver, segments, frame, 0, 0, 1, workspace, sum); }) ==
-        Kind::wire);
+  CHECK_FALSE(kind_of([&] { sends.decode_add(frame, {}, 1, sum); }));
+  CHECK(kind_of([&] { receives.decode_add(frame, {}, 1, sum); }) == Kind::wire);
   const std::array<std::span<const std::byte>, 2> frames = {frame, frame};
-  CHECK(kind_of([&] {
-          decode_messages_add(receiver, segments, frames, 0, 0, 1, workspace, sum);
-        }) == Kind::wire);
+  CHECK(kind_of([&] { receives.decode_add_all(frames, {}, 1, sum); }) == Kind::wire);
 }
 
 TEST_CASE("several threads encode the same bytes", "[mixed]") {

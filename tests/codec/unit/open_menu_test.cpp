@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Menus of one compressor whose bits or elasticity are open.
 
-#include "codec/mixed/open_menu.hpp"
+#include "codec/mixed/menu.hpp"
 
 #include <algorithm>
 #include <string>

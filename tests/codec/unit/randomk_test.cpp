@@ -5,7 +5,7 @@
 
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
-#include "codec/sparse/chosen.hpp"
+#include "codec/sparse/randomk.hpp"
 #include "codec/unit/codec_case.hpp"
 #include "codec/unit/vectors.hpp"
 

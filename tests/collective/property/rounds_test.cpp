@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "collective/collective.hpp"
-#include "collective/rounds.hpp"
+#include "collective/cost.hpp"
 #include "support/catch.hpp"
 
 namespace eqt::collective {

@@ -23,6 +23,7 @@ const std::vector<Segment> kSegments = {
     {.slice = 1, .first_index = 0, .begin = 1000, .count = 7, .compressed = false},
     {.slice = 2, .first_index = 0, .begin = 1007, .count = 513, .compressed = true}};
 constexpr std::size_t kCount = 1520;
+constexpr MessageId kId = {.step = 9, .index = 4};
 
 std::vector<std::unique_ptr<Compressor>> all_codecs() {
   std::vector<std::unique_ptr<Compressor>> codecs;
@@ -44,10 +45,8 @@ std::vector<std::unique_ptr<Compressor>> all_codecs() {
 std::vector<std::byte> message_of(const Compressor& codec, std::span<const float> values) {
   Workspace workspace;
   std::vector<std::byte> frame(max_message_bytes(codec, kSegments));
-  frame.resize(
-      encode_message(codec, kSegments, values,
-                     {.run_seed = 1, .step = 9, .rank = 2, .index = 4, .density = {}, .scales = {}},
-                     workspace, frame));
+  frame.resize(MessageCodec(codec, kSegments, workspace)
+                   .encode(values, {.run_seed = 1, .id = kId, .rank = 2}, frame));
   return frame;
 }
 
@@ -57,15 +56,9 @@ std::vector<std::byte> listed_message_of(const Compressor& codec, std::span<cons
   Workspace workspace;
   std::vector<std::byte> frame(segment_list_bytes(kSegments.size()) +
                                max_message_bytes(codec, kSegments));
-  frame.resize(encode_message(codec, kSegments, values,
-                              {.run_seed = 1,
-                               .step = 9,
-                               .rank = 2,
-                               .index = 4,
-                               .density = {},
-                               .scales = {},
-                               .present = present},
-                              workspace, frame));
+  frame.resize(
+      MessageCodec(codec, kSegments, workspace)
+          .encode(values, {.run_seed = 1, .id = kId, .rank = 2, .present = present}, frame));
   return frame;
 }
 
@@ -74,7 +67,7 @@ std::string listed_refusal(const Compressor& codec, std::span<const std::byte> f
   Workspace workspace;
   std::vector<float> decoded(kCount);
   try {
-    decode_listed_message_add(codec, kSegments, frame, 9, 4, 1.0f, workspace, decoded);
+    MessageCodec(codec, kSegments, workspace).decode_listed_add(frame, kId, 1.0f, decoded);
   } catch (const Error& error) {
     CHECK(error.kind() == Kind::wire);
     return error.what();
@@ -91,14 +84,14 @@ TEST_CASE("segments that are left out keep their values, others arrive as in a w
   for (const auto& codec : all_codecs()) {
     std::vector<float> whole(kCount);
     const auto complete = message_of(*codec, values);
-    decode_message_add(*codec, kSegments, complete, 9, 4, 1.0f, workspace, whole);
+    MessageCodec(*codec, kSegments, workspace).decode_add(complete, kId, 1.0f, whole);
     for (unsigned pattern = 0; pattern < 8; ++pattern) {
       std::vector<std::uint8_t> present;
       for (unsigned i = 0; i < 3; ++i)
         present.push_back(static_cast<std::uint8_t>(pattern >> i & 1u));
       const auto frame = listed_message_of(*codec, values, present);
       std::vector<float> decoded(kCount);
-      decode_listed_message_add(*codec, kSegments, frame, 9, 4, 1.0f, workspace, decoded);
+      MessageCodec(*codec, kSegments, workspace).decode_listed_add(frame, kId, 1.0f, decoded);
       for (std::size_t i = 0; i < 3; ++i) {
         const Segment& segment = kSegments[i];
         const auto part = std::span(decoded).subspan(segment.begin, segment.count);
@@ -125,7 +118,7 @@ TEST_CASE("a message whose list of segments is wrong is refused", "[message]") {
     CHECK(listed_refusal(*codec, good).empty());
     CHECK_FALSE(listed_refusal(*codec, message_of(*codec, values)).empty());  // without a list
     std::vector<float> decoded(kCount);
-    CHECK_THROWS_AS(decode_message_add(*codec, kSegments, good, 9, 4, 1.0f, workspace, decoded),
+    CHECK_THROWS_AS(MessageCodec(*codec, kSegments, workspace).decode_add(good, kId, 1.0f, decoded),
                     Error);
     for (std::size_t cut = 0; cut < good.size(); ++cut) {
       if (cut > kFrameHeaderBytes + 1 && cut % 37 != 0 && cut + 3 < good.size()) continue;
@@ -171,7 +164,7 @@ TEST_CASE("a malformed message with a list is refused or decodes to finite value
       }
       std::vector<float> decoded(kCount);
       try {
-        decode_listed_message_add(*codec, kSegments, bad, 9, 4, 1.0f, workspace, decoded);
+        MessageCodec(*codec, kSegments, workspace).decode_listed_add(bad, kId, 1.0f, decoded);
       } catch (const Error& error) {
         REQUIRE(error.kind() == Kind::wire);
         ++refused;
@@ -189,7 +182,7 @@ TEST_CASE("raw segments are decoded bit for bit, compressed ones as by their cod
     const auto frame = message_of(*codec, values);
     Workspace workspace;
     std::vector<float> decoded(kCount), alone(1000);
-    decode_message_add(*codec, kSegments, frame, 9, 4, 1.0f, workspace, decoded);
+    MessageCodec(*codec, kSegments, workspace).decode_add(frame, kId, 1.0f, decoded);
     CHECK(std::equal(values.begin() + 1000, values.begin() + 1007, decoded.begin() + 1000));
 
     std::vector<std::byte> payload(codec->max_payload_bytes(1000));
@@ -214,13 +207,11 @@ TEST_CASE(
     INFO(codec_name(codec->id()));
     Workspace workspace;
     std::vector<std::byte> frame(max_message_bytes(*codec, segments));
-    frame.resize(encode_message(
-        *codec, segments, values,
-        {.run_seed = 1, .step = 9, .rank = 2, .index = 4, .density = {}, .scales = {}}, workspace,
-        frame));
+    const MessageCodec messages(*codec, segments, workspace);
+    frame.resize(messages.encode(values, {.run_seed = 1, .id = kId, .rank = 2}, frame));
     std::vector<float> expected(kCount, 0.0f), found(kCount, 7.5f);
-    decode_message_add(*codec, segments, frame, 9, 4, 0.25f, workspace, expected);
-    decode_message(*codec, segments, frame, 9, 4, 0.25f, workspace, found);
+    messages.decode_add(frame, kId, 0.25f, expected);
+    messages.decode(frame, kId, 0.25f, found);
     std::fill_n(expected.begin() + 1000, 7, 7.5f);
     CHECK(std::memcmp(found.data(), expected.data(), kCount * sizeof(float)) == 0);
   }
@@ -254,7 +245,7 @@ TEST_CASE("a malformed message is refused or decodes to finite values", "[messag
       }
       std::vector<float> decoded(kCount);
       try {
-        decode_message_add(*codec, kSegments, bad, 9, 4, 1.0f, workspace, decoded);
+        MessageCodec(*codec, kSegments, workspace).decode_add(bad, kId, 1.0f, decoded);
       } catch (const Error& error) {
         refused += error.kind() == Kind::wire;
         continue;
@@ -273,8 +264,8 @@ TEST_CASE("cutting a message anywhere is detected", "[message]") {
     Workspace workspace;
     std::vector<float> decoded(kCount);
     for (std::size_t length = 0; length < good.size(); length += 1 + length / 8) {
-      CHECK_THROWS_AS(decode_message_add(*codec, kSegments, std::span(good).first(length), 9, 4,
-                                         1.0f, workspace, decoded),
+      CHECK_THROWS_AS(MessageCodec(*codec, kSegments, workspace)
+                          .decode_add(std::span(good).first(length), kId, 1.0f, decoded),
                       Error);
     }
   }

@@ -46,13 +46,11 @@ TEST_CASE("error feedback telescopes: sent values plus the residual are the sum 
       auto g = test::gaussian(kCount, {.run_seed = 3, .step = step});
       for (std::size_t i = 0; i < kCount; ++i) given[i] += static_cast<double>(g[i]);
       memory->compensate(bucket, g);
-      const std::size_t bytes = codec::encode_message(
-          *compressor, bucket.segments, g,
-          {.run_seed = 1, .step = step, .rank = 0, .index = 0, .density = {}, .scales = {}},
-          workspace, buffer);
+      const codec::MessageCodec messages(*compressor, bucket.segments, workspace);
+      const codec::MessageId id = {.step = step};
+      const std::size_t bytes = messages.encode(g, {.run_seed = 1, .id = id}, buffer);
       const Frame frame{std::span(buffer).first(bytes), bucket.segments};
-      codec::decode_message_add(*compressor, bucket.segments, frame.bytes, step, 0, 1.0f, workspace,
-                                sent);
+      messages.decode_add(frame.bytes, id, 1.0f, sent);
       memory->remember(bucket, {.compressor = compressor.get(),
                                 .step = step,
                                 .index = 0,

@@ -26,6 +26,18 @@ TEST_CASE("a broadcast text arrives completely", "[comm]") {
   }
 }
 
+TEST_CASE("lists of numbers of different lengths arrive on all ranks, by rank", "[comm]") {
+  Communicator comm(test::session(), 30);
+  const auto list_of = [](Rank rank) {
+    std::vector<double> list(static_cast<std::size_t>(rank));  // rank 0 has none
+    std::iota(list.begin(), list.end(), 0.1 + rank);
+    return list;
+  };
+  const auto lists = comm.allgather_lists<double>(list_of(comm.rank()));
+  REQUIRE(std::ssize(lists) == comm.size());
+  for (Rank r = 0; r < comm.size(); ++r) CHECK(lists[static_cast<std::size_t>(r)] == list_of(r));
+}
+
 TEST_CASE("reductions equal their definition", "[comm]") {
   Communicator comm(test::session(), 30);
   const double n = comm.size(), r = comm.rank();

@@ -12,7 +12,6 @@
 #include "codec/mixed/mixed_grades.hpp"
 #include "collective/collective.hpp"
 #include "collective/exact_grades.hpp"
-#include "collective/host_mean.hpp"
 #include "collective/rank_order_mean.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"

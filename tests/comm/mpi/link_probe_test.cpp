@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/mpi_facts.hpp"
+#include "comm/session.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/link_speed.hpp"
+#include "comm/link_probe.hpp"
 #include "support/catch.hpp"
 
 using namespace eqt;

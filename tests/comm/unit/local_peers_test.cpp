@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/local_peers.hpp"
+#include "comm/host_facts.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>

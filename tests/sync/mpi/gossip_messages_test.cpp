@@ -33,15 +33,12 @@ std::vector<std::byte> message_of(const codec::Compressor& compressor,
   std::vector<std::byte> frame(list + codec::max_message_bytes(sender, segments));
   Workspace workspace;
   const auto values = gaussian(bucket.count(), {.run_seed = 60});
-  frame.resize(codec::encode_message(sender, segments, values,
-                                     {.run_seed = 1,
-                                      .step = wrong == Wrong::step ? kStep + 1 : kStep,
-                                      .rank = 1,
-                                      .index = index + (wrong == Wrong::bucket ? 1 : 0),
-                                      .density = {},
-                                      .scales = {},
-                                      .present = lists ? std::span(all) : std::span(all).first(0)},
-                                     workspace, frame));
+  const codec::MessageContext context = {
+      .run_seed = 1,
+      .id = {wrong == Wrong::step ? kStep + 1 : kStep, index + (wrong == Wrong::bucket ? 1 : 0)},
+      .rank = 1,
+      .present = lists ? std::span(all) : std::span(all).first(0)};
+  frame.resize(codec::MessageCodec(sender, segments, workspace).encode(values, context, frame));
   if (wrong == Wrong::byte) frame[9] ^= std::byte{0x10};
   // After header, list and length: the first bucket's norm. An infinite norm would destroy the
   // model.

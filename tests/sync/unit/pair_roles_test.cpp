@@ -4,7 +4,7 @@
 #include <set>
 
 #include "support/topologies.hpp"
-#include "topology/bipartition.hpp"
+#include "topology/connectivity.hpp"
 
 using namespace eqt;
 using namespace eqt::sync;

@@ -13,9 +13,7 @@
 #include "codec/levels/level_design.hpp"
 #include "support/catch.hpp"
 #include "theory/code_length.hpp"
-#include "theory/level_bounds.hpp"
 #include "theory/sampling.hpp"
-#include "theory/sources.hpp"
 #include "theory/variance.hpp"
 
 namespace {

@@ -9,9 +9,7 @@
 #include "codec/entropy/elias.hpp"
 #include "codec/levels/level_design.hpp"
 #include "support/catch.hpp"
-#include "theory/concave_hull.hpp"
 #include "theory/sampling.hpp"
-#include "theory/sources.hpp"
 
 namespace {
 

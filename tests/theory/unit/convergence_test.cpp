@@ -9,7 +9,6 @@
 #include "codec/levels/level_design.hpp"
 #include "core/gamma.hpp"
 #include "support/catch.hpp"
-#include "theory/decentralised.hpp"
 
 namespace {
 

@@ -7,7 +7,6 @@
 
 #include "support/catch.hpp"
 #include "theory/memory.hpp"
-#include "theory/paper_energy.hpp"
 
 namespace {
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Level tables of codecs, and the distance of the worst vectors from the bounds.
 
-#include "theory/level_bounds.hpp"
-
 #include <cmath>
 
 #include "codec/catalogue.hpp"
 #include "codec/levels/level_design.hpp"
 #include "support/catch.hpp"
-#include "theory/sources.hpp"
+#include "theory/sampling.hpp"
 #include "theory/variance.hpp"
 
 namespace {

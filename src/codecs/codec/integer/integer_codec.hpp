@@ -12,8 +12,10 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "codec/compressor.hpp"
@@ -58,7 +60,11 @@ class IntegerCodec {
 };
 
 /// scale / count, rounded to nearest unless count times that would be infinite.
-float step_of(double scale, std::uint32_t count) noexcept;
+inline float step_of(double scale, std::uint32_t count) noexcept {
+  const auto step = static_cast<float>(scale / count);
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  return static_cast<double>(step) * count > kLargest ? std::nextafter(step, 0.0f) : step;
+}
 
 /// Set in format_version() of integer codes.
 inline constexpr std::uint8_t kIntegerVersionBit = 0x40;

@@ -9,12 +9,51 @@
 #include "codec/bytes.hpp"
 #include "codec/finite.hpp"
 #include "codec/frame.hpp"
-#include "codec/integer/code_packer.hpp"
 #include "codec/integer/integer_kernels.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
 namespace {
+
+/// Codes that are processed at a time, so that they stay in the first-level cache; whole blocks of
+/// planes.
+constexpr std::size_t kCodeBlock = 4096;
+static_assert(kCodeBlock % kPlaneCodes == 0);
+
+/// A buffer of codes that are not packed yet: parts of buckets need not end where blocks of planes
+/// do.
+class CodePacker {
+ public:
+  CodePacker(std::uint32_t limit, std::span<std::byte> to) : limit_(limit), to_(to) {}
+
+  /// Room for the next `count` <= kCodeBlock codes.
+  std::span<std::int8_t> next(std::size_t count) {
+    if (filled_ + count > sizeof codes_) pack_whole_blocks();
+    filled_ += count;
+    return std::span(codes_).subspan(filled_ - count, count);
+  }
+
+  void finish() { pack(filled_); }
+
+ private:
+  void pack_whole_blocks() {
+    const std::size_t whole = filled_ - filled_ % kPlaneCodes;
+    pack(whole);
+    std::copy(codes_ + whole, codes_ + filled_, codes_);
+    filled_ -= whole;
+  }
+
+  void pack(std::size_t count) {
+    const std::size_t bytes = packed_bytes(count, code_width(limit_));
+    pack_codes({codes_, count}, limit_, to_.first(bytes));
+    to_ = to_.subspan(bytes);
+  }
+
+  const std::uint32_t limit_;
+  std::span<std::byte> to_;
+  std::size_t filled_ = 0;
+  alignas(64) std::int8_t codes_[kCodeBlock + kPlaneCodes];
+};
 
 // In the message index; codes have neither.
 constexpr std::uint32_t kScalesBit = 0x40000000u;
@@ -127,27 +166,25 @@ std::size_t IntegerMessages::sums_bytes(std::span<const ScaledSegment> segments)
   return message_bytes(segments, sum_limit_);
 }
 
-void IntegerMessages::seal(StepId step, std::uint32_t index, std::uint64_t count,
-                           std::span<std::byte> frame) const {
+void IntegerMessages::seal(MessageId id, std::uint64_t count, std::span<std::byte> frame) const {
   const std::size_t payload = frame.size() - kFrameHeaderBytes;
   EQT_CHECK(payload <= UINT32_MAX, "a message of {} bytes", payload);
   write_header({.codec = codec_->id(),
                 .format_version = codec_->format_version(),
-                .step = step,
+                .step = id.step,
                 .count = count,
-                .slice = index,
+                .index = id.index,
                 .payload_bytes = static_cast<std::uint32_t>(payload)},
                frame);
 }
 
-std::span<const std::byte> IntegerMessages::open(std::span<const std::byte> frame, StepId step,
-                                                 std::uint32_t index, std::uint64_t count,
-                                                 std::size_t bytes) const {
+std::span<const std::byte> IntegerMessages::open(std::span<const std::byte> frame, MessageId id,
+                                                 std::uint64_t count, std::size_t bytes) const {
   const auto payload = open_frame(frame, {.codec = codec_->id(),
                                           .format_version = codec_->format_version(),
-                                          .step = step,
+                                          .step = id.step,
                                           .count = count,
-                                          .slice = index});
+                                          .index = id.index});
   if (frame.size() != bytes) {
     fail(Kind::wire,
          "integer codes: expected a payload of {} bytes for {} values or scales and codes of {} "
@@ -170,18 +207,18 @@ void IntegerMessages::find_scales(std::span<const ScaledSegment> segments,
   }
 }
 
-void IntegerMessages::write_scales(std::span<const float> scales, StepId step, std::uint32_t index,
+void IntegerMessages::write_scales(std::span<const float> scales, MessageId id,
                                    std::span<std::byte> frame) const {
   EQT_CHECK(frame.size() == scales_bytes(scales.size()), "{} bytes for {} scales", frame.size(),
             scales.size());
-  seal(step, index | kScalesBit, scales.size(), frame);
+  seal({id.step, id.index | kScalesBit}, scales.size(), frame);
   std::memcpy(frame.data() + kFrameHeaderBytes, scales.data(), scales.size_bytes());
 }
 
-void IntegerMessages::raise_scales(std::span<const std::byte> frame, StepId step,
-                                   std::uint32_t index, std::span<float> scales) const {
+void IntegerMessages::raise_scales(std::span<const std::byte> frame, MessageId id,
+                                   std::span<float> scales) const {
   const auto payload =
-      open(frame, step, index | kScalesBit, scales.size(), scales_bytes(scales.size()));
+      open(frame, {id.step, id.index | kScalesBit}, scales.size(), scales_bytes(scales.size()));
   for (std::size_t i = 0; i < scales.size(); ++i) {
     const auto theirs = load<float>(payload.data() + i * sizeof(float));
     if (!std::isfinite(theirs) || std::signbit(theirs)) {
@@ -199,7 +236,7 @@ void IntegerMessages::write_codes(std::span<const ScaledSegment> segments,
                                   const MessageContext& context, std::span<std::byte> frame) const {
   EQT_CHECK(frame.size() == codes_bytes(segments), "{} bytes for codes of {}", frame.size(),
             codes_bytes(segments));
-  seal(context.step, context.index, values_of(segments), frame);
+  seal(context.id, values_of(segments), frame);
   std::span<std::byte> to = frame.subspan(kFrameHeaderBytes);
   for (const ScaledSegment& scaled : segments) {
     const Segment& segment = scaled.segment;
@@ -207,7 +244,7 @@ void IntegerMessages::write_codes(std::span<const ScaledSegment> segments,
     std::size_t bytes = values.size_bytes();
     if (segment.compressed) {
       bytes = packed_bytes(segment.count, code_bits());
-      const RandomKey key = {context.run_seed, context.step, context.rank, segment.slice};
+      const RandomKey key = {context.run_seed, context.id.step, context.rank, segment.slice};
       const bool compensates = !context.residual.empty();
       const auto residual =
           compensates ? context.residual.subspan(segment.begin, segment.count) : std::span<float>();
@@ -246,9 +283,9 @@ void IntegerMessages::write_segment(const ScaledSegment& scaled, std::span<const
 
 void IntegerMessages::subtract_codes(std::span<const std::byte> frame,
                                      std::span<const ScaledSegment> segments,
-                                     std::span<const float> shared, StepId step,
-                                     std::uint32_t index, std::span<float> flat) const {
-  auto from = open(frame, step, index, values_of(segments), codes_bytes(segments));
+                                     std::span<const float> shared, MessageId id,
+                                     std::span<float> flat) const {
+  auto from = open(frame, id, values_of(segments), codes_bytes(segments));
   std::int8_t codes[kCodeBlock];
   for (const ScaledSegment& scaled : segments) {
     const auto values = flat.subspan(scaled.segment.begin, scaled.segment.count);
@@ -274,19 +311,18 @@ void IntegerMessages::subtract_codes(std::span<const std::byte> frame,
 }
 
 void IntegerMessages::check_codes(std::span<const std::byte> frame,
-                                  std::span<const ScaledSegment> segments, StepId step,
-                                  std::uint32_t index) const {
-  (void)open(frame, step, index, values_of(segments), codes_bytes(segments));
+                                  std::span<const ScaledSegment> segments, MessageId id) const {
+  (void)open(frame, id, values_of(segments), codes_bytes(segments));
 }
 
 void IntegerMessages::add_codes(std::span<const std::span<const std::byte>> frames,
-                                std::span<const ScaledSegment> segments, StepId step,
-                                std::uint32_t index, std::span<std::byte> sums) const {
+                                std::span<const ScaledSegment> segments, MessageId id,
+                                std::span<std::byte> sums) const {
   EQT_CHECK(frames.size() == ranks_, "{} messages of {} ranks", frames.size(), ranks_);
   EQT_CHECK(sums.size() == sums_bytes(segments), "{} bytes for sums of {}", sums.size(),
             sums_bytes(segments));
-  for (const auto frame : frames) check_codes(frame, segments, step, index);
-  seal(step, index | kSumsBit, values_of(segments), sums);
+  for (const auto frame : frames) check_codes(frame, segments, id);
+  seal({id.step, id.index | kSumsBit}, values_of(segments), sums);
   std::size_t at = kFrameHeaderBytes;
   std::span<std::byte> to = sums.subspan(at);
   for (const ScaledSegment& scaled : segments) {
@@ -334,9 +370,10 @@ void IntegerMessages::add_segment(std::span<const std::span<const std::byte>> fr
 
 void IntegerMessages::read_sums(std::span<const std::byte> frame,
                                 std::span<const ScaledSegment> segments,
-                                std::span<const float> shared, StepId step, std::uint32_t index,
+                                std::span<const float> shared, MessageId id,
                                 std::span<float> flat) const {
-  auto from = open(frame, step, index | kSumsBit, values_of(segments), sums_bytes(segments));
+  auto from =
+      open(frame, {id.step, id.index | kSumsBit}, values_of(segments), sums_bytes(segments));
   for (const ScaledSegment& scaled : segments) {
     const auto values = flat.subspan(scaled.segment.begin, scaled.segment.count);
     if (!scaled.segment.compressed) {

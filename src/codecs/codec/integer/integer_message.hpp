@@ -52,47 +52,40 @@ class IntegerMessages {
   void find_scales(std::span<const ScaledSegment> segments, std::span<const float> flat,
                    std::span<float> scales) const;
   /// @pre frame.size() == scales_bytes(scales.size()), and correspondingly below
-  void write_scales(std::span<const float> scales, StepId step, std::uint32_t index,
-                    std::span<std::byte> frame) const;
+  void write_scales(std::span<const float> scales, MessageId id, std::span<std::byte> frame) const;
   /// scales = max(scales, those of the message).
   /// @throws Error{wire} on any malformed message, and so do the functions below
-  void raise_scales(std::span<const std::byte> frame, StepId step, std::uint32_t index,
-                    std::span<float> scales) const;
+  void raise_scales(std::span<const std::byte> frame, MessageId id, std::span<float> scales) const;
 
   /// Quantises flat values. With a residual, compressed segments read their values from it and
-  /// leave
-  /// the error in it.
-  /// @param context seed, step, rank and index; `residual` if there is one
+  /// leave the error in it.
+  /// @param context seed, id and rank; `residual` if there is one
   void write_codes(std::span<const ScaledSegment> segments, std::span<const float> flat,
                    const SharedScales& scales, const MessageContext& context,
                    std::span<std::byte> frame) const;
   /// flat -= the values of this message's codes; raw values become 0.
   void subtract_codes(std::span<const std::byte> frame, std::span<const ScaledSegment> segments,
-                      std::span<const float> shared, StepId step, std::uint32_t index,
-                      std::span<float> flat) const;
+                      std::span<const float> shared, MessageId id, std::span<float> flat) const;
 
   /// Checks header and length; codes are checked when they are added.
   void check_codes(std::span<const std::byte> frame, std::span<const ScaledSegment> segments,
-                   StepId step, std::uint32_t index) const;
+                   MessageId id) const;
   /// Sums the codes of all ranks' messages, in the code domain; raw values become their mean, added
   /// in the order of `frames`.
   /// @pre frames.size() is the number of ranks
   void add_codes(std::span<const std::span<const std::byte>> frames,
-                 std::span<const ScaledSegment> segments, StepId step, std::uint32_t index,
+                 std::span<const ScaledSegment> segments, MessageId id,
                  std::span<std::byte> sums) const;
   /// flat = the mean.
   void read_sums(std::span<const std::byte> frame, std::span<const ScaledSegment> segments,
-                 std::span<const float> shared, StepId step, std::uint32_t index,
-                 std::span<float> flat) const;
+                 std::span<const float> shared, MessageId id, std::span<float> flat) const;
 
  private:
   std::size_t message_bytes(std::span<const ScaledSegment> segments,
                             std::uint32_t limit) const noexcept;
-  std::span<const std::byte> open(std::span<const std::byte> frame, StepId step,
-                                  std::uint32_t index, std::uint64_t count,
-                                  std::size_t bytes) const;
-  void seal(StepId step, std::uint32_t index, std::uint64_t count,
-            std::span<std::byte> frame) const;
+  std::span<const std::byte> open(std::span<const std::byte> frame, MessageId id,
+                                  std::uint64_t count, std::size_t bytes) const;
+  void seal(MessageId id, std::uint64_t count, std::span<std::byte> frame) const;
   void write_segment(const ScaledSegment& scaled, std::span<const float> values,
                      std::span<float> residual, const SharedScales& scales, const RandomKey& key,
                      std::span<std::byte> to) const;

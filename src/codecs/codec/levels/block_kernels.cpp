@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/levels/block_kernels.hpp"
+// Those of level_kernels.hpp that take whole blocks of fixed coding.
+
+#include "codec/levels/level_kernels.hpp"
 
 #include <array>
 #include <cstdint>
@@ -14,9 +16,8 @@
 #include "hwy/highway.h"
 
 #include "codec/levels/block_adder-inl.hpp"
-#include "codec/levels/nibble_planes-inl.hpp"
 #include "codec/prefetch.hpp"
-#include "codec/unaligned-inl.hpp"
+#include "codec/vectors-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/levels/bucket_kernels.hpp"
+// Those of level_kernels.hpp that take whole buckets to payload bytes.
+
+#include "codec/levels/level_kernels.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -18,7 +20,7 @@
 #include "codec/levels/block_adder-inl.hpp"
 #include "codec/levels/level_cells-inl.hpp"
 #include "codec/levels/norms-inl.hpp"
-#include "codec/levels/pack_rounded-inl.hpp"
+#include "codec/levels/rounder-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "codec/levels/block_kernels.hpp"
+#include "codec/levels/level_kernels.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {

@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "codec/levels/lanes-inl.hpp"
 #include "codec/levels/level_table.hpp"
+#include "codec/vectors-inl.hpp"
 
 // Either both or neither is defined: the guard flips with each target.
 #if defined(EQT_CODEC_LEVEL_CELLS_INL_HPP) == defined(HWY_TARGET_TOGGLE)

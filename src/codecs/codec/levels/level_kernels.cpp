@@ -17,7 +17,6 @@
 
 #include "codec/levels/level_cells-inl.hpp"
 #include "codec/levels/norms-inl.hpp"
-#include "codec/levels/pack_rounded-inl.hpp"
 #include "codec/levels/rounder-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes over values that determine a quantizer's speed, compiled once per instruction set and
-// chosen at run time. The bits are the same on every instruction set: fp32 or fp64 operations in a
-// stated order, never fused unless the product is exact.
+// The passes over values and codes that determine a quantizer's speed: norms and rounding, whole
+// buckets to payload bytes, without and with error feedback, and whole blocks of fixed coding
+// (fixed_coding.hpp has their layout): packing, unpacking, and adding decoded values to sums.
+// Compiled once per instruction set and chosen at run time. The bits are the same on every
+// instruction set: fp32 or fp64 operations in a stated order, never fused unless the product is
+// exact.
 
 #pragma once
 
@@ -10,7 +13,10 @@
 #include <cstdint>
 #include <span>
 
+#include "codec/levels/fixed_coding.hpp"
 #include "codec/levels/level_table.hpp"
+#include "codec/levels/with_width.hpp"
+#include "codec/options.hpp"
 #include "core/random.hpp"
 
 namespace eqt::codec {
@@ -48,5 +54,44 @@ void quantize(std::span<const float> values, float inverse, const LevelTable& ta
 void quantize_and_pack(std::span<const float> values, float inverse, const LevelTable& table,
                        const RandomStream& stream, std::uint32_t first_word,
                        std::span<std::byte> packed);
+
+inline constexpr std::size_t kMaxBlockValues = 512;
+
+/// @pre codes.size() is a multiple of block_values(bits); packed.size() == fixed_bytes of it
+void pack_blocks(std::span<const LevelCode> codes, int bits, std::span<std::byte> packed);
+
+/// add_fixed() for whole blocks.
+void add_blocks(std::span<const PackedBucket> buckets, int bits, std::span<float> sum);
+
+/// sum[i] += value[codes[i]], where value[kSignCode + index] is -value[index].
+/// @param bits of a code: indices are below 2^(bits-1)
+/// @pre codes.size() == sum.size()
+void add_codes(std::span<const LevelCode> codes, int bits, const float (&value)[256],
+               std::span<float> sum);
+
+struct EncodedBuckets {
+  std::size_t values = 0;
+  std::size_t bytes = 0;
+  std::size_t compensated = 0;  // of encode_buckets_with_feedback()
+};
+
+/// The payload of level_codec.hpp for whole buckets with fixed coding, up to the first bucket with
+/// a value that is not finite, or with a norm that is neither 0 nor within kSmallNorm to kLargeNorm
+/// (bucket_scale.hpp).
+/// @pre table.bits is 2, 4 or 8; bucket_size is a multiple of block_values(table.bits) and divides
+/// values.size(); payload has room for them
+EncodedBuckets encode_buckets(std::span<const float> values, std::size_t bucket_size, Norm norm,
+                              const LevelTable& table, const RandomStream& stream,
+                              std::uint32_t first_word, std::span<std::byte> payload);
+
+/// encode_buckets() of gradient + residual, which leaves in `residual` what is not sent. It stops
+/// like encode_buckets(), and then has added the gradient to the residuals of up to two buckets
+/// more: to the first EncodedBuckets::compensated residuals. `compensated` of them have it already.
+/// @pre as encode_buckets(); residual.size() == gradient.size(); bucket_size divides compensated
+EncodedBuckets encode_buckets_with_feedback(std::span<const float> gradient,
+                                            std::span<float> residual, std::size_t compensated,
+                                            std::size_t bucket_size, Norm norm,
+                                            const LevelTable& table, const RandomStream& stream,
+                                            std::uint32_t first_word, std::span<std::byte> payload);
 
 }  // namespace eqt::codec

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "codec/finite.hpp"
-#include "codec/low_rank/scratch.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
 

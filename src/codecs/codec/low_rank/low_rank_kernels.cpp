@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/low_rank/low_rank_kernels.hpp"
+// The products of low_rank.hpp.
+
+#include "codec/low_rank/low_rank.hpp"
 
 #include <algorithm>
 #include <cstring>

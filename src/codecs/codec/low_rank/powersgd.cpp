@@ -18,7 +18,6 @@
 #include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/low_rank/low_rank.hpp"
-#include "codec/low_rank/scratch.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {

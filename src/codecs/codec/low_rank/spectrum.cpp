@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "codec/low_rank/scratch.hpp"
+#include "codec/low_rank/low_rank.hpp"
 #include "core/error.hpp"
 
 #define HWY_WANT_SSE4 1

@@ -2,16 +2,19 @@
 #include "codec/mixed/menu.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "codec/catalogue.hpp"
 #include "codec/levels/level_design.hpp"
+#include "codec/mixed/mixed_grades.hpp"
 #include "core/error.hpp"
+#include "core/lower_hull.hpp"
 
 namespace eqt::codec {
 namespace {
@@ -88,6 +91,94 @@ std::string parse(const std::string& text, const CompressorOptions& common, Pars
 
 bool same(const Parsed& a, const Parsed& b) { return a.row == b.row && a.options == b.options; }
 
+constexpr int kLeastBits = 2, kMostBits = 8, kStartBits = 4;
+
+/// A grade before it is made.
+struct Candidate {
+  std::string name;
+  CompressorOptions options;
+  double factor = 1;    // of the best elasticity
+  double bits = 0;      // per Gaussian value
+  double variance = 0;  // of Gaussian values
+};
+
+std::string name_of_grade(const CompressorRow& row, int bits, std::string_view end) {
+  return fmt::format("{}:{}@{}", row.name, bits, end);
+}
+
+Candidate of_factor(const CompressorRow& row, CompressorOptions options, double factor) {
+  const int n = (1 << (options.bits - 1)) - 1;
+  const LevelFamilyRow& family = row_of(options.levels);
+  const double elasticity =
+      std::min(factor * best_elasticity(row, options), family.most_elasticity);
+  const GaussianCost cost =
+      gaussian_cost(make_levels(options.levels, n, elasticity), options.bucket_size, options.norm);
+  options.elasticity = elasticity;
+  Candidate candidate{.name = name_of_grade(row, options.bits, fmt::format("{:g}", factor)),
+                      .options = std::move(options),
+                      .factor = factor};
+  const CompressorOptions& o = candidate.options;
+  // With codes of fixed length the norm's bits are left out, because all grades have buckets of one
+  // size.
+  candidate.bits = o.coding == Coding::fixed ? o.bits : cost.bits(o.coding, o.bucket_size);
+  candidate.variance = cost.variance;
+  return candidate;
+}
+
+/// Null where the levels would be too close to each other or to 0.
+std::unique_ptr<Compressor> made(const CompressorRow& row, const CompressorOptions& options) {
+  if (!why_not(row, options).empty()) return {};
+  try {
+    return row.make(row, options);
+  } catch (const Error& error) {
+    if (error.kind() != Kind::usage) throw;
+    return {};
+  }
+}
+
+/// Those that can be made, each elasticity once. Of a single level all elasticities are the same.
+std::vector<Candidate> of_factors(const CompressorRow& row, const CompressorOptions& options,
+                                  std::span<const double> factors) {
+  std::vector<Candidate> all;
+  if (options.bits == kLeastBits) return {of_factor(row, options, 1)};
+  for (const double factor : factors) {
+    Candidate one = of_factor(row, options, factor);
+    const bool known = std::ranges::any_of(
+        all, [&](const Candidate& other) { return other.options == one.options; });
+    if (!known && made(row, one.options) != nullptr) all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::vector<Candidate> of_bits(const CompressorRow& row, const CompressorOptions& options) {
+  std::vector<Candidate> all;
+  for (int bits = kLeastBits; bits <= kMostBits; ++bits) {
+    CompressorOptions own = options;
+    own.bits = bits;
+    if (options.elasticity) {
+      const std::string end = fmt::format("={:g}", *options.elasticity);
+      if (made(row, own) != nullptr)
+        all.push_back({.name = name_of_grade(row, bits, end), .options = std::move(own)});
+    } else {
+      std::ranges::move(of_factors(row, own, kFactorsOfBits), std::back_inserter(all));
+    }
+  }
+  if (options.elasticity) return all;
+  std::vector<std::size_t> hull =
+      lower_hull(std::span<const Candidate>(all), &Candidate::bits, &Candidate::variance);
+  // If there are too many, every other one between the ends is left out, from the coarse end.
+  for (std::size_t i = 1; hull.size() > kMostGrades && i + 1 < hull.size(); ++i)
+    hull.erase(hull.begin() + static_cast<std::ptrdiff_t>(i));
+  std::vector<Candidate> kept;
+  for (const std::size_t i : hull) kept.push_back(std::move(all[i]));
+  return kept;
+}
+
+std::vector<Candidate> candidates_of(const CompressorRow& row, const CompressorOptions& options,
+                                     const OpenOptions& open) {
+  return open.bits ? of_bits(row, options) : of_factors(row, options, kFactors);
+}
+
 }  // namespace
 
 std::string why_no_menu(const CompressorOptions& options) {
@@ -127,6 +218,56 @@ Menu make_menu(const CompressorOptions& options) {
   menu.start = found != menu.grades.end() ? static_cast<std::size_t>(found - menu.grades.begin())
                                           : menu.grades.size() / 2;
   return menu;
+}
+
+std::string why_not_open(const CompressorRow& row, const CompressorOptions& options,
+                         const OpenOptions& open) {
+  if (!open.any()) return {};
+  const char* const key =
+      open.bits ? "compressor.bits \"auto\"" : "compressor.elasticity \"measured\"";
+  if (row.id != CodecId::elastiquant && row.id != CodecId::e_elastiquant)
+    return fmt::format(
+        "expected the compressor elastiquant or e-elastiquant with {}, found \"{}\"; set "
+        "compressor.name to one of them, or to \"auto\", which also chooses among compressors",
+        key, row.name);
+  if (options.levels == LevelFamily::general || options.levels == LevelFamily::adaptive)
+    return fmt::format(
+        "expected compressor.levels \"sinh\", \"exponential\" or \"mulaw\" with {}, found \"{}\"; "
+        "leave the levels out",
+        key, name_of(options.levels));
+  if (!open.bits && options.bits == kLeastBits)
+    return fmt::format(
+        "expected compressor.bits from {} to {} or \"auto\" with {}, found {}, whose only level no "
+        "elasticity changes",
+        kLeastBits + 1, kMostBits, key, options.bits);
+  if (open.bits && options.elasticity && of_bits(row, options).size() < kLeastGrades)
+    return fmt::format(
+        "expected a compressor.elasticity that has levels for at least {} numbers of bits with {}, "
+        "found {}; leave it out",
+        kLeastGrades, key, *options.elasticity);
+  return {};
+}
+
+Menu open_menu(const CompressorRow& row, const CompressorOptions& options,
+               const OpenOptions& open) {
+  const std::vector<Candidate> all = candidates_of(row, options, open);
+  const auto distance = [&](const Candidate& c) {
+    const int bits = open.bits ? std::abs(c.options.bits - kStartBits) : 0;
+    return std::tuple(bits, std::abs(std::log(c.factor)));
+  };
+  Menu menu;
+  menu.start = static_cast<std::size_t>(std::ranges::min_element(all, {}, distance) - all.begin());
+  for (const Candidate& c : all) menu.grades.push_back({c.name, row.make(row, c.options)});
+  EQT_CHECK(menu.grades.size() >= kLeastGrades && menu.grades.size() <= kMostGrades,
+            "a menu of {} grades", menu.grades.size());
+  return menu;
+}
+
+std::unique_ptr<Compressor> make_open(const CompressorRow& row, const CompressorOptions& options,
+                                      const OpenOptions& open) {
+  for (const std::string& why : {why_not(row, options), why_not_open(row, options, open)})
+    if (!why.empty()) fail(Kind::usage, "compressor {}: {}", row.name, why);
+  return std::make_unique<MixedGrades>(open_menu(row, options, open));
 }
 
 }  // namespace eqt::codec

@@ -23,7 +23,6 @@
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
-#include "codec/payload_checks.hpp"
 #include "codec/signs/sign_kernels.hpp"
 #include "core/error.hpp"
 

@@ -18,18 +18,345 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
 #include "codec/integer/integer_codec.hpp"
 #include "codec/levels/level_kernels.hpp"
-#include "codec/signs/terngrad_kernels.hpp"
+#include "codec/prefetch.hpp"
 #include "core/error.hpp"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "codec/signs/terngrad.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "codec/bit_plane-inl.hpp"
+#include "core/random_words-inl.hpp"
+
+#ifndef EQT_CODEC_TERNGRAD_ONCE
+#define EQT_CODEC_TERNGRAD_ONCE
 namespace eqt::codec {
 namespace {
+
+constexpr std::size_t kBlock = 1024;  // values kept in the first-level cache between passes
+constexpr std::uint32_t kLowBits = 0x55555555;  // the lower bit of each code
+constexpr std::size_t kCodesPerWord = 16;       // 2-bit codes in 32 bits
+constexpr std::size_t kMomentSums = 8;  // fixed, so that every vector width adds in one order
+
+/// Sums over values of (g - g_0) and (g - g_0)^2, by index modulo kMomentSums, and the largest
+/// |g|.
+struct TernaryMoments {
+  double sum[kMomentSums] = {};
+  double squares[kMomentSums] = {};
+  std::int32_t largest = 0;  // bits of a non-negative float
+};
+
+/// The parameters that turn a value into a code.
+struct TernaryRounding {
+  float limit;                  // clips |g|
+  float scale;                  // S
+  std::uint32_t first, second;  // stream constants; see RandomStream
+};
+
+}  // namespace
+}  // namespace eqt::codec
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace eqt::codec::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using eqt::HWY_NAMESPACE::kRandomIndexFactor;
+using eqt::HWY_NAMESPACE::random_words;
+
+/// `whole` is a multiple of kMomentSums.
+void add_values(const float* HWY_RESTRICT values, std::size_t whole, double shift,
+                TernaryMoments& moments) {
+  const hn::CappedTag<double, kMomentSums> dd;
+  const hn::Rebind<float, decltype(dd)> df;
+  const hn::CappedTag<std::int32_t, kMomentSums> di;
+  const auto origin = hn::Set(dd, shift);
+  const auto magnitude_bits = hn::Set(di, 0x7FFFFFFF);
+  constexpr std::size_t kStep = hn::MaxLanes(dd), kVectors = kMomentSums / kStep;
+  constexpr std::size_t kBitsStep = hn::MaxLanes(di), kBitsVectors = kMomentSums / kBitsStep;
+  // All vectors in one loop, because each addition waits for the one before.
+  hn::Vec<decltype(dd)> sum[kVectors], squares[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    sum[v] = hn::LoadU(dd, moments.sum + v * kStep);
+    squares[v] = hn::LoadU(dd, moments.squares + v * kStep);
+  }
+  hn::Vec<decltype(di)> largest[kBitsVectors];
+  for (auto& bits : largest) bits = hn::Zero(di);
+  for (std::size_t i = 0; i < whole; i += kMomentSums) {
+    if (i % 64 == 0) prefetch_pages(values + i, 64);
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto g = hn::Sub(hn::PromoteTo(dd, hn::LoadU(df, values + i + v * kStep)), origin);
+      sum[v] = hn::Add(sum[v], g);
+      squares[v] = hn::Add(squares[v], hn::Mul(g, g));
+    }
+    for (std::size_t v = 0; v < kBitsVectors; ++v) {
+      const float* from = values + i + v * kBitsStep;
+      const auto bits = hn::BitCast(di, hn::LoadU(hn::RebindToFloat<decltype(di)>(), from));
+      largest[v] = hn::Max(largest[v], hn::And(bits, magnitude_bits));
+    }
+  }
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    hn::StoreU(sum[v], dd, moments.sum + v * kStep);
+    hn::StoreU(squares[v], dd, moments.squares + v * kStep);
+  }
+  for (const auto& bits : largest) {
+    moments.largest = std::max(moments.largest, hn::GetLane(hn::MaxOfLanes(di, bits)));
+  }
+}
+
+void sum_moments(const float* HWY_RESTRICT values, std::size_t count, TernaryMoments& moments) {
+  const double shift = values[0];
+  const std::size_t whole = count - count % kMomentSums;
+  add_values(values, whole, shift, moments);
+  // Padding with g_0 adds nothing to either sum.
+  float rest[kMomentSums];
+  std::fill_n(rest, kMomentSums, values[0]);
+  std::copy(values + whole, values + count, rest);
+  if (whole < count) add_values(rest, kMomentSums, shift, moments);
+}
+
+/// Mask of the values that become nonzero. `scaled_index` is as in random_words().
+template <class D>
+HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
+                             TernaryRounding rounding) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto word = random_words(du, scaled_index, rounding.second);
+  const auto uniform =
+      hn::Mul(hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(word))), hn::Set(df, 0x1p-24f));
+  const auto clipped = hn::Min(hn::Abs(g), hn::Set(df, rounding.limit));
+  return hn::Lt(uniform, hn::Div(clipped, hn::Set(df, rounding.scale)));
+}
+
+/// Bounds of 2^24 / scale, for the cores of small boards, where a vector of quotients takes many
+/// cycles.
+struct ReciprocalBounds {
+  explicit ReciprocalBounds(float scale)
+      : useful(HWY_TARGET == HWY_NEON && scale >= 0x1p-90f && scale <= 0x1p90f),
+        below(0x1p24f / scale * (1 - 0x1p-20f)),
+        above(0x1p24f / scale * (1 + 0x1p-20f)) {}
+  bool useful;
+  float below, above;
+};
+
+/// drawn() without a division, except for the lanes in the mask `unsure`, which it enlarges. Their
+/// products with the two bounds are on different sides of the random number. Rounding errors are
+/// below 2^-22 of a product, and the bounds are 2^-20 away.
+template <class D>
+HWY_INLINE hn::Mask<D> drawn_roughly(D df, hn::Vec<D> g,
+                                     hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
+                                     TernaryRounding rounding, const ReciprocalBounds& bounds,
+                                     hn::Mask<D>& unsure) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto word = random_words(du, scaled_index, rounding.second);
+  const auto uniform = hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(word)));  // times 2^24
+  const auto clipped = hn::Min(hn::Abs(g), hn::Set(df, rounding.limit));
+  const auto surely = hn::Lt(uniform, hn::Mul(clipped, hn::Set(df, bounds.below)));
+  const auto possibly = hn::Lt(uniform, hn::Mul(clipped, hn::Set(df, bounds.above)));
+  unsure = hn::Or(unsure, hn::Xor(surely, possibly));
+  return surely;
+}
+
+/// Writes a block's codes from its planes of nonzero values and of signs: the nonzero positive ones
+/// at the even bits, the nonzero negative ones at the odd bits.
+void interleave(const std::uint8_t* HWY_RESTRICT nonzero, const std::uint8_t* HWY_RESTRICT signs,
+                std::uint8_t* HWY_RESTRICT codes) {
+  // The bits of the index, moved apart.
+  alignas(16) static constexpr std::uint8_t kEven[16] = {0x00, 0x01, 0x04, 0x05, 0x10, 0x11,
+                                                         0x14, 0x15, 0x40, 0x41, 0x44, 0x45,
+                                                         0x50, 0x51, 0x54, 0x55};
+#if HWY_TARGET == HWY_SCALAR  // has no vectors of bytes
+  for (std::size_t i = 0; i < kBlock / 8; ++i) {
+    const unsigned any = nonzero[i], plus = any & ~unsigned{signs[i]}, minus = any & signs[i];
+    codes[2 * i] = static_cast<std::uint8_t>(kEven[plus & 15] | kEven[minus & 15] << 1);
+    codes[2 * i + 1] = static_cast<std::uint8_t>(kEven[plus >> 4] | kEven[minus >> 4] << 1);
+  }
+#else
+  const hn::Full128<std::uint8_t> d;
+  const auto even = hn::Load(d, kEven), odd = hn::Add(even, even), low = hn::Set(d, 0x0F);
+  const auto codes_of = [&](auto plus, auto minus) HWY_ATTR {
+    return hn::Or(hn::TableLookupBytes(even, plus), hn::TableLookupBytes(odd, minus));
+  };
+  for (std::size_t i = 0; i < kBlock / 8; i += 16) {
+    const auto any = hn::LoadU(d, nonzero + i), sign = hn::LoadU(d, signs + i);
+    const auto plus = hn::AndNot(sign, any), minus = hn::And(sign, any);
+    const auto first = codes_of(hn::And(plus, low), hn::And(minus, low));
+    const auto second = codes_of(hn::ShiftRight<4>(plus), hn::ShiftRight<4>(minus));
+    hn::StoreU(hn::InterleaveLower(d, first, second), d, codes + 2 * i);
+    hn::StoreU(hn::InterleaveUpper(d, first, second), d, codes + 2 * i + 16);
+  }
+#endif
+}
+
+/// Packs values whose counters do not cross a multiple of 2^32; whole words only. `index` is the
+/// low half of the first value's counter.
+void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t index,
+              TernaryRounding rounding, std::byte* HWY_RESTRICT to) {
+  const hn::CappedTag<float, kCodesPerWord> df;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const hn::RebindToSigned<decltype(df)> di;
+  constexpr std::size_t kLanes = hn::MaxLanes(df);
+  constexpr std::size_t kStep = mask_group(df);
+  const auto next = hn::Set(du, static_cast<std::uint32_t>(kLanes) * kRandomIndexFactor);
+  auto scaled_index = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
+                              hn::Set(du, rounding.first));
+  // The kernels of masks may write eight bytes at a time.
+  std::uint8_t nonzero[kBlock / 8 + 8] = {}, signs[kBlock / 8 + 8] = {};
+  const std::size_t count = words * kCodesPerWord;
+  const ReciprocalBounds bounds(rounding.scale);
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t n = std::min(kBlock, count - begin);
+    for (std::size_t i = 0; i < n; i += kStep) {
+      const float* from = values + begin + i;
+      if (i % 64 == 0) prefetch_pages(from, 64);
+      std::uint8_t* const nonzero_bits = nonzero + i / 8;
+      const auto first_index = scaled_index;
+      auto unsure = hn::MaskFromVec(hn::Zero(df));
+      const auto roughly_nonzero_at = [&](std::size_t j) HWY_ATTR {
+        const auto mask =
+            drawn_roughly(df, hn::LoadU(df, from + j), scaled_index, rounding, bounds, unsure);
+        scaled_index = hn::Add(scaled_index, next);
+        return mask;
+      };
+      const auto nonzero_at = [&](std::size_t j) HWY_ATTR {
+        const auto mask = drawn(df, hn::LoadU(df, from + j), scaled_index, rounding);
+        scaled_index = hn::Add(scaled_index, next);
+        return mask;
+      };
+      if (bounds.useful) store_masks(df, roughly_nonzero_at, nonzero_bits);
+      if (!bounds.useful || !hn::AllFalse(df, unsure)) {
+        scaled_index = first_index;
+        store_masks(df, nonzero_at, nonzero_bits);
+      }
+      const auto sign_at = [&](std::size_t j) HWY_ATTR {
+        return hn::Lt(hn::BitCast(di, hn::LoadU(df, from + j)), hn::Zero(di));
+      };
+      store_masks(di, sign_at, signs + i / 8);
+    }
+    auto* const codes = reinterpret_cast<std::uint8_t*>(to + begin / 4);
+    if (n == kBlock) {
+      interleave(nonzero, signs, codes);
+    } else {
+      std::uint8_t last[kBlock / 4];
+      interleave(nonzero, signs, last);
+      std::memcpy(codes, last, n / 4);
+    }
+  }
+}
+
+/// Draws codes like pack_all(), but writes integers.
+void draw_all(const float* HWY_RESTRICT values, std::size_t count, std::uint32_t index,
+              TernaryRounding rounding, std::int8_t* HWY_RESTRICT codes) {
+  const hn::ScalableTag<float> df;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const hn::RebindToSigned<decltype(df)> di;
+  const hn::Rebind<std::int8_t, decltype(df)> d8;
+  constexpr std::size_t kLanes = hn::MaxLanes(df);
+  const auto next = hn::Set(du, static_cast<std::uint32_t>(kLanes) * kRandomIndexFactor);
+  auto scaled_index = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
+                              hn::Set(du, rounding.first));
+  const auto draw = [&](const float* from, std::int8_t* to) HWY_ATTR {
+    const auto g = hn::LoadU(df, from);
+    const auto nonzero = hn::RebindMask(di, drawn(df, g, scaled_index, rounding));
+    // The sign bit spread over its lane is -1 or 0.
+    const auto sign = hn::Or(hn::ShiftRight<31>(hn::BitCast(di, g)), hn::Set(di, 1));
+    hn::StoreU(hn::DemoteTo(d8, hn::IfThenElseZero(nonzero, sign)), d8, to);
+    scaled_index = hn::Add(scaled_index, next);
+  };
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) draw(values + i, codes + i);
+  if (i == count) return;
+  float last[kLanes] = {};
+  std::int8_t last_codes[kLanes];
+  std::copy(values + i, values + count, last);
+  draw(last, last_codes);
+  std::copy(last_codes, last_codes + (count - i), codes + i);
+}
+
+/// sum[i] += +amount, -amount or zero for whole words of codes.
+/// @return bits that are set where a code is 11
+std::uint32_t add_all(const std::byte* HWY_RESTRICT from, std::size_t words, float amount,
+                      float zero, float* HWY_RESTRICT sum) {
+  const hn::CappedTag<float, kCodesPerWord> df;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const std::size_t lanes = hn::Lanes(df);
+  HWY_ALIGN std::uint32_t plus_bits[kCodesPerWord];
+  for (std::size_t j = 0; j < kCodesPerWord; ++j) plus_bits[j] = std::uint32_t{1} << (2 * j);
+  const auto plus_bit = hn::LoadU(du, plus_bits);
+  const auto minus_bit = hn::Add(plus_bit, plus_bit);
+  const auto plus = hn::Set(df, amount);
+  const auto minus = hn::Neg(plus);
+  const auto none = hn::Set(df, zero);
+  std::uint32_t invalid = 0;
+  for (std::size_t w = 0; w < words; ++w) {
+    if (w % 4 == 0) prefetch_pages(sum + w * kCodesPerWord, 64);
+    const std::uint32_t word = load<std::uint32_t>(from + 4 * w);
+    invalid |= word & (word >> 1) & kLowBits;
+    for (std::size_t j = 0; j < kCodesPerWord; j += lanes) {
+      const auto codes = hn::Set(du, word >> (2 * j));
+      const auto is_plus = hn::RebindMask(df, hn::TestBit(codes, plus_bit));
+      const auto is_minus = hn::RebindMask(df, hn::TestBit(codes, minus_bit));
+      const auto value = hn::IfThenElse(is_plus, plus, hn::IfThenElse(is_minus, minus, none));
+      float* at = sum + w * kCodesPerWord + j;
+      hn::StoreU(hn::Add(hn::LoadU(df, at), value), df, at);
+    }
+  }
+  return invalid;
+}
+
+}  // namespace
+}  // namespace eqt::codec::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace eqt::codec {
+namespace {
+
+HWY_EXPORT(sum_moments);
+HWY_EXPORT(pack_all);
+HWY_EXPORT(draw_all);
+HWY_EXPORT(add_all);
+
+/// Adds all values; g_0 is the first of them.
+/// @pre values is not empty
+void add_moments(std::span<const float> values, TernaryMoments& moments) {
+  HWY_DYNAMIC_DISPATCH(sum_moments)(values.data(), values.size(), moments);
+}
+
+/// Writes the codes of values.size() / 16 whole words, 4 bytes each. `index` is the low half of the
+/// first value's counter.
+/// @pre the counters do not cross a multiple of 2^32
+void pack_words(std::span<const float> values, std::uint32_t index, TernaryRounding rounding,
+                std::byte* to) {
+  HWY_DYNAMIC_DISPATCH(pack_all)
+  (values.data(), values.size() / kCodesPerWord, index, rounding, to);
+}
+
+/// codes[i] = -1, 0 or 1 for values[i], drawn as pack_words() draws.
+/// @pre the counters do not cross a multiple of 2^32; codes.size() == values.size()
+void draw_ternary(std::span<const float> values, std::uint32_t index, TernaryRounding rounding,
+                  std::span<std::int8_t> codes) {
+  HWY_DYNAMIC_DISPATCH(draw_all)(values.data(), values.size(), index, rounding, codes.data());
+}
+
+/// sum[i] += +amount, -amount or zero for sum.size() / 16 whole words of codes.
+/// @return bits that are set where a code is 11
+std::uint32_t add_words(const std::byte* from, float amount, float zero, std::span<float> sum) {
+  return HWY_DYNAMIC_DISPATCH(add_all)(from, sum.size() / kCodesPerWord, amount, zero, sum.data());
+}
 
 std::size_t payload_bytes(std::size_t count) {
   return count == 0 ? 0 : sizeof(float) + (count + 3) / 4;
@@ -115,8 +442,8 @@ float TernGrad::local_scale(std::span<const float> values) const {
 
 /// Returns how many of `count` counters from `index` on are in the same block of 2^32.
 std::size_t within_counter_block(std::uint64_t index, std::size_t count) {
-  constexpr std::uint64_t kBlock = std::uint64_t{1} << 32;
-  return static_cast<std::size_t>(std::min<std::uint64_t>(count, kBlock - index % kBlock));
+  constexpr std::uint64_t kCounters = std::uint64_t{1} << 32;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(count, kCounters - index % kCounters));
 }
 
 /// Codes of up to 16 values, one at a time: the end of a message, and where a counter crosses 2^32.
@@ -244,3 +571,4 @@ const CompressorRow kTernGrad = {.name = "terngrad",
                                  .colour = "#69694b"};
 
 }  // namespace eqt::codec
+#endif  // HWY_ONCE

@@ -8,7 +8,7 @@
 #include "codec/bytes.hpp"
 #include "codec/finite.hpp"
 #include "codec/sparse/scratch.hpp"
-#include "codec/sparse/sparse_payload.hpp"
+#include "codec/sparse/sparse.hpp"
 #include "codec/sparse/value_coding.hpp"
 #include "core/error.hpp"
 

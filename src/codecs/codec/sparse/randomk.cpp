@@ -14,6 +14,8 @@
 //          most 2^-11 of their norm
 // Differs  nothing
 
+#include "codec/sparse/randomk.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,11 +24,11 @@
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
-#include "codec/sparse/chosen.hpp"
 #include "codec/sparse/entries.hpp"
 #include "codec/sparse/scratch.hpp"
 #include "codec/sparse/value_coding.hpp"
 #include "core/error.hpp"
+#include "core/random.hpp"
 
 namespace eqt::codec {
 namespace {
@@ -203,6 +205,23 @@ void RandomK::decode_add(std::span<const std::byte> payload, float scale, Worksp
 }
 
 }  // namespace
+
+// R. W. Floyd's algorithm F2, in J. Bentley, Programming Pearls, CACM 30 (1987): for
+// j = n - k ... n - 1, choose a random index up to j, or j itself if that one is taken.
+std::span<const std::uint64_t> choose(std::uint64_t key, std::size_t k, std::size_t count,
+                                      Workspace& workspace) {
+  EQT_CHECK(k <= count && count <= UINT32_MAX, "{} of {} indices", k, count);
+  const auto words = workspace.array(kChosenBits, (count + 63) / 64);
+  std::fill(words.begin(), words.end(), std::uint64_t{0});
+  const RandomStream stream({.run_seed = key});
+  for (std::size_t j = count - k; j < count; ++j) {
+    const std::uint64_t drawn = stream.bounded(static_cast<std::uint32_t>(j), j + 1);
+    const bool taken = (words[drawn / 64] >> (drawn % 64) & 1) != 0;
+    const std::uint64_t index = taken ? j : drawn;
+    words[index / 64] |= std::uint64_t{1} << (index % 64);
+  }
+  return words;
+}
 
 Entries randomk_entries(std::span<const std::byte> payload, std::size_t count,
                         Workspace& workspace) {

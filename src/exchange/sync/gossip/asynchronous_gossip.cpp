@@ -20,7 +20,7 @@
 #include "sync/edge_count.hpp"
 #include "sync/gossip/consensus_step.hpp"
 #include "sync/own_pace.hpp"
-#include "topology/bipartition.hpp"
+#include "topology/connectivity.hpp"
 
 namespace eqt::sync {
 namespace {

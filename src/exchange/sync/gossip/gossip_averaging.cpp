@@ -27,7 +27,7 @@ namespace {
 using pipeline::FusionBucket;
 
 /// The engine's work on a model: mixing every bucket of a buffer in place.
-class MixWork final : public pipeline::Work {
+class MixWork final : public pipeline::BufferWork<MixContext, MixResult> {
  public:
   /// @param buckets their number in the plan
   MixWork(Mixer& mixer, Rank rank, std::size_t buckets, const std::optional<comm::Fault>& fault,
@@ -37,28 +37,12 @@ class MixWork final : public pipeline::Work {
   /// @param background the job that this is part of, so that only waits of its owner count; null:
   /// all waits count
   void prepare(const MixContext& context, std::span<float> values, BackgroundThread* background) {
-    context_ = context;
-    values_ = values;
+    BufferWork::prepare(context, values);
     background_ = background;
     traffic = {};
   }
 
   std::size_t slots() const noexcept override { return mixer_.slots(); }
-  bool is_ready(const FusionBucket&) override { return true; }
-  void wait_ready(const FusionBucket&) override {}
-  Task start(const FusionBucket& bucket, std::size_t slot) override {
-    Mix& mix = mixes_.at(slot);
-    mix.context = context_;
-    mix.context.slot = slot;
-    if (fault_) mix.context.step = fault_->inject_in_bucket(rank_, context_.step, bucket.index);
-    mix.result = {};
-    return mixer_.mix(bucket, mix.context, values_, mix.result);
-  }
-  void done(const FusionBucket& bucket, std::size_t slot) override {
-    const MixResult& result = mixes_.at(slot).result;
-    traffic += result.traffic;
-    errors_.at(bucket.index) = result.message;
-  }
   void waited(double seconds) override {
     spans.waited(seconds);
     traffic.transfer_seconds += background_ != nullptr ? background_->exposed(seconds) : seconds;
@@ -79,19 +63,23 @@ class MixWork final : public pipeline::Work {
   MessageSpans spans;
 
  private:
-  struct Mix {
-    MixContext context;
-    MixResult result;
-  };
+  void before(const FusionBucket& bucket, MixContext& context) override {
+    if (fault_) context.step = fault_->inject_in_bucket(rank_, context.step, bucket.index);
+  }
+  Task work_on(const FusionBucket& bucket, const MixContext& context, std::span<float> values,
+               MixResult& result) override {
+    return mixer_.mix(bucket, context, values, result);
+  }
+  void after(const FusionBucket& bucket, const MixResult& result) override {
+    traffic += result.traffic;
+    errors_.at(bucket.index) = result.message;
+  }
 
   Mixer& mixer_;
   const Rank rank_;
   const std::optional<comm::Fault> fault_;
-  MixContext context_;
-  std::span<float> values_;
   BackgroundThread* background_ = nullptr;
   std::vector<MessageError> errors_;  // by the bucket's index
-  std::array<Mix, pipeline::kMaxSlots> mixes_;
 };
 
 class GossipAveraging final : public Synchronizer, private LateExchange, private ModelMixing {

@@ -78,9 +78,9 @@ NeighbourMessages::Slot& NeighbourMessages::slot_of(const MixContext& context) {
   return slot;
 }
 
-std::uint32_t NeighbourMessages::index_of(const FusionBucket& bucket,
+codec::MessageId NeighbourMessages::id_of(const FusionBucket& bucket,
                                           const MixContext& context) const {
-  return bucket.index | context.round << kRoundShift;
+  return {context.step, bucket.index | context.round << kRoundShift};
 }
 
 double NeighbourMessages::out_weight(const MixContext& context, float scale) const {
@@ -109,17 +109,17 @@ void NeighbourMessages::encode(const FusionBucket& bucket, const MixContext& con
           s.compressed ? parts_.compressor.local_scale(values.subspan(s.begin, s.count)) : 0.0f);
     }
   }
-  slot.mine_bytes = codec::encode_message(parts_.compressor, segments, values,
-                                          {.run_seed = seed_of(parts_.compressor, context),
-                                           .step = context.step,
-                                           .rank = static_cast<std::uint32_t>(parts_.comm.rank()),
-                                           .index = index_of(bucket, context),
-                                           .density = context.density,
-                                           .scales = slot.scales,
-                                           .own_scales = slot.scales,
-                                           .rounded = rounded,
-                                           .present = present},
-                                          workspace_, slot.mine);
+  slot.mine_bytes = codec::MessageCodec(parts_.compressor, segments, workspace_)
+                        .encode(values,
+                                {.run_seed = seed_of(parts_.compressor, context),
+                                 .id = id_of(bucket, context),
+                                 .rank = static_cast<std::uint32_t>(parts_.comm.rank()),
+                                 .density = context.density,
+                                 .scales = slot.scales,
+                                 .own_scales = slot.scales,
+                                 .rounded = rounded,
+                                 .present = present},
+                                slot.mine);
   result.traffic.encode_seconds += encode.seconds();
   result.traffic.encoded_bytes += slot.mine_bytes;
   result.traffic.encoded_values += bucket.count();
@@ -157,9 +157,12 @@ void NeighbourMessages::measure(const FusionBucket& bucket, const MixContext& co
 void NeighbourMessages::decode_add(const FusionBucket& bucket, const MixContext& context,
                                    std::span<const std::byte> message, float scale,
                                    std::span<float> values) {
-  const auto decode = lists_ ? codec::decode_listed_message_add : codec::decode_message_add;
-  decode(parts_.compressor, segments_of(bucket), message, context.step, index_of(bucket, context),
-         scale, workspace_, values);
+  const codec::MessageCodec codec(parts_.compressor, segments_of(bucket), workspace_);
+  if (lists_) {
+    codec.decode_listed_add(message, id_of(bucket, context), scale, values);
+  } else {
+    codec.decode_add(message, id_of(bucket, context), scale, values);
+  }
 }
 
 comm::Transfers::Awaiter NeighbourMessages::exchange(const FusionBucket& bucket,

@@ -68,7 +68,7 @@ class NeighbourMessages {
                std::span<const std::uint8_t> present, Slot& slot, MixResult& result);
   void decode_add(const FusionBucket& bucket, const MixContext& context,
                   std::span<const std::byte> message, float scale, std::span<float> values);
-  std::uint32_t index_of(const FusionBucket& bucket, const MixContext& context) const;
+  codec::MessageId id_of(const FusionBucket& bucket, const MixContext& context) const;
   std::span<const codec::Segment> segments_of(const FusionBucket& bucket) const {
     return from_zero_.at(bucket.index).segments;
   }

@@ -128,16 +128,14 @@ void PairwiseAveraging::encode(const FusionBucket& bucket, Slot& slot) {
       slot.scales.push_back(s.compressed ? parts_.compressor.local_scale(run) : 0.0f);
     }
   }
-  const std::size_t bytes =
-      codec::encode_message(parts_.compressor, segments, slot.values,
-                            {.run_seed = options_.run_seed,
-                             .step = name_,
-                             .rank = static_cast<std::uint32_t>(parts_.comm.rank()),
-                             .index = bucket.index,
-                             .density = {},
-                             .scales = slot.scales,
-                             .own_scales = slot.scales},
-                            workspace_, slot.mine);
+  const std::size_t bytes = codec::MessageCodec(parts_.compressor, segments, workspace_)
+                                .encode(slot.values,
+                                        {.run_seed = options_.run_seed,
+                                         .id = {name_, bucket.index},
+                                         .rank = static_cast<std::uint32_t>(parts_.comm.rank()),
+                                         .scales = slot.scales,
+                                         .own_scales = slot.scales},
+                                        slot.mine);
   slot.outgoing = {{{partner_, std::span<const std::byte>(slot.mine).first(bytes)}}};
   result_.traffic.encode_seconds += encode.seconds();
   result_.traffic.encoded_bytes += bytes;
@@ -147,8 +145,8 @@ void PairwiseAveraging::encode(const FusionBucket& bucket, Slot& slot) {
 
 void PairwiseAveraging::measure(const FusionBucket& bucket, Slot& slot) {
   slot.change = slot.values;
-  codec::decode_message_add(parts_.compressor, segments_of(bucket), slot.outgoing[0].bytes, name_,
-                            bucket.index, -1, workspace_, slot.change);
+  codec::MessageCodec(parts_.compressor, segments_of(bucket), workspace_)
+      .decode_add(slot.outgoing[0].bytes, {name_, bucket.index}, -1, slot.change);
   result_.message.error += square_norm(slot.change);
   result_.message.exact += square_norm(slot.values);
 }
@@ -157,8 +155,8 @@ void PairwiseAveraging::decode(const FusionBucket& bucket, Slot& slot) {
   const Stopwatch decode;
   const float half = options_.consensus_step / 2;
   const auto add = [&](std::span<const std::byte> message, float scale) {
-    codec::decode_message_add(parts_.compressor, segments_of(bucket), message, name_, bucket.index,
-                              scale, workspace_, slot.change);
+    codec::MessageCodec(parts_.compressor, segments_of(bucket), workspace_)
+        .decode_add(message, {name_, bucket.index}, scale, slot.change);
   };
   const comm::Incoming& in = slot.incoming[0];
   slot.change.assign(slot.values.size(), 0);

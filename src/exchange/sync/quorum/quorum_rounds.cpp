@@ -13,7 +13,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -137,44 +136,28 @@ class QuorumRounds final : public Synchronizer, private OwnPace {
 
   /// Returns what rank 0 has closed, and when each rank has applied it.
   std::vector<metrics::DecisionRecord> gather_decisions() {
-    std::string own;
+    std::vector<std::uint64_t> own;
     const std::vector<QuorumProgress::Applied> applied = progress_.take_applied();
-    for (const QuorumProgress::Applied& round : applied) own += fmt::format("{} ", round.own_steps);
-    const std::vector<std::string> all = p_.comm.allgather(own);
+    for (const QuorumProgress::Applied& round : applied) own.push_back(round.own_steps);
+    const auto steps = p_.comm.allgather_lists<std::uint64_t>(own);
     const std::vector<QuorumExchange::Closed> closed = exchange_.take_closed();
     if (p_.comm.rank() != 0) return {};
-    std::vector<std::vector<double>> steps;
-    for (std::size_t r = 0; r < ranks_; ++r) steps.push_back(numbers_of(all[r], closed.size(), r));
+    for (std::size_t r = 0; r < ranks_; ++r)
+      if (steps[r].size() != closed.size())
+        fail(Kind::wire, "rounds of rank {}: expected {} numbers of steps, found {}", r,
+             closed.size(), steps[r].size());
     std::vector<metrics::DecisionRecord> decisions;
     for (std::size_t k = 0; k < closed.size(); ++k) {
       QuorumRound round{.round = applied.at(k).round,
                         .counts = {closed[k].counts.begin(), closed[k].counts.end()}};
       for (std::size_t r = 0; r < ranks_; ++r) {
-        round.applied_after.push_back(steps[r][k]);
+        round.applied_after.push_back(static_cast<double>(steps[r][k]));
         if (closed[k].counts[r] > 0) ++members_[r];
       }
       decisions.push_back(to_decision(round, closed[k].waited_seconds));
     }
     rounds_ += closed.size();
     return decisions;
-  }
-
-  static std::vector<double> numbers_of(const std::string& text, std::size_t count,
-                                        std::size_t rank) {
-    std::vector<double> numbers;
-    const char* at = text.data();
-    const char* const end = at + text.size();
-    while (at != end) {
-      std::uint64_t number = 0;
-      const auto [rest, error] = std::from_chars(at, end, number);
-      if (error != std::errc() || rest == end || *rest != ' ') break;
-      numbers.push_back(static_cast<double>(number));
-      at = rest + 1;
-    }
-    if (at != end || numbers.size() != count)
-      fail(Kind::wire, "rounds of rank {}: expected {} numbers of steps, found \"{}\"", rank, count,
-           text.substr(0, 80));
-    return numbers;
   }
 
   /// A note about the rounds since the run was started. Collective.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adaptation/grade_rows.hpp"
+#include "adaptation/grade_observations.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "collective/messages.hpp"
@@ -13,6 +14,8 @@
 namespace eqt::adaptation {
 namespace {
 
+using grade_numbers::Clocks;
+using grade_numbers::mean_at;
 using grade_numbers::Row;
 
 constexpr std::size_t kSampledRanges = 16;
@@ -179,6 +182,112 @@ std::vector<std::vector<double>> GradeRows::exchanged(std::vector<double> own) {
     collective::require_bytes(in, in.buffer.size(), kOperation);
   rows[static_cast<std::size_t>(comm_.rank())] = std::move(own);
   return rows;
+}
+
+namespace {
+
+constexpr double kLeast = 1, kMost = 4096;
+constexpr double kPrecision = 0.03;  // of predicted and measured seconds
+constexpr double kRatio = 1.05;      // of neighbouring slowdowns that are told apart
+// A link that suddenly is so much slower or faster has changed; else measurements are averaged.
+constexpr double kChanged = 1.5;
+constexpr double kKept = 0.7;
+
+/// The greatest slowdown with at most these seconds. @pre seconds(kLeast) <= limit
+double greatest(const std::function<double(double)>& seconds, double limit) {
+  if (seconds(kMost) <= limit) return kMost;
+  double low = kLeast, high = kMost;
+  while (high > low * kRatio) {
+    const double middle = std::sqrt(low * high);
+    (seconds(middle) <= limit ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace
+
+double link_slowdown(const std::function<double(double slowdown)>& seconds, double measured,
+                     double present) {
+  if (!(measured > 0)) return present;
+  const double least = seconds(kLeast);
+  if (seconds(kMost) <= least) return present;  // links have no part in it
+  double low = kLeast, high = kLeast;
+  if (least < measured * (1 - kPrecision)) low = greatest(seconds, measured * (1 - kPrecision));
+  if (least <= measured * (1 + kPrecision)) high = greatest(seconds, measured * (1 + kPrecision));
+  const double found = std::clamp(present, low, std::max(low, high));
+  if (found > kChanged * present || present > kChanged * found) return found;
+  return std::pow(present, kKept) * std::pow(found, 1 - kKept);
+}
+
+namespace {
+
+constexpr double kClocksKept = 0.5;
+
+double most_at(const std::vector<std::vector<double>>& rows, std::size_t place) {
+  double most = 0;
+  for (const std::vector<double>& row : rows) most = std::max(most, row[place]);
+  return most;
+}
+
+}  // namespace
+
+GradeSpeeds::GradeSpeeds(const Row& row, int threads)
+    : row_(row),
+      threads_(threads),
+      at_{row.grades, row.buckets},
+      clocks_(at_.size(), kClocksKept) {}
+
+void GradeSpeeds::add(const std::vector<std::vector<double>>& rows) {
+  std::vector<double> all(at_.size());
+  // Threads of a rank wait for a core one after the other, and all for the last one. What they
+  // wait beyond the work of all communication threads is due to other programs, and stays.
+  const double delayed = threads_ * mean_at(rows, Row::kDelayed);
+  const double communicating = mean_at(rows, Row::kCommunicating);
+  const double explained = delayed > communicating ? communicating / delayed : 1;
+  all[Clocks::kForward] = most_at(rows, Row::kForward);
+  for (const std::vector<double>& row : rows) {
+    const double lost = explained * threads_ * row[Row::kDelayed];
+    all[Clocks::kBackward] = std::max(all[Clocks::kBackward], row[Row::kBackward] - lost);
+  }
+  if (communicating > 0) all[Clocks::kContention] = std::min(1.0, delayed / communicating);
+  for (std::size_t k = 0; k < row_.grades; ++k) {
+    all[Clocks::kEncode + k] = mean_at(rows, Row::kEncode + k);
+    all[at_.decode() + k] = mean_at(rows, row_.decode() + k);
+  }
+  for (std::size_t b = 0; b < row_.buckets; ++b)
+    all[at_.ready() + b] = mean_at(rows, row_.ready() + b);
+  clocks_.add(all);
+}
+
+void GradeSpeeds::add_step(const std::vector<std::vector<double>>& rows,
+                           const std::function<double(const StepSpeeds&)>& seconds) {
+  StepSpeeds speeds = now();
+  slowdown_ = link_slowdown(
+      [&](double slowdown) {
+        speeds.slowdown = slowdown;
+        return seconds(speeds);
+      },
+      mean_at(rows, Row::kAll), slowdown_);
+}
+
+StepSpeeds GradeSpeeds::now() const {
+  StepSpeeds speeds{.forward = clocks_[Clocks::kForward],
+                    .backward = clocks_[Clocks::kBackward],
+                    .contention = clocks_[Clocks::kContention],
+                    .encode_seconds = {},
+                    .decode_seconds = {},
+                    .slowdown = slowdown_};
+  for (std::size_t k = 0; k < row_.grades; ++k) {
+    speeds.encode_seconds.push_back(clocks_[Clocks::kEncode + k]);
+    speeds.decode_seconds.push_back(clocks_[at_.decode() + k]);
+  }
+  for (std::size_t b = 0; b < row_.buckets; ++b) speeds.ready.push_back(clocks_[at_.ready() + b]);
+  return speeds;
+}
+
+void GradeSpeeds::visit_state(StateVisitor& visitor) {
+  visit_in(visitor, "clocks", clocks_);
+  visitor.real("slowdown", slowdown_, Across::same);
 }
 
 }  // namespace eqt::adaptation

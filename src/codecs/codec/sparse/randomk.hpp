@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A uniformly random set of k of n indices, as a bitmap.
+// The places of random-k: a uniformly random set of k of n indices, as a bitmap.
 
 #pragma once
 
