@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "analyze/dumped_gradient.hpp"
-#include "config/graph_file.hpp"
+#include "config/build_topology.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "data/catalogue.hpp"

@@ -22,7 +22,7 @@ PREPOSITIONS = set("""above across after against among as at before behind below
     for from in inside into like of off on onto out outside over past per since through to toward towards under until
     up upon via with within without""".split())
 # Nothing but a phrase or half a sentence follows these.
-NEVER = re.compile(r"(Likewise|Ditto|Whose|And|Or|Not)\b|Also (?!\w+s\b)")
+NEVER = re.compile(r"(Likewise|Ditto|Whose|And|Or)\b|Not (?!all\b|each\b|every\b|one\b)|Also (?!\w+s\b)")
 # After these, what follows a comma is the sentence.
 QUESTION = re.compile(r"[A-Z][a-z]+ (what|which|whom|whose)\b[^,]*(,|$)")
 THE_SAME = re.compile(r"The same\b")

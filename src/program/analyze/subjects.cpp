@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "codec/levels/level_codec.hpp"
-#include "config/chosen_grades.hpp"
 #include "config/compressor_settings.hpp"
 #include "core/error.hpp"
 

@@ -13,7 +13,6 @@
 
 #include "analyze/table.hpp"
 #include "config/build_topology.hpp"
-#include "config/graph_file.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "topology/spectrum.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verb check finds besides the config: the data and the weights that a run would read.
+// What is told before training: the data and the weights that a run would read, and guarantees of
+// its compressor's settings.
 
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "config/run_config.hpp"
+#include "core/layout.hpp"
 #include "data/catalogue.hpp"
 
 namespace eqt::app {
@@ -27,5 +29,14 @@ std::vector<std::string> own_set_findings(const config::RunConfig& config);
 /// @throws Error{data} as the run does
 std::vector<std::string> weight_findings(const config::RunConfig& config,
                                          const data::DatasetFacts& facts);
+
+/// A line about the largest error of a message over the network's tensors, relative to the
+/// gradient's square, and warnings. Empty for lossless compressors.
+/// @param layout of the network
+std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout);
+
+/// The compressor auto: why the noise that it sees may not be that of a network's gradients. Also
+/// part of compressor_notes().
+std::vector<std::string> noise_notes(const config::RunConfig& config);
 
 }  // namespace eqt::app

@@ -4,16 +4,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "analyze/commands.hpp"
-#include "app/evaluate_command.hpp"
-#include "app/export_command.hpp"
-#include "app/predict_command.hpp"
 #include "bench/bench.hpp"
 #include "doctor/doctor.hpp"
 #include "planner/plan.hpp"
@@ -56,6 +52,33 @@ struct ReportCommand {
   report::Request request;
 };
 
+struct EvaluateCommand {
+  std::string target;             // a run folder or a file of weights
+  std::string config_path;        // "" = the run's own
+  std::vector<std::string> sets;  // "key=JSON", in order
+  std::string split = "test";     // or "train"
+  std::string out;                // folder; "" = in the run folder, one for each set, or nothing
+  std::size_t batch = 250;        // samples at a time
+  int threads = 0;                // 0 = as many as there are cores
+  bool best = false;
+};
+
+struct PredictCommand {
+  std::string run;
+  std::vector<std::string> files;  // "-" or none: standard input
+  std::string out;                 // "" or "-" = standard output
+  std::size_t batch = 64;          // samples at a time
+  int threads = 0;                 // 0 = as many as there are cores
+  bool best = false;
+};
+
+struct ExportCommand {
+  std::string run;
+  std::string to = "torchscript";  // a name of model::ExportFormat
+  std::string out;                 // "" = model with the format's ending, in the run folder
+  bool best = false;
+};
+
 /// Text to print on stdout and end with 0 (--help, --version).
 struct PrintCommand {
   std::string text;
@@ -84,5 +107,17 @@ void add_config_options(CLI::App& app, std::string& path, std::vector<std::strin
 
 /// @throws Error{usage}
 Command parse_command_line(int argc, char** argv);
+
+/// The manual page of `program` with all of its verbs, in the notation of man (roff).
+std::string manual_page(const CLI::App& program);
+
+/// A script for bash that completes verbs, options, config keys and the names that they accept.
+std::string bash_completion(const CLI::App& program);
+
+/// Reports unknown arguments. Call it after parsing, even if parsing failed.
+/// @throws Error{usage} for an option or word that the verb does not have, with the nearest one,
+///         the config key of that name or the right form of a config file; for an option before a
+///         verb, which would be ignored
+void require_known_arguments(const CLI::App& program);
 
 }  // namespace eqt::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/evaluate_command.hpp"
+// The verb `evaluate`: a trained network on any data set.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +11,6 @@
 #include <optional>
 #include <system_error>
 
-#include "app/own_network.hpp"
 #include "app/trained_run.hpp"
 #include "app/verbs.hpp"
 #include "comm/host_facts.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training job before its run is built.
+// A training job before its run is built: its config, which rank 0 reads once, so that it may be a
+// pipe, what the environment says about its network, and what else is known of it.
 
 #pragma once
 
@@ -8,16 +9,50 @@
 #include <string>
 
 #include "app/command_line.hpp"
-#include "app/laboratory.hpp"
 #include "app/resume.hpp"
 #include "app/run_folder.hpp"
 #include "comm/communicator.hpp"
 #include "comm/fault.hpp"
 #include "comm/session.hpp"
+#include "config/facts.hpp"
 #include "config/run_config.hpp"
-#include "setup/choose_device.hpp"
+#include "core/error.hpp"
+#include "setup/build_model.hpp"
 
 namespace eqt::app {
+
+/// Delays that the job makes itself, and the shaped links that it runs on.
+struct Laboratory {
+  std::optional<comm::LinkDelay> link;  // from EQT_LINK: the same on every rank
+  std::string shaped;                   // EQT_LABORATORY, as scripts/netlab.sh sets it; "" = none
+};
+
+/// Returns what must be equal on all ranks, before read_laboratory().
+config::Facts laboratory_facts();
+
+/// Reads the environment and makes `comm` hold messages.
+/// @pre laboratory_facts() are equal on all ranks
+/// @throws Error{usage} for a malformed text, and for EQT_LINK in a simulation
+Laboratory read_laboratory(bool simulates, comm::Communicator& comm);
+
+/// Returns what a reader of the records must know; "" without EQT_LINK.
+std::string note_on_link(const Laboratory& laboratory);
+
+/// This rank's knowledge of the config before MPI starts.
+struct OwnConfig {
+  std::optional<std::string> text;  // rank 0's; on other ranks only if it is a regular file
+  std::optional<Error> error;       // why rank 0 could not read it; reported after MPI has started
+  double timeout_seconds = 0;       // for starting: that of the text, or 300
+};
+
+/// Reads the file under a deadline. Not collective, before MPI starts.
+OwnConfig read_own_config(const TrainCommand& command);
+
+/// Rank 0's config on all ranks. A rank that was given another file, and can read it, must have
+/// been given the same settings. Collective.
+/// @throws comm::AgreedError{usage}
+config::RunConfig share_config(const TrainCommand& command, const OwnConfig& own,
+                               comm::Communicator& comm);
 
 /// This is known of a job before its run is built.
 struct Job {

@@ -13,11 +13,7 @@
 
 #include "analyze/analyze.hpp"
 #include "app/command_line.hpp"
-#include "app/evaluate_command.hpp"
-#include "app/export_command.hpp"
-#include "app/predict_command.hpp"
 #include "app/run_folder.hpp"
-#include "app/train_command.hpp"
 #include "app/verbs.hpp"
 #include "bench/bench.hpp"
 #include "codec/simd.hpp"

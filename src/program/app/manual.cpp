@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/manual.hpp"
+// The manual page and the shell completion, from the tables of options and config keys.
 
 #include <fmt/ranges.h>
 
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/command_line.hpp"
 #include "app/verbs.hpp"
 #include "config/fields.hpp"
 #include "core/error.hpp"

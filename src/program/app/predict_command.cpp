@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/predict_command.hpp"
+// The verb `predict`: a trained network on the user's own inputs.
 
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include "app/predict_input.hpp"
 #include "app/run_folder.hpp"
 #include "app/trained_run.hpp"
+#include "app/verbs.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
 #include "metrics/output_file.hpp"

@@ -8,10 +8,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "app/compressor_notes.hpp"
+#include "app/check_findings.hpp"
 #include "app/preprocessing.hpp"
 #include "app/trained_run.hpp"
 #include "comm/launch.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/train_command.hpp"
+// equant-train --config FILE: one rank of a training job.
 
 #include <fmt/format.h>
 
@@ -8,31 +8,22 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
-#include <optional>
-#include <vector>
 
-#include "app/gradient_dump.hpp"
-#include "app/gradient_histograms.hpp"
+#include "app/gradient_observers.hpp"
 #include "app/job.hpp"
-#include "app/job_config.hpp"
 #include "app/run_records.hpp"
 #include "app/trained_run.hpp"
+#include "app/verbs.hpp"
 #include "checkpoint/state_folder.hpp"
 #include "codec/plugin.hpp"
-#include "comm/communicator.hpp"
-#include "comm/fault.hpp"
 #include "comm/launch.hpp"
-#include "comm/session.hpp"
 #include "comm/signals.hpp"
-#include "config/run_config.hpp"
 #include "core/random.hpp"
 #include "core/version.hpp"
 #include "metrics/run_files.hpp"
 #include "setup/build_run.hpp"
 #include "setup/memory_estimate.hpp"
 #include "setup/named_files.hpp"
-#include "setup/room_to_start.hpp"
 #include "setup/same_everywhere.hpp"
 #include "theory/paper_volume.hpp"
 #include "train/folder_checkpointer.hpp"

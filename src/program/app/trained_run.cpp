@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "app/own_network.hpp"
 #include "app/verbs.hpp"
 #include "comm/host_facts.hpp"
 #include "config/document.hpp"

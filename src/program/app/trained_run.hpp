@@ -3,10 +3,12 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/preprocessing.hpp"
+#include "comm/watchdog.hpp"
 #include "config/run_config.hpp"
 #include "model/replica.hpp"
 
@@ -39,5 +41,20 @@ model::ModelOptions network_options(const TrainedRun& run);
 
 /// The network with the run's weights. @param threads that compute; 0: as many as there are cores
 std::unique_ptr<model::Replica> load_network(const TrainedRun& run, int threads);
+
+/// While it lives, this process ends with one sentence and exit code 7 if it takes longer than
+/// synchronization.timeout_seconds. For verbs without MPI, whose job has no deadline of its own;
+/// nothing where the network is the program's.
+class OwnNetworkDeadline {
+ public:
+  explicit OwnNetworkDeadline(const config::RunConfig& config) {
+    if (!config.model.name->users_own) return;
+    watchdog_.emplace(config.synchronization.timeout_seconds, comm::Watchdog::kNobody, 0);
+    watchdog_->heartbeat("trying the network of model.path on example inputs");
+  }
+
+ private:
+  std::optional<comm::Watchdog> watchdog_;
+};
 
 }  // namespace eqt::app

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "app/unknown_arguments.hpp"
+// Reports unknown arguments, each with a similar valid one.
 
 #include <fmt/ranges.h>
 
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "app/command_line.hpp"
 #include "config/document.hpp"
 #include "config/fields.hpp"
 #include "config/nearest.hpp"

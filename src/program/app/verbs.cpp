@@ -16,8 +16,8 @@
 #include <variant>
 
 #include "app/check_findings.hpp"
-#include "app/compressor_notes.hpp"
-#include "app/own_network.hpp"
+#include "app/run_folder.hpp"
+#include "app/trained_run.hpp"
 #include "codec/simd.hpp"
 #include "comm/host_facts.hpp"
 #include "comm/session.hpp"
@@ -30,12 +30,12 @@
 #include "core/units.hpp"
 #include "core/version.hpp"
 #include "data/catalogue.hpp"
+#include "model/export.hpp"
 #include "model/replica.hpp"
-#include "setup/build_batches.hpp"
 #include "setup/build_data.hpp"
+#include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/memory_estimate.hpp"
-#include "setup/parameter_rules.hpp"
 
 namespace eqt::app {
 namespace {
@@ -73,6 +73,19 @@ void print_names(const Category& category) {
   for (const config::Choice& name : category.names) width = std::max(width, name.name.size());
   for (const config::Choice& name : category.names)
     fmt::print("{:<{}}{}\n", name.name, width + 2, name.about);
+}
+
+/// In the run folder, under a name that no run writes.
+std::string usual_name(const TrainedRun& run, model::ExportFormat format) {
+  switch (format) {
+    case model::ExportFormat::torchscript:
+      return run.folder + "/model.torchscript.pt";
+    case model::ExportFormat::safetensors:
+      return run.folder + "/model.safetensors";
+    case model::ExportFormat::state_dict:
+      return run.folder + "/model.state_dict.pt";
+  }
+  fail(Kind::bug, "an export without a format");
 }
 
 }  // namespace
@@ -255,6 +268,22 @@ std::string read_config_file(const std::string& path) {
   }
   text.resize(static_cast<std::size_t>(file.gcount()));
   return text;
+}
+
+void run_export(const ExportCommand& command) {
+  const TrainedRun run = open_run(command.run, command.best);
+  const auto* const format = find_named<model::ExportFormat>(command.to);
+  EQT_CHECK(format != nullptr, "no format is called {}", command.to);
+  const bool is_script = format->value == model::ExportFormat::torchscript;
+  const std::string out = command.out.empty() ? usual_name(run, format->value) : command.out;
+  require_free("--out", out, files_of(run));
+  model::set_threads(1);
+  model::export_network(network_options(run),
+                        {.format = format->value,
+                         .weights = run.weights,
+                         .preprocessing = is_script ? without_framing(run.input) : run.input.text,
+                         .out = out});
+  fmt::print("{}\n", out);
 }
 
 }  // namespace eqt::app

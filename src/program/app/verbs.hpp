@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs that do not train.
+// The verbs of the program itself; those of other rooms are declared there.
 
 #pragma once
 
@@ -31,5 +31,19 @@ void require_folders(const std::vector<std::string>& paths, std::string_view ver
 
 /// The text of a file. @throws Error{usage} if it cannot be read
 std::string read_config_file(const std::string& path);
+
+/// Prints figures and tables. @throws Error{usage}, Error{data}, Error{output}
+void run_evaluate(const EvaluateCommand& command);
+
+/// Writes a JSON object a line; a file replaces an older one when the last line is written. What
+/// cannot be read is named on standard error and left out.
+/// @throws Error{usage}, Error{output}; Error{data} at the end if any input was left out
+void run_predict(const PredictCommand& command);
+
+/// Prints the file's path. @throws Error{usage}, Error{data}, Error{output}
+void run_export(const ExportCommand& command);
+
+/// Starts MPI, trains, writes the run folder. @return the exit code
+int run_train(const TrainCommand& command, int argc, char** argv);
 
 }  // namespace eqt::app

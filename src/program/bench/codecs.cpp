@@ -10,7 +10,6 @@
 
 #include "bench/measure_codec.hpp"
 #include "codec/simd.hpp"
-#include "config/chosen_grades.hpp"
 #include "config/compressor_settings.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"

@@ -10,11 +10,11 @@
 
 #include "bench/measure_collective.hpp"
 #include "comm/session.hpp"
-#include "config/chosen_grades.hpp"
+#include "config/compressor_settings.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
+#include "setup/build_collective.hpp"
 #include "setup/build_messages.hpp"
-#include "setup/make_collective.hpp"
 #include "setup/same_everywhere.hpp"
 
 namespace eqt::bench {

@@ -16,7 +16,7 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/square_norm.hpp"
-#include "setup/choose_by_cost.hpp"
+#include "setup/build_collective.hpp"
 
 namespace eqt::bench {
 namespace {

@@ -17,7 +17,9 @@
 #include "model/compute_device.hpp"
 #include "model/linear_algebra.hpp"
 #include "model/replica.hpp"
-#include "planner/recommendation.hpp"
+#include "planner/cluster_file.hpp"
+#include "planner/machine_costs.hpp"
+#include "planner/plan.hpp"
 #include "setup/same_everywhere.hpp"
 
 namespace eqt::doctor {

@@ -9,7 +9,6 @@
 #include "codec/simd.hpp"
 #include "config/document.hpp"
 #include "core/error.hpp"
-#include "planner/calibration/codec_line_keys.hpp"
 
 namespace eqt::planner {
 namespace {

@@ -12,6 +12,7 @@
 #include "codec/compressor.hpp"
 #include "collective/cost.hpp"
 #include "config/run_config.hpp"
+#include "planner/checked_object.hpp"
 
 namespace eqt::planner {
 
@@ -36,6 +37,13 @@ struct CodecLine {
 /// @param text lines of JSON as `bench codecs --json` prints them
 /// @throws Error{usage} for other text, a wrong type, a number out of range
 std::vector<CodecLine> parse_codec_lines(const std::string& text, const std::string& origin);
+
+/// Reads what `bench codecs --json` and calibrations say of a compressor.
+/// @throws Error{usage} unless the object has a compressor and its speeds
+CodecLine codec_line_of(const config::Json& json, const std::string& place, OtherKeys others);
+
+/// Writes the same keys; those that are not known are left out.
+nlohmann::ordered_json json_of(const CodecLine& line);
 
 /// Speeds of compressors: measured on this machine when they are first asked for, or given, by name
 /// and bits, whatever the other keys.

@@ -10,14 +10,13 @@
 
 #include "analyze/table.hpp"
 #include "comm/host_facts.hpp"
-#include "config/chosen_grades.hpp"
+#include "config/compressor_settings.hpp"
 #include "config/document.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
 #include "data/catalogue.hpp"
 #include "planner/calibration/calibrate.hpp"
-#include "planner/calibration/completed_cluster.hpp"
-#include "planner/calibration/measured_moments.hpp"
+#include "planner/calibration/from_calibration.hpp"
 #include "planner/plans.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/memory_estimate.hpp"
@@ -67,6 +66,8 @@ std::vector<int> ranks_of(const PlanCommand& command, const ClusterFile& file) {
   return {ranks.begin(), ranks.end()};
 }
 
+bool is_float32(const Scheme& scheme) { return scheme.config.compressor.name == codec::kNone; }
+
 Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<Scheme>& schemes,
                const Subject& subject) {
   Plans plans;
@@ -95,13 +96,13 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
   for (std::size_t s = 0; s < schemes.size(); ++s) {
     if (seconds_a_sample(plans.whole[s]) < seconds_a_sample(plans.whole[plans.best]) * kFaster)
       plans.best = s;
-    if (!plans.float32 && schemes[s].config.compressor.name->name == "none") plans.float32 = s;
+    if (!plans.float32 && is_float32(schemes[s])) plans.float32 = s;
   }
   // Where other settings differ as well, it is not compression that pays.
   for (const Scheme& scheme : schemes) {
     config::RunConfig plain = scheme.config;
     if (plans.float32) plain.compressor = schemes[*plans.float32].config.compressor;
-    plans.compresses.push_back(scheme.config.compressor.name->name != "none" && plans.float32 &&
+    plans.compresses.push_back(!is_float32(scheme) && plans.float32 &&
                                plain == schemes[*plans.float32].config);
   }
   for (std::size_t s = 0; s < schemes.size(); ++s)
@@ -114,6 +115,10 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
   if (boards > 1) plans.one_board = plan_one_board(schemes[plans.best], file, subject);
   return plans;
 }
+
+constexpr const char* kConfig =
+    R"({"model": {"name": "resnet18"}, "data": {"name": "cifar10"}, "train": {"batch_size": 64}})";
+constexpr const char* kOrigin = "the config of the recommendation";
 
 }  // namespace
 
@@ -167,5 +172,42 @@ void run_plan(const PlanCommand& command) {
 }
 
 void print_cluster_schema() { fmt::print("{}", cluster_schema()); }
+
+Recommendation recommend(const ClusterFile& cluster, CodecSpeeds& codecs) {
+  // In the order of what they lose.
+  const std::vector<Scheme> schemes =
+      schemes_of(kConfig, kOrigin, {}, {"compressor.name=none,bf16,e-elastiquant"}, false);
+  const PlannedNetwork network =
+      network_of(schemes[0].config,
+                 schemes[0].config.data.name->look(setup::dataset_options(schemes[0].config)));
+  const Subject subject = {.network = network, .codecs = codecs, .machine = {}, .samples = {}};
+  std::vector<PlannedRun> runs;
+  for (const Scheme& scheme : schemes) runs.push_back(plan_run(scheme, cluster, subject));
+  const auto seconds = [](const PlannedRun& run) { return run.forecast.mean_seconds; };
+  const double fastest = seconds(*std::ranges::min_element(runs, {}, seconds));
+  const PlannedRun& best = *std::ranges::find_if(
+      runs, [&](const PlannedRun& run) { return seconds(run) <= (1 + kTie) * fastest; });
+  Recommendation result = {.compressor = best.scheme,
+                           .collective = best.collective,
+                           .step_seconds = seconds(best),
+                           .float32_step_seconds = seconds(runs[0]),
+                           .sentence = {}};
+  result.sentence =
+      &best == &runs[0]
+          ? fmt::format(
+                "On these links ResNet-18 with batches of 64 needs no compression: {:.3g} s "
+                "a step by {} in float32, by forecast.",
+                result.step_seconds, result.collective)
+          : fmt::format(
+                "On these links, for ResNet-18 with batches of 64: {} by {}, overlapped: "
+                "{:.3g} s a step; float32 {:.3g} s, by forecast.",
+                result.compressor, result.collective, result.step_seconds,
+                result.float32_step_seconds);
+  const PlannedRun alone = plan_one_board(schemes[0], cluster, subject);
+  const double times = seconds_a_sample(alone) / seconds_a_sample(best);
+  result.sentence += fmt::format(" That is {:.2f} times {}{}.", times, alone.scheme,
+                                 times > 1 ? "" : ": more boards bring nothing here");
+  return result;
+}
 
 }  // namespace eqt::planner

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verb `plan`: how long steps and epochs take on a cluster that is not here, by scheme.
+// The verb `plan`: how long steps and epochs take on a cluster that is not here, by scheme; and
+// which scheme one that is here should use, in one sentence.
 
 #pragma once
 
@@ -7,6 +8,9 @@
 #include <vector>
 
 namespace eqt::planner {
+
+struct ClusterFile;
+class CodecSpeeds;
 
 struct PlanCommand {
   std::string config_path, config_text;
@@ -33,5 +37,17 @@ void run_plan(const PlanCommand& command);
 
 /// Prints the JSON Schema of cluster files.
 void print_cluster_schema();
+
+struct Recommendation {
+  std::string compressor, collective;
+  double step_seconds = 0, float32_step_seconds = 0;
+  std::string sentence;
+};
+
+/// Recommends for ResNet-18 on CIFAR-sized images in batches of 64: the one of float32, bf16 and
+/// 4-bit E-ElastiQuant that loses least of those that are at most 2 % slower than the fastest. Says
+/// how fast that is beside one board alone.
+/// @pre several boards
+Recommendation recommend(const ClusterFile& cluster, CodecSpeeds& codecs);
 
 }  // namespace eqt::planner

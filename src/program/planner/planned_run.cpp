@@ -7,9 +7,9 @@
 #include <cmath>
 #include <limits>
 
+#include "adaptation/gradient_noise.hpp"
 #include "codec/compressor.hpp"
 #include "collective/memory.hpp"
-#include "planner/compression_noise.hpp"
 #include "setup/memory_estimate.hpp"
 
 namespace eqt::planner {
@@ -166,6 +166,19 @@ double break_even_megabits(const Scheme& scheme, const Scheme& other, const Clus
     (is_faster(middle) ? low : high) = middle;
   }
   return low * slowest / kGoodput * 8 / 1e6;
+}
+
+double compression_noise(double variance, int quantisations, int ranks, double samples,
+                         double noise_scale) {
+  const double batch_noise = noise_scale / samples;
+  const double square = 1 + ranks * batch_noise;
+  return adaptation::added_noise({.square = square, .error = variance * square}, 1, batch_noise,
+                                 ranks, quantisations) /
+         batch_noise;
+}
+
+double steps_to_target(double steps_at_1, double noise, double samples, double noise_scale) {
+  return steps_at_1 * (1 + (1 + noise) * noise_scale / samples);
 }
 
 }  // namespace eqt::planner

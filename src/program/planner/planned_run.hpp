@@ -27,7 +27,7 @@ struct PlannedRun {
   double joules = 0;        // of a step, all boards; 0: no watts are known
   double price = 0;         // of all boards
   double memory_bytes = 0;  // of a rank
-  // A noise scale gives these: q of compression_noise.hpp, and steps and time to the target.
+  // A noise scale gives these: q of compression_noise(), and steps and time to the target.
   std::optional<double> noise{}, target_steps{}, target_seconds{};
   // Says whether no other number of boards and no other scheme has less time and less cost; none:
   // prices and watts are not known, or it is the cluster's plan, not one of those by ranks.
@@ -80,5 +80,23 @@ std::vector<PlannedRun::FirstEpoch> first_epochs_of(const PlannedRun& run, const
 /// thousand times the rates.
 double break_even_megabits(const Scheme& scheme, const Scheme& other, const ClusterFile& cluster,
                            const Subject& subject);
+
+/// Returns q, the variance that compression adds to the mean, in units of V, that of the mean over
+/// a batch. As in adaptation/gradient_noise.hpp, of |G|^2 = 1 that is V = X / B, with the noise
+/// scale X, and |g|^2 of each of n ranks is 1 + n V; each encoding adds the relative variance e of
+/// what it encodes: e (1 + n V) / n for the ranks' gradients, and once more e (|G|^2 + V + that)
+/// for each further quantisation of the mean.
+/// @param variance e, as of normal values
+/// @param quantisations of each value, one after the other
+/// @param samples B, of all ranks
+/// @pre ranks, quantisations >= 1; samples, noise_scale > 0
+double compression_noise(double variance, int quantisations, int ranks, double samples,
+                         double noise_scale);
+
+/// Returns S (1 + (1 + q) X / B), the steps to a target, with S the steps of an unlimited batch.
+/// Source: S. McCandlish et al., "An Empirical Model of Large-Batch Training", 2018,
+/// arXiv:1812.06162, for q = 0; with compression the mean has (1 + q) times the variance.
+/// @param noise q
+double steps_to_target(double steps_at_1, double noise, double samples, double noise_scale);
 
 }  // namespace eqt::planner

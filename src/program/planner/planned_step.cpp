@@ -4,20 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "codec/frame.hpp"
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
 #include "config/build_topology.hpp"
-#include "config/graph_file.hpp"
 #include "core/error.hpp"
 #include "model/replica.hpp"
 #include "pipeline/plan.hpp"
+#include "setup/build_collective.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
-#include "setup/choose_by_cost.hpp"
 #include "sync/local_sgd.hpp"
 #include "train/batch_allocation.hpp"
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of all schemes, and how they are shown. Private to the room.
+// The plans of all schemes, and how they are shown: as rows, which are the same in the text, in
+// JSON and on the page, and as drawings. Private to the room.
 
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "analyze/table.hpp"
 #include "planner/plan.hpp"
 #include "planner/planned_run.hpp"
 #include "report/drawing.hpp"
@@ -79,5 +83,39 @@ std::vector<report::Drawing> drawings_of(const Plans& plans, const ClusterFile& 
 /// @throws Error{output}
 void write_page(const std::string& path, const Plans& plans, const ClusterFile& file,
                 const std::vector<std::string>& notes);
+
+/// Two figures of which less is better.
+struct Tradeoff {
+  double seconds = 0, cost = 0;
+};
+
+/// Returns for each whether no other has at most its seconds and at most its cost, and one of them
+/// less. Of equal ones at most the first is on the front. Those without figures are not on it.
+std::vector<bool> pareto_front(std::span<const std::optional<Tradeoff>> all);
+
+struct PlanTable {
+  std::string name;     // letters and hyphens
+  std::string caption;  // one sentence
+  std::vector<analyze::Row> rows;
+  std::vector<analyze::Column> columns;  // the first one names the row
+  std::vector<std::string> remarks{};    // on columns
+};
+
+/// Returns the tables of schemes on the whole cluster, of epochs by ranks, and, where prices or
+/// watts are known, of the plans that nothing beats. Keeps pointers into `plans`.
+std::vector<PlanTable> tables_of(const Plans& plans, const ClusterFile& file);
+
+/// All figures of a plan.
+analyze::Row row_of(const PlannedRun& run);
+
+/// "1.23 s", "16.2 min", "3.4 h", "2.1 days".
+std::string duration(double seconds);
+
+/// The answer in one sentence.
+std::string first_sentence(const Plans& plans, const ClusterFile& file);
+
+/// Returns what a reader is told first: on which links compression pays and first_sentence(), which
+/// comes first where it names one board alone.
+std::vector<std::string> answer_of(const Plans& plans, const ClusterFile& file);
 
 }  // namespace eqt::planner

@@ -7,17 +7,15 @@
 #include <algorithm>
 #include <functional>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "codec/catalogue.hpp"
-#include "config/auto_checks.hpp"
-#include "config/batch_checks.hpp"
 #include "config/build_topology.hpp"
-#include "config/device_checks.hpp"
-#include "config/emulation_checks.hpp"
-#include "config/feedback_checks.hpp"
-#include "config/gossip_checks.hpp"
+#include "config/compressor_settings.hpp"
 #include "config/keys_read.hpp"
 #include "core/error.hpp"
+#include "data/partition_plan.hpp"
 
 namespace eqt::config {
 namespace {
@@ -145,7 +143,7 @@ void check_selection(const RunConfig& config, const std::string& origin) {
          "{}: expected synchronization.final_rounds 0 with train.early_stopping, which stops after "
          "an evaluation, found {}; leave one of the two out",
          origin, synchronization.final_rounds);
-  if (config.train.mixup > 0 && config.task.kind != model::tasks::classification)
+  if (config.train.mixup > 0 && config.task.kind->target != data::TargetKind::classes)
     fail(Kind::usage,
          "{}: expected task.kind \"{}\" with train.mixup, which mixes classes, found \"{}\"; leave "
          "train.mixup out",
@@ -263,6 +261,119 @@ void check_emulation(const RunConfig& config, const codec::Properties& compresso
          origin, config.compressor.warmup_epochs);
 }
 
+// Below, a step has so many stalls that a slower board says it better.
+constexpr double kShortestDistance = 0.01;  // [steps]
+
+std::vector<double> numbers_of(const PerRank& value) {
+  if (const double* const same = std::get_if<double>(&value)) return {*same};
+  if (const auto* const list = std::get_if<std::vector<double>>(&value)) return *list;
+  return {};
+}
+
+bool has_positive(const PerRank& value) {
+  return std::ranges::any_of(numbers_of(value), [](double x) { return x > 0; });
+}
+
+/// Refuses train.emulate_jitter and train.emulate_changes where they mean nothing.
+void check_board_speed(const RunConfig& config, const std::string& origin) {
+  const RunConfig::Train& train = config.train;
+  const auto& jitter = train.emulate_jitter;
+  if (!train.is_emulated() &&
+      (jitter != RunConfig::Train::EmulateJitter{} || !train.emulate_changes.empty()))
+    fail(Kind::usage,
+         "{}: expected train.emulate_jitter and train.emulate_changes only with "
+         "train.emulate_compute, whose time they change, found it null; set it or leave them out",
+         origin);
+  const bool stalls = has_positive(jitter.stall_every);
+  if (stalls != (jitter.stall_seconds > 0))
+    fail(
+        Kind::usage,
+        "{}: expected train.emulate_jitter.stall_every and .stall_seconds both above 0 or neither, "
+        "found one; set the other, too",
+        origin);
+  for (const double distance : numbers_of(jitter.stall_every))
+    if (distance > 0 && distance < kShortestDistance)
+      fail(Kind::usage,
+           "{}: expected 0 or at least {} steps in train.emulate_jitter.stall_every, found {}; "
+           "raise train.emulate_compute instead",
+           origin, kShortestDistance, distance);
+}
+
+/// Not every run can have batches of another size on each rank.
+void check_batches(const RunConfig& config, const codec::Properties& compressor,
+                   const std::string& origin) {
+  const RunConfig::Train& train = config.train;
+  if (!train.balances() && config.synchronization.quorum == 0 && !train.replay.empty())
+    fail(Kind::usage,
+         "{}: expected train.batch_sizes \"auto\" or synchronization.quorum with train.replay, "
+         "which repeats decisions, found a run that decides nothing; leave train.replay out",
+         origin);
+  if (!train.has_batches_by_rank()) return;
+  if (train.balances() && train.batch_size < train.batch_least)
+    fail(Kind::usage,
+         "{}: expected train.batch_size, the mean batch of all ranks with train.batch_sizes "
+         "\"auto\", of at least train.batch_least, {}, found {}; raise it, or lower "
+         "train.batch_least",
+         origin, train.batch_least, train.batch_size);
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  if (!algorithm.averages_gradients)
+    fail(Kind::usage,
+         "{}: expected synchronization.algorithm \"allreduce\" with train.batch_sizes, whose "
+         "gradients are weighted by batch, found \"{}\"; set one of the two to its default",
+         origin, algorithm.name);
+  if (compressor.votes)
+    fail(
+        Kind::usage,
+        "{}: expected a compressor that keeps the size of a gradient with train.batch_sizes, found "
+        "\"{}\", whose votes have no weight; take another compressor, such as ef-signsgd",
+        origin, config.compressor.name->name);
+  const RunConfig::Data::Partition& partition = config.data.partition;
+  if (train.is_emulated() || partition.kind->plan == nullptr || partition.reshuffle) return;
+  fail(Kind::usage,
+       "{}: expected data.partition.kind \"iid\" with data.partition.reshuffle true, or \"local\", "
+       "for train.batch_sizes, which deals one permutation an epoch to all ranks, found kind "
+       "\"{}\"{}; leave one of them out",
+       origin, partition.kind->name, partition.kind->reshuffles ? " without reshuffling" : "");
+}
+
+/// What choosing grades cannot be combined with.
+void check_auto(const RunConfig& config, const std::string& origin) {
+  const CompressorConfig& compressor = config.compressor;
+  if (!compressor.adapts_grades()) {
+    if (!compressor.replay.empty())
+      fail(Kind::usage,
+           "{}: expected compressor.name \"auto\", compressor.bits \"auto\" or "
+           "compressor.elasticity \"measured\" with compressor.replay, which repeats decisions "
+           "about grades, found the compressor \"{}\" as it is; leave compressor.replay out",
+           origin, compressor.name->name);
+    return;
+  }
+  const std::string cause = setting_of_grades(compressor);
+  if (compressor.noise_cap < compressor.noise_share)
+    fail(Kind::usage,
+         "{}: expected compressor.noise_cap of at least compressor.noise_share {}, found {}; raise "
+         "it",
+         origin, compressor.noise_share, compressor.noise_cap);
+  if (compressor.observe_every < 2 && !config.data.partition.kind->reshuffles)
+    fail(Kind::usage,
+         "{}: expected compressor.observe_every of at least 2 with data.partition.kind \"{}\", "
+         "where pairs of steps are observed, found {}; raise it",
+         origin, config.data.partition.kind->name, compressor.observe_every);
+  const auto& s = config.synchronization;
+  if (!s.algorithm->averages_gradients)
+    fail(
+        Kind::usage,
+        "{}: expected synchronization.algorithm \"allreduce\" with {}, which measures the noise of "
+        "gradients, found \"{}\"; set one of the two",
+        origin, cause, s.algorithm->name);
+  if (s.error_feedback == ErrorFeedback::ef14 || s.error_feedback == ErrorFeedback::ef21)
+    fail(
+        Kind::usage,
+        "{}: expected synchronization.error_feedback \"auto\" or \"none\" with {}, which keeps the "
+        "mean unbiased, found \"{}\"; leave it out",
+        origin, cause, name_of(s.error_feedback));
+}
+
 void check_schedule(const RunConfig& config, const std::string& origin) {
   const RunConfig::Schedule& schedule = config.schedule;
   check_keys_read(config, "schedule.kind", *schedule.kind, optim::ScheduleRow::all(), origin);
@@ -303,7 +414,26 @@ void check_signum(const RunConfig& config, const codec::Properties& compressor,
          origin, config.compressor.name->name);
 }
 
+void check_device(const RunConfig& config, const std::string& origin) {
+  if (config.device != Device::cuda) return;
+  const std::string key = processor_only(config);
+  if (key.empty()) return;
+  fail(Kind::usage,
+       "{}: expected device \"cpu\" with {}, which is for the processor alone, found \"cuda\"; set "
+       "device to \"cpu\", or leave {} out",
+       origin, key, key.substr(0, key.find(' ')));
+}
+
 }  // namespace
+
+std::string processor_only(const RunConfig& config) {
+  if (config.train.is_emulated()) return "train.emulate_compute";
+  if (config.model.precision != model::Precision::fp32)
+    return fmt::format("model.precision \"{}\"", name_of(config.model.precision));
+  if (config.model.normalization->by_range)
+    return fmt::format("model.normalization \"{}\"", config.model.normalization->name);
+  return {};
+}
 
 void check_combinations(const RunConfig& config, const std::string& origin) {
   if (const std::string why = config.compressor.why_not(); !why.empty())
@@ -330,7 +460,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_collective(config, *compressor, origin);
   check_signum(config, properties, origin);
   check_topology(config.synchronization.topology, origin);
-  check_gossip(config, properties, origin);
+  check_synchronization(config, properties, origin);
   check_error_feedback(config, *compressor, origin);
 }
 

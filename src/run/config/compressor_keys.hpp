@@ -36,7 +36,7 @@ struct CompressorConfig : codec::CompressorOptions {
   std::string replay;                  // auto: decisions.jsonl of another run; "" = decide
 
   /// Returns true if the run chooses a grade for each tensor, so that make() has mixed grades.
-  bool adapts_grades() const { return name == codec::kAuto || open.any(); }
+  bool adapts_grades() const { return name->reads.has(codec::Option::menu) || open.any(); }
   /// Why it cannot be made: "expected ..., found ...; try ..."; "" if it can.
   std::string why_not() const;
   /// @throws Error{usage} for what why_not() says

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compressors that a verb is asked about by name and by settings, without a config file.
+// Compressors that a verb is asked about by name and by settings, without a config file; what it
+// says of one whose grades a run chooses.
 
 #pragma once
 
@@ -44,5 +45,13 @@ auto asked_or_usual(const std::vector<std::string>& asked, const std::vector<std
     fail(Kind::usage, "no compressor takes these settings; the last said: {}", refusal);
   return made;
 }
+
+/// The setting that makes a run choose grades: compressor.bits "auto".
+/// @pre compressor.adapts_grades()
+std::string setting_of_grades(const CompressorConfig& compressor);
+
+/// Returns a sentence, for verbs that do not train, that says which grade stands for those that a
+/// run would choose; "" if it would not choose any.
+std::string note_on_grades(const CompressorConfig& compressor);
 
 }  // namespace eqt::config

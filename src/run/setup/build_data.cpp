@@ -2,20 +2,97 @@
 #include "setup/build_data.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <numeric>
+#include <span>
 #include <utility>
-#include <vector>
+#include <variant>
 
+#include "config/keys_read.hpp"
 #include "core/error.hpp"
 #include "data/partition.hpp"
+#include "data/partition_plan.hpp"
 #include "data/wrapped_sets.hpp"
-#include "setup/build_batches.hpp"
-#include "setup/build_partition.hpp"
+#include "metrics/decisions.hpp"
 #include "setup/look_at_data.hpp"
 
 namespace eqt::setup {
 namespace {
+
+data::PartitionPlan plan_of_kind(const config::RunConfig& config, std::span<const int> labels,
+                                 int classes, int ranks) {
+  const config::RunConfig::Data::Partition& partition = config.data.partition;
+  return partition.kind->plan(labels, classes, ranks,
+                              {.skew = partition.skew,
+                               .alpha = partition.alpha,
+                               .reshuffle = partition.reshuffle,
+                               .seed = config.seed});
+}
+
+/// The shards of all ranks, each with at least one batch; with data.partition.reshuffle those of
+/// the first epoch, whose sizes are those of every epoch.
+/// @param labels of the training set, each in [0, classes); all 0 if there are no classes
+/// @throws Error{usage} if there is none such; the same on every rank
+data::PartitionPlan plan_partition(const config::RunConfig& config, std::span<const int> labels,
+                                   int classes, int ranks) {
+  const std::size_t samples = labels.size();
+  if (static_cast<std::size_t>(ranks) > samples) {
+    fail(Kind::usage,
+         "{} ranks for {} training samples: expected at least one sample a rank; start "
+         "fewer ranks or raise data.limit_train",
+         ranks, samples);
+  }
+  if (config.data.partition.kind->by_class && classes == 0) {
+    fail(
+        Kind::usage,
+        "data.partition.kind \"{}\": expected a data set whose samples have classes, found {}; set "
+        "it to \"{}\"",
+        config.data.partition.kind->name, config.data.name->name, data::kIidPartition.name);
+  }
+  data::PartitionPlan plan = plan_of_kind(config, labels, classes, ranks);
+  const std::size_t smallest = plan.smallest_shard();
+  if (smallest == 0) {
+    fail(Kind::usage,
+         "data.partition.kind \"{}\": expected a sample for every rank, found {} samples of {} "
+         "classes too few for {} ranks, since parts of a sample are left over; start fewer ranks "
+         "or raise data.limit_train",
+         config.data.partition.kind->name, samples, classes, ranks);
+  }
+  if (config.train.samples_per_step() > smallest) {
+    fail(Kind::usage,
+         "train.batch_size times train.accumulate: expected at most {} (the samples of a rank: {} "
+         "over {} ranks, "
+         "data.partition.kind \"{}\"), found {}",
+         smallest, samples, ranks, config.data.partition.kind->name,
+         config.train.samples_per_step());
+  }
+  return plan;
+}
+
+/// The samples that a rank visits, epoch by epoch; takes its shard out of the plan.
+/// @param samples of the training set
+std::unique_ptr<data::Partition> make_partition(const config::RunConfig& config,
+                                                data::PartitionPlan& plan, std::size_t samples,
+                                                int rank) {
+  const auto ranks = static_cast<int>(plan.shards.size());
+  if (config.data.partition.reshuffle)
+    return std::make_unique<data::ReshuffledPartition>(samples, rank, ranks, config.seed);
+  return std::make_unique<data::ShardPartition>(
+      std::move(plan.shards.at(static_cast<std::size_t>(rank))), rank, config.seed);
+}
+
+/// What a run says about its shards.
+metrics::PartitionRecord describe_partition(const config::RunConfig::Data::Partition& config,
+                                            const data::PartitionPlan& plan,
+                                            std::span<const int> labels, int classes) {
+  metrics::PartitionRecord record;
+  record.kind = config.kind->name;
+  if (config.kind->reshuffles) record.reshuffle = config.reshuffle;
+  if (config::reads_key(*config.kind, "skew")) record.skew = config.skew;
+  if (config::reads_key(*config.kind, "alpha")) record.alpha = config.alpha;
+  record.leftover_samples = plan.leftover_samples;
+  if (classes > 0) record.class_histogram = plan.class_histogram(labels, classes);
+  return record;
+}
 
 /// Batches of a set of texts have texts of about the same length.
 std::unique_ptr<data::Partition> in_buckets(const config::RunConfig& config,
@@ -230,6 +307,47 @@ DataParts build_data(const config::RunConfig& config, const comm::Communicator& 
   }
   take_own(config, comm, simulate, parts);
   return parts;
+}
+
+std::vector<std::size_t> first_batches(const config::RunConfig& config, int ranks) {
+  const config::RunConfig::Train& train = config.train;
+  if (const auto* const list = std::get_if<std::vector<std::uint64_t>>(&train.batch_sizes)) {
+    if (std::ssize(*list) != ranks)
+      fail(Kind::usage,
+           "train.batch_sizes: expected {} numbers, one for each rank, found {}; start as many "
+           "ranks as it has numbers",
+           ranks, list->size());
+    return {list->begin(), list->end()};
+  }
+  return std::vector<std::size_t>(static_cast<std::size_t>(ranks), train.batch_size);
+}
+
+std::size_t samples_of_all_ranks(const config::RunConfig& config, int ranks) {
+  if (!config.train.has_batches_by_rank())
+    return config.train.batch_size * static_cast<std::size_t>(ranks);
+  const std::vector<std::size_t> batches = first_batches(config, ranks);
+  return std::accumulate(batches.begin(), batches.end(), std::size_t{0});
+}
+
+std::vector<double> batch_weights(const std::vector<std::size_t>& batches) {
+  std::vector<double> weights;
+  for (Rank rank = 0; rank < std::ssize(batches); ++rank)
+    weights.push_back(train::weight_of(batches, rank));
+  return weights;
+}
+
+std::unique_ptr<train::BatchBalancer> build_balancer(const config::RunConfig& config,
+                                                     comm::Communicator& comm) {
+  if (!config.train.has_batches_by_rank()) return nullptr;
+  train::BalanceOptions options = {
+      .batches = first_batches(config, comm.size()),
+      .least = config.train.batch_least,
+      .every = config.train.balances() ? config.train.balance_every : 0,
+      .own_samples = has_local_data(config),
+      .weighs = config.data.partition.epoch != data::LocalEpoch::weighted};
+  if (!config.train.replay.empty())
+    options.replay.emplace(metrics::read_decisions(config.train.replay, train::kBatchDecisions));
+  return std::make_unique<train::BatchBalancer>(comm, std::move(options));
 }
 
 }  // namespace eqt::setup

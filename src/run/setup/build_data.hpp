@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Config keys become the data of a run: sets, shards, and the threads that load batches.
+// Config keys become the data of a run: sets, shards, the size of each rank's batches, and the
+// threads that load them.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +20,7 @@
 #include "setup/build_simulation.hpp"
 #include "setup/local_data.hpp"
 #include "setup/look_at_data.hpp"
+#include "train/batch_balancer.hpp"
 
 namespace eqt::setup {
 
@@ -51,5 +54,20 @@ std::vector<data::DatasetPair> open_sets(const config::RunConfig& config,
 /// @throws Error{usage}
 DataParts build_data(const config::RunConfig& config, const comm::Communicator& comm, int simulate,
                      std::vector<data::DatasetPair> own, std::optional<LocalData> local);
+
+/// Samples per batch by rank, with which the run begins.
+/// @pre config.train.has_batches_by_rank()
+/// @throws Error{usage}: a list of another length
+std::vector<std::size_t> first_batches(const config::RunConfig& config, int ranks);
+
+/// Samples of a batch of all ranks.
+std::size_t samples_of_all_ranks(const config::RunConfig& config, int ranks);
+
+/// n b_i / B by rank.
+std::vector<double> batch_weights(const std::vector<std::size_t>& batches);
+
+/// Null if all ranks have batches of the same size. @throws Error{usage}, Error{data}
+std::unique_ptr<train::BatchBalancer> build_balancer(const config::RunConfig& config,
+                                                     comm::Communicator& comm);
 
 }  // namespace eqt::setup

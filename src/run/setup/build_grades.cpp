@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <variant>
@@ -19,7 +18,7 @@
 #include "core/error.hpp"
 #include "metrics/decisions.hpp"
 #include "model/emulated_replica.hpp"
-#include "setup/build_batches.hpp"
+#include "setup/build_data.hpp"
 #include "setup/step_model.hpp"
 
 namespace eqt::setup {
@@ -196,20 +195,19 @@ std::unique_ptr<adaptation::Adaptation> build_grade_adaptation(const config::Run
                                                                const SyncBase& base) {
   const config::CompressorConfig& compressor = config.compressor;
   const int ranks = ranks_of(base);
-  adaptation::GradeAdaptationOptions options{
-      .run_seed = config.seed,
-      .ranks = ranks,
-      .threads = base.messages.threads,
-      .noise_share = compressor.noise_share,
-      .noise_cap = compressor.noise_cap,
-      .observe_every = compressor.observe_every,
-      .decide_every = compressor.decide_every,
-      .pairs = !(config.data.partition.kind == data::kIidPartition),
-      .fingerprint = fingerprint_of(base),
-      .predict = {},
-      .batch = batches_of(config, base),
-      .replay = replay_of(compressor.replay),
-      .total_steps = base.plan.total_steps};
+  adaptation::GradeAdaptationOptions options{.run_seed = config.seed,
+                                             .ranks = ranks,
+                                             .threads = base.messages.threads,
+                                             .noise_share = compressor.noise_share,
+                                             .noise_cap = compressor.noise_cap,
+                                             .observe_every = compressor.observe_every,
+                                             .decide_every = compressor.decide_every,
+                                             .pairs = !config.data.partition.kind->reshuffles,
+                                             .fingerprint = fingerprint_of(base),
+                                             .predict = {},
+                                             .batch = batches_of(config, base),
+                                             .replay = replay_of(compressor.replay),
+                                             .total_steps = base.plan.total_steps};
   const auto model = make_model(config, base);
   if (model) {
     for (const StepModel::Bucket& bucket : model->buckets)

@@ -6,7 +6,7 @@
 #include "codec/parallel.hpp"
 #include "comm/host_facts.hpp"
 #include "comm/link_probe.hpp"
-#include "config/feedback_checks.hpp"
+#include "config/checks.hpp"
 #include "core/units.hpp"
 #include "setup/build_grades.hpp"
 

@@ -16,7 +16,7 @@
 #include "config/run_config.hpp"
 #include "core/layout.hpp"
 #include "pipeline/plan.hpp"
-#include "setup/choose_by_cost.hpp"
+#include "setup/build_collective.hpp"
 
 namespace eqt::setup {
 

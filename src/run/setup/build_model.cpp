@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "setup/build_model.hpp"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <iterator>
+#include <map>
 #include <numeric>
-#include <span>
-#include <string>
+#include <utility>
 #include <variant>
-#include <vector>
 
+#include "comm/host_facts.hpp"
+#include "config/checks.hpp"
 #include "core/checksum.hpp"
 #include "core/error.hpp"
+#include "core/pattern.hpp"
 #include "core/whole_file.hpp"
-#include "model/emulated_replica.hpp"
 #include "setup/build_messages.hpp"
-#include "setup/build_text.hpp"
 #include "setup/look_at_data.hpp"
-#include "setup/parameter_rules.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -84,6 +83,56 @@ std::vector<double> class_weights(const config::RunConfig& config,
   if (std::holds_alternative<config::WeightRule>(weights)) return balanced_weights(counts);
   if (const auto* const list = std::get_if<std::vector<double>>(&weights)) return *list;
   return {};
+}
+
+int device_of(const RankDevices& rank) { return rank.local % rank.count; }
+
+/// "rank 3 on host pi3: there is no NVIDIA driver; ..."; empty if all have a device.
+std::string first_obstacle(std::span<const RankDevices> ranks) {
+  const auto lacks = std::ranges::find(ranks, 0, &RankDevices::count);
+  if (lacks == ranks.end()) return {};
+  return fmt::format("rank {} on host {}: {}", lacks - ranks.begin(), lacks->host, lacks->obstacle);
+}
+
+/// Says how many devices are used, and how many ranks share the busiest.
+std::string note_on_devices(std::span<const RankDevices> ranks) {
+  std::map<std::pair<Rank, int>, int> ranks_on;
+  for (const RankDevices& rank : ranks) ++ranks_on[{rank.first, device_of(rank)}];
+  int most = 0;
+  for (const auto& [device, count] : ranks_on) most = std::max(most, count);
+  std::string note =
+      fmt::format("device cuda: {} rank{} on {} NVIDIA device{}", ranks.size(),
+                  ranks.size() == 1 ? "" : "s", ranks_on.size(), ranks_on.size() == 1 ? "" : "s");
+  if (most > 1) note += fmt::format("; up to {} ranks share one, its time and its memory", most);
+  return note;
+}
+
+DeviceChoice on_processor(std::string note) {
+  return {.placement = model::on_processor(), .note = std::move(note)};
+}
+
+using config::ParameterGroup;
+using config::ParameterGroups;
+
+void require_matches(const ParameterGroups& groups, const Layout& layout) {
+  for (const ParameterGroup& group : groups) {
+    if (group.frozen) continue;  // the network itself looks for those
+    for (const std::string& pattern : group.names) {
+      const auto has_match = [&](const TensorSlice& slice) { return matches(pattern, slice.name); };
+      if (std::ranges::any_of(layout, has_match)) continue;
+      fail(Kind::usage,
+           "optimizer.groups: expected patterns that match the name of a trained parameter, found "
+           "\"{}\"; the names are {} and so on to {}",
+           pattern, layout.front().name, layout.back().name);
+    }
+  }
+}
+
+/// The first group that matches; null: none does.
+const ParameterGroup* group_of(const std::string& name, const ParameterGroups& groups) {
+  const auto found = std::ranges::find_if(
+      groups, [&](const ParameterGroup& group) { return matches_any(group.names, name); });
+  return found == groups.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -183,6 +232,80 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
                       std::back_inserter(parts.notes));
   if (data.simulation != nullptr) build_workers(*parts.replica, *data.simulation);
   return parts;
+}
+
+DeviceChoice choose_device(const config::RunConfig& config, std::span<const RankDevices> ranks,
+                           Rank own) {
+  const bool automatic = config.device == config::Device::automatic;
+  if (config.device == config::Device::cpu) return on_processor({});
+  if (const std::string key = config::processor_only(config); automatic && !key.empty())
+    return on_processor(fmt::format("device auto: on the processors, because of {}", key));
+  const std::string obstacle = first_obstacle(ranks);
+  if (obstacle.empty())
+    return {.placement = model::on_cuda(device_of(ranks[static_cast<std::size_t>(own)])),
+            .note = note_on_devices(ranks)};
+  if (automatic) return on_processor(fmt::format("device auto: on the processors; {}", obstacle));
+  fail(Kind::usage,
+       "device: expected an NVIDIA device for every rank with \"cuda\", found none for {}; or set "
+       "device to \"auto\" or \"cpu\"",
+       obstacle);
+}
+
+DeviceChoice choose_device(const config::RunConfig& config, comm::Communicator& comm) {
+  const auto local = comm.ranks_on_this_host();
+  model::CudaDevices found;
+  if (config.device != config::Device::cpu) found = model::cuda_devices();
+  const auto hosts = comm.allgather(comm::host_name());
+  const auto firsts = comm.allgather(static_cast<std::uint64_t>(local.front()));
+  const auto places = comm.allgather(
+      static_cast<std::uint64_t>(std::ranges::find(local, comm.rank()) - local.begin()));
+  const auto counts = comm.allgather(static_cast<std::uint64_t>(found.count));
+  const auto obstacles = comm.allgather(found.obstacle);
+  std::vector<RankDevices> ranks;
+  for (std::size_t r = 0; r < hosts.size(); ++r)
+    ranks.push_back({.host = hosts[r],
+                     .first = static_cast<Rank>(firsts[r]),
+                     .local = static_cast<int>(places[r]),
+                     .count = static_cast<int>(counts[r]),
+                     .obstacle = obstacles[r]});
+  DeviceChoice choice;
+  comm.agree_after([&] { choice = choose_device(config, ranks, comm.rank()); });
+  return choice;
+}
+
+std::vector<std::string> frozen_patterns(const config::RunConfig& config) {
+  std::vector<std::string> patterns = config.model.freeze;
+  for (const ParameterGroup& group : config.optimizer.groups)
+    if (group.frozen) patterns.insert(patterns.end(), group.names.begin(), group.names.end());
+  return patterns;
+}
+
+optim::UpdateRules update_rules(const config::RunConfig& config, const Layout& layout) {
+  const config::RunConfig::Optimizer& optimizer = config.optimizer;
+  require_matches(optimizer.groups, layout);
+  optim::UpdateRules rules;
+  for (const TensorSlice& slice : layout) {
+    const ParameterGroup* const group = group_of(slice.name, optimizer.groups);
+    const bool decays = optimizer.decay_norms || slice.shape.size() > 1;
+    optim::UpdateRule rule = {.begin = slice.offset,
+                              .end = slice.offset + slice.count,
+                              .rate_factor = 1,
+                              .weight_decay = decays ? optimizer.weight_decay : 0};
+    if (group != nullptr) {
+      rule.rate_factor = static_cast<float>(group->rate_factor);
+      rule.weight_decay = group->weight_decay.value_or(rule.weight_decay);
+    }
+    const bool goes_on = !rules.empty() && rules.back().rate_factor == rule.rate_factor &&
+                         rules.back().weight_decay == rule.weight_decay;
+    if (goes_on)
+      rules.back().end = rule.end;
+    else
+      rules.push_back(rule);
+  }
+  if (rules.size() == 1 && rules[0].rate_factor == 1 &&
+      rules[0].weight_decay == optimizer.weight_decay)
+    rules.clear();
+  return rules;
 }
 
 }  // namespace eqt::setup

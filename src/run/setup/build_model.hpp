@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Config keys become a rank's replica of the network, or a stand-in that only takes its time.
+// Config keys become a rank's replica of the network, or a stand-in that only takes its time; they
+// say where the replica is, and how the optimizer treats its parameters.
 
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
+#include "core/layout.hpp"
+#include "model/compute_device.hpp"
 #include "model/emulated_replica.hpp"
 #include "model/replica.hpp"
+#include "optim/optimizer.hpp"
 #include "setup/build_data.hpp"
 
 namespace eqt::setup {
@@ -68,5 +73,36 @@ model::EmulationOptions emulation_of(const config::RunConfig& config, Rank rank,
 /// A board that is not there: no data set, and the layout of the network as it was published.
 /// @throws Error{usage} as emulation_of()
 ModelParts build_emulated_model(const config::RunConfig& config, const comm::Communicator& comm);
+
+struct DeviceChoice {
+  model::Placement placement;  // of this rank
+  std::string note;            // for the reader of the records; empty: nothing to say
+};
+
+/// A rank as others see it.
+struct RankDevices {
+  std::string host;      // its name
+  Rank first = 0;        // the host's first rank
+  int local = 0;         // its place among the host's ranks
+  int count = 0;         // of devices that it sees
+  std::string obstacle;  // why it sees none
+};
+
+/// The devices of the ranks of each host are taken in turn: local rank modulo count.
+/// @param ranks all, by rank
+/// @throws Error{usage} for "cuda" if a rank has no device
+DeviceChoice choose_device(const config::RunConfig& config, std::span<const RankDevices> ranks,
+                           Rank own);
+
+/// Chooses in this way for the ranks of `comm`. Collective.
+/// @throws Error{usage} on all ranks
+DeviceChoice choose_device(const config::RunConfig& config, comm::Communicator& comm);
+
+/// The patterns of model.freeze and of the groups that are frozen.
+std::vector<std::string> frozen_patterns(const config::RunConfig& config);
+
+/// Rates and decays of the trained parameters; none where all have those of the config.
+/// @throws Error{usage} if a group's pattern matches no trained parameter
+optim::UpdateRules update_rules(const config::RunConfig& config, const Layout& layout);
 
 }  // namespace eqt::setup

@@ -16,8 +16,8 @@
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
+#include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
-#include "setup/parameter_rules.hpp"
 #include "setup/same_everywhere.hpp"
 
 namespace eqt::setup {

@@ -13,7 +13,6 @@
 #include "metrics/records.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
-#include "setup/build_batches.hpp"
 #include "setup/build_data.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"

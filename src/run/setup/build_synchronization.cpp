@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "setup/build_synchronization.hpp"
 
+#include <fmt/format.h>
+#include <xxhash.h>
+
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "codec/levels/adaptive_codec.hpp"
 #include "codec/mixed/mixed_grades.hpp"
 #include "collective/exact_grades.hpp"
 #include "core/error.hpp"
+#include "device/cuda_queue.hpp"
+#include "device/device_codec.hpp"
 #include "metrics/run_files.hpp"
-#include "setup/agree_on_topology.hpp"
+#include "setup/build_collective.hpp"
 #include "setup/build_grades.hpp"
-#include "setup/make_collective.hpp"
+#include "setup/same_everywhere.hpp"
 
 namespace eqt::setup {
 
@@ -27,6 +37,84 @@ void require_thread(const config::RunConfig& config, bool communication_thread) 
 }
 
 namespace {
+
+/// A device encodes the gradient of one batch, which nobody changes or reads before, and the mean
+/// takes its payloads.
+struct Obstacle {
+  bool applies;
+  std::string clause;
+};
+
+std::unique_ptr<device::Queue> make_queue(const model::Placement& placement) {
+  return placement.cuda ? device::make_cuda_queue(*placement.cuda)
+                        : device::make_late_emulated_queue();
+}
+
+/// Empty: the device encodes.
+std::string why_host_encodes(const config::RunConfig& config, const SyncBase& base,
+                             const collective::Collective* collective) {
+  const auto& algorithm = *config.synchronization.algorithm;
+  const std::string_view compressor = config.compressor.name->name;
+  const MessageParts& messages = base.messages;
+  const std::array obstacles = {
+      Obstacle{base.replica.device_gradient() == nullptr, "there is no network"},
+      Obstacle{base.simulation != nullptr, "this process plays all ranks"},
+      Obstacle{
+          collective == nullptr,
+          fmt::format("synchronization.algorithm {} sends no plain gradients", algorithm.name)},
+      Obstacle{!device::has_kernels(*messages.compressor),
+               fmt::format("compressor {} has no kernels for devices", compressor)},
+      Obstacle{!device::encodes_sooner(*messages.compressor),
+               fmt::format("compressor {} is slower on devices", compressor)},
+      Obstacle{collective != nullptr && !collective->own_parts(messages.buckets.front()),
+               fmt::format("collective {} takes no messages that were encoded before",
+                           collective == nullptr ? "none" : collective->name())},
+      Obstacle{messages.memory != nullptr && messages.memory->residual().empty(),
+               "what ranks remember of gradients is no plain residual"},
+      Obstacle{config.train.accumulate > 1, "train.accumulate adds gradients on the host"},
+      Obstacle{!base.plan.loss_weights.empty() || base.balancer != nullptr,
+               "the gradients of ranks have weights"},
+      Obstacle{base.divergence.recovers(), "train.on_divergence rollback mends gradients"}};
+  for (const Obstacle& obstacle : obstacles)
+    if (obstacle.applies) return obstacle.clause;
+  return {};
+}
+
+std::vector<device::EncodedBucket> buckets_of(std::span<const pipeline::FusionBucket> plan,
+                                              const collective::Collective& collective) {
+  std::vector<device::EncodedBucket> buckets;
+  for (const pipeline::FusionBucket& bucket : plan) {
+    collective::OwnParts own = *collective.own_parts(bucket);
+    buckets.push_back({.begin = bucket.begin,
+                       .end = bucket.end,
+                       .encoded = std::move(own.encoded),
+                       .plain = std::move(own.plain)});
+  }
+  return buckets;
+}
+
+/// Chooses before the buckets are taken from `base`.
+/// @param collective null: nothing is averaged by one
+/// @throws Error{usage} if there is not enough memory
+EncoderChoice choose_encoder(const config::RunConfig& config, const SyncBase& base,
+                             const collective::Collective* collective) {
+  if (!base.placement.encodes) return {};
+  const std::string obstacle = why_host_encodes(config, base, collective);
+  if (!obstacle.empty())
+    return {.encoder = nullptr,
+            .note = fmt::format("gradients are encoded on the host: {}", obstacle)};
+  collective::GradientMemory* const memory = base.messages.memory.get();
+  return {.encoder = device::make_gradient_encoder(
+              {.compressor = *base.messages.compressor,
+               .queue = make_queue(base.placement),
+               .device_gradient = base.replica.device_gradient(),
+               .gradient = base.replica.gradient(),
+               .residual = memory == nullptr ? std::span<float>() : memory->residual(),
+               .plain_feedback = !collective->takes_residual(),
+               .rank = base.comm.rank()},
+              buckets_of(base.messages.buckets, *collective)),
+          .note = "gradients are encoded on the device"};
+}
 
 /// Null: the compressor stays as it is.
 std::unique_ptr<adaptation::Adaptation> make_adaptation(const config::RunConfig& config,
@@ -188,6 +276,56 @@ SyncParts build_synchronization(const config::RunConfig& config, const SyncBase&
   else
     base.comm.agree_after(build);
   return parts;
+}
+
+namespace {
+
+struct Content {
+  std::uint64_t hash = 0;  // of all weights, bit by bit
+  std::size_t edges = 0;   // of all matrices
+};
+
+Content content_of(const topology::Topology& topology) {
+  std::vector<std::uint64_t> words;
+  Content content;
+  for (StepId step = 0; step < topology.period(); ++step) {
+    const topology::MixingMatrix& matrix = topology.at(step);
+    content.edges += matrix.edge_count();
+    for (Rank from = 0; from < matrix.ranks(); ++from) {
+      words.push_back(matrix.out_neighbours(from).size());
+      words.push_back(std::bit_cast<std::uint64_t>(matrix.self_weight(from)));
+      for (const topology::Neighbour& to : matrix.out_neighbours(from)) {
+        words.push_back(static_cast<std::uint64_t>(to.rank));
+        words.push_back(std::bit_cast<std::uint64_t>(to.weight));
+      }
+    }
+  }
+  content.hash = XXH3_64bits(words.data(), words.size() * sizeof(std::uint64_t));
+  return content;
+}
+
+}  // namespace
+
+void require_same_topology(const topology::Topology& topology, comm::Communicator& comm) {
+  const Content content = content_of(topology);
+  const std::string about =
+      fmt::format("{} of {} ranks, {} steps long, with {} edges and hash {:016x}", topology.name(),
+                  topology.ranks(), topology.period(), content.edges, content.hash);
+  require_same_facts({{"topology", about}}, "the graph",
+                     "give every rank the same synchronization.topology and program", comm);
+}
+
+std::unique_ptr<topology::Topology> agree_on_topology(const config::TopologyConfig& config,
+                                                      comm::Communicator& comm) {
+  std::string text;
+  comm.agree_after([&] {
+    if (comm.rank() == 0 && !config.file.empty()) text = config::read_graph_file(config.file);
+  });
+  text = comm.broadcast(text, 0);
+  std::unique_ptr<topology::Topology> topology;
+  comm.agree_after([&] { topology = config::build_topology(config, comm.size(), text); });
+  require_same_topology(*topology, comm);
+  return topology;
 }
 
 }  // namespace eqt::setup

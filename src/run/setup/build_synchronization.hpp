@@ -4,14 +4,16 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "adaptation/adaptation.hpp"
 #include "collective/collective.hpp"
 #include "comm/communicator.hpp"
+#include "config/build_topology.hpp"
 #include "config/run_config.hpp"
+#include "device/gradient_encoder.hpp"
 #include "model/replica.hpp"
 #include "optim/schedule.hpp"
-#include "setup/build_encoder.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_simulation.hpp"
 #include "sync/algorithm_parts.hpp"
@@ -19,6 +21,12 @@
 #include "train/trainer.hpp"
 
 namespace eqt::setup {
+
+/// Who encodes the gradients of a network that computes on a device: the device or the host.
+struct EncoderChoice {
+  std::unique_ptr<device::GradientEncoder> encoder;  // null: the host encodes
+  std::string note;  // for the reader of the records; empty: the network is on the host
+};
 
 /// Owns the parts, in the order in which they depend on each other.
 struct SyncParts {
@@ -59,5 +67,17 @@ sync::AlgorithmSettings algorithm_settings(const config::RunConfig& config, cons
 /// @param config settled: it names the collective
 /// @throws Error{usage} on every rank. Collective.
 SyncParts build_synchronization(const config::RunConfig& config, const SyncBase& base);
+
+/// Builds config's topology of comm.size() ranks. Rank 0 reads the file of a graph, and all build
+/// theirs from its text.
+/// @throws Error{usage} on every rank if there is no such topology, or as require_same_topology.
+/// Collective.
+std::unique_ptr<topology::Topology> agree_on_topology(const config::TopologyConfig& config,
+                                                      comm::Communicator& comm);
+
+/// Compares a hash of every weight of every matrix with rank 0's.
+/// @throws Error{usage} on every rank: names the first rank that differs, its graph and rank 0's.
+/// Collective.
+void require_same_topology(const topology::Topology& topology, comm::Communicator& comm);
 
 }  // namespace eqt::setup

@@ -20,7 +20,7 @@
 #include "core/units.hpp"
 #include "data/class_names.hpp"
 #include "data/wrapped_sets.hpp"
-#include "setup/build_batches.hpp"
+#include "setup/build_data.hpp"
 
 namespace eqt::setup {
 namespace {

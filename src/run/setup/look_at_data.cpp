@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -15,8 +16,8 @@
 #include "config/facts.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "core/whole_file.hpp"
 #include "data/images.hpp"
-#include "setup/build_text.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -66,6 +67,33 @@ data::DatasetFacts look_at_own(const config::RunConfig& config, int ranks, bool 
   return facts;
 }
 
+namespace fs = std::filesystem;
+
+/// A small text file of a model's folder.
+constexpr FileLimits kModelFile{
+    .what = "a file of the folder of a BERT or DistilBERT, which model.path names,",
+    .max_bytes = std::uint64_t{1} << 20,
+    .remedy = "take the folder that save_pretrained() of Hugging Face's transformers writes"};
+
+bool is_present(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+/// Weights that were trained with capitals are of little use without them, and vice versa.
+void require_same_capitals(const config::RunConfig& config, const fs::path& folder) {
+  const fs::path path = folder / "tokenizer_config.json";
+  if (!is_present(path)) return;
+  const model::Capitals found = model::parse_tokenizer_config(read_whole_file(path, kModelFile));
+  if (found == model::Capitals::unknown) return;
+  const bool lowercase = found == model::Capitals::do_not;
+  if (lowercase != config.data.lowercase)
+    fail(Kind::usage,
+         "data.lowercase: expected {}, as do_lower_case of {} says, found {}; set data.lowercase "
+         "to {}",
+         lowercase, path.string(), config.data.lowercase, lowercase);
+}
+
 }  // namespace
 
 std::string place_of(const std::string& path, Rank rank) {
@@ -106,7 +134,7 @@ data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank)
 }
 
 bool has_local_data(const config::RunConfig& config) {
-  return config.data.partition.kind == data::kLocalPartition;
+  return config.data.partition.kind->plan == nullptr;
 }
 
 std::optional<data::DatasetFacts> look_at_data_here(const config::RunConfig& config, int ranks) {
@@ -139,6 +167,48 @@ data::DatasetFacts look_at_data(const config::RunConfig& config, int simulate,
     classes.push_back(config::unpacked(text, "the classes of another rank"));
   join_classes(classes, facts);
   return facts;
+}
+
+data::TextOptions text_options(const config::RunConfig& config, Rank rank) {
+  const fs::path model = place_of(config.model.path, rank);
+  const fs::path data = place_of(config.data.path, rank);
+  data::TextOptions options{.vocabulary = place_of(config.data.vocabulary, rank),
+                            .max_length = config.data.max_length,
+                            .lower_case = config.data.lowercase};
+  const bool has_folder = config.model.name->from_folder && !config.model.path.empty();
+  if (has_folder) require_same_capitals(config, model);
+  if (!options.vocabulary.empty()) return options;
+  const fs::path of_model = model / "vocab.txt";
+  const fs::path of_data = data / "vocab.txt";
+  if (has_folder)
+    options.vocabulary = of_model.string();
+  else if (!config.data.path.empty() && is_present(of_data))
+    options.vocabulary = of_data.string();
+  return options;
+}
+
+std::optional<model::EncoderShape> encoder_shape(const config::RunConfig& config, Rank rank) {
+  if (!config.model.name->from_folder) return std::nullopt;
+  const config::RunConfig::Model& model = config.model;
+  if (!model.path.empty()) {
+    const fs::path path = fs::path(place_of(model.path, rank)) / "config.json";
+    return model::parse_encoder_config(read_whole_file(path, kModelFile), path.string());
+  }
+  return model::EncoderShape{.layers = static_cast<std::int64_t>(model.layers),
+                             .hidden = static_cast<std::int64_t>(model.hidden),
+                             .heads = static_cast<std::int64_t>(model.heads),
+                             .intermediate = static_cast<std::int64_t>(model.intermediate),
+                             .dropout = model.dropout,
+                             .attention_dropout = model.dropout,
+                             .head_dropout = model.dropout};
+}
+
+std::string pretrained_weights(const config::RunConfig& config, Rank rank) {
+  if (!config.model.name->from_folder || config.model.path.empty()) return "";
+  for (const char* const name : {"model.safetensors", "pytorch_model.bin"})
+    if (const fs::path path = fs::path(place_of(config.model.path, rank)) / name; is_present(path))
+      return path.string();
+  return "";
 }
 
 }  // namespace eqt::setup

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run's data is like, before anything of it is opened.
+// What a run's data is like, before anything of it is opened; from config keys to how texts are
+// read, and to the network that reads them.
 
 #pragma once
 
@@ -8,7 +9,10 @@
 
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
+#include "core/layout.hpp"
 #include "data/catalogue.hpp"
+#include "data/dataset.hpp"
+#include "model/encoder_shape.hpp"
 
 namespace eqt::setup {
 
@@ -33,5 +37,19 @@ std::optional<data::DatasetFacts> look_at_data_here(const config::RunConfig& con
 /// @throws Error{usage}, Error{data} on every rank. Collective.
 data::DatasetFacts look_at_data(const config::RunConfig& config, int simulate,
                                 comm::Communicator& comm);
+
+// Paths are those of a rank: {rank} and {host} in them are filled in.
+
+/// Returns options with the vocabulary of data.vocabulary, else of model.path, else of data.path;
+/// "" if none is there.
+/// @throws Error{usage} if model.path has a tokenizer_config.json that contradicts data.lowercase
+data::TextOptions text_options(const config::RunConfig& config, Rank rank = 0);
+
+/// The shape that model.path states, or that the config's keys do; nothing for other networks.
+/// @throws Error{data} if the folder has no config.json of such a network
+std::optional<model::EncoderShape> encoder_shape(const config::RunConfig& config, Rank rank = 0);
+
+/// The file with weights in the folder model.path; "" if it has none.
+std::string pretrained_weights(const config::RunConfig& config, Rank rank = 0);
 
 }  // namespace eqt::setup

@@ -4,26 +4,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <condition_variable>
 #include <fstream>
 #include <map>
-#include <memory>
+#include <mutex>
 #include <string_view>
+#include <system_error>
+#include <thread>
 #include <variant>
 #include <vector>
 
 #include "codec/message.hpp"
 #include "comm/host_facts.hpp"
+#include "core/address_space.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "data/catalogue.hpp"
 #include "data/loader.hpp"
 #include "model/step_memory.hpp"
-#include "setup/build_batches.hpp"
+#include "setup/build_data.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
-#include "setup/room_to_start.hpp"
 #include "sync/lazy_averaging.hpp"
 #include "train/evaluator.hpp"
 
@@ -140,6 +142,58 @@ void add_workers(const config::RunConfig& config, int workers, std::uint64_t sam
   estimate.memories *= n;
   estimate.messages = n * std::max(messages, flat);
   estimate.data_set += (n - 1) * waiting_batches(config) * config.train.batch_size * sample_bytes;
+}
+
+// The address space of MPI, the heap and a few threads of a rank that trains a small network,
+// measured on x86-64 with 2 cores.
+constexpr std::size_t kStartBytes = 640 * kMib;
+constexpr int kOwnThreads = 4;  // MPI's, the watchdog's, the communication thread, the writer
+
+// More threads than cores only wait for each other, far more of them for minutes in each step.
+constexpr int kManyThreads = 16, kThreadsPerCore = 4;
+
+/// Returns as many of `wanted` threads as the system grants at once, besides those that run
+/// already.
+int granted_threads(int wanted) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool all_started = false;
+  std::vector<std::thread> threads;
+  try {
+    while (static_cast<int>(threads.size()) < wanted) {
+      threads.emplace_back([&] {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return all_started; });
+      });
+    }
+  } catch (const std::system_error&) {
+    // The system grants as many as there are.
+  }
+  {
+    const std::lock_guard lock(mutex);
+    all_started = true;
+  }
+  changed.notify_all();
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<int>(threads.size());
+}
+
+void require_granted(int wanted) {
+  const int granted = granted_threads(wanted);
+  if (granted >= wanted) return;
+  fail(Kind::usage,
+       "host {}: expected the system to grant a rank {} threads, found {}; raise its limits of "
+       "processes, addresses or the control group (ulimit -u, ulimit -v, pids.max), or lower "
+       "threads_per_rank",
+       comm::host_name(), wanted, granted);
+}
+
+void require_granted_addresses(std::uint64_t bytes) {
+  if (has_addresses(bytes)) return;
+  fail(Kind::usage,
+       "host {}: expected room for {} MiB more in a rank's addresses, found less; raise the limit "
+       "(ulimit -v, ulimit -d), or try a smaller train.batch_size or model.name",
+       comm::host_name(), bytes / kMib);
 }
 
 }  // namespace
@@ -260,6 +314,29 @@ std::uint64_t require_memory(const config::RunConfig& config, int simulate, bool
   });
   require_addresses(needs[static_cast<std::size_t>(comm.rank())].more, comm);
   return needs[0].all;
+}
+
+void require_room_to_start() {
+  require_granted_addresses(kStartBytes);
+  require_granted(kOwnThreads);
+}
+
+void require_threads(int computing, int loading, comm::Communicator& comm) {
+  comm.agree_after([&] {
+    const int cores = comm::online_cores();
+    const int most = std::max(kManyThreads, kThreadsPerCore * cores);
+    if (computing > most) {
+      fail(Kind::usage,
+           "threads_per_rank: expected at most {} on host {} with {} cores, found {}; 0 takes as "
+           "many as there are cores for each rank",
+           most, comm::host_name(), cores, computing);
+    }
+    require_granted(computing + loading + kOwnThreads);
+  });
+}
+
+void require_addresses(std::uint64_t bytes, comm::Communicator& comm) {
+  comm.agree_after([&] { require_granted_addresses(bytes); });
 }
 
 }  // namespace eqt::setup

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory a run will need, before it takes any.
+// How much memory a run will need, before it takes any, and whether the system grants memory and
+// threads: libraries crash, or wait for ever, where they get none.
 
 #pragma once
 
@@ -50,5 +51,19 @@ std::string memory_text(const MemoryEstimate& estimate, int ranks);
 /// Collective.
 std::uint64_t require_memory(const config::RunConfig& config, int simulate, bool on_device,
                              comm::Communicator& comm);
+
+/// Memory and threads for MPI and LibTorch to start with. Not collective, before MPI starts.
+/// @throws Error{usage}
+void require_room_to_start();
+
+/// @param computing threads of each rank for the network
+/// @param loading threads of each rank for batches
+/// @throws Error{usage} on all ranks where there are too few cores or the system grants fewer
+/// threads
+void require_threads(int computing, int loading, comm::Communicator& comm);
+
+/// Addresses for `bytes` more on each rank, whatever the memory that is free.
+/// @throws Error{usage} on all ranks
+void require_addresses(std::uint64_t bytes, comm::Communicator& comm);
 
 }  // namespace eqt::setup

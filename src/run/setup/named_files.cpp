@@ -19,7 +19,6 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "data/catalogue.hpp"
-#include "setup/build_text.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/same_everywhere.hpp"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the verb evaluate refuses before it reads a network.
 
-#include "app/evaluate_command.hpp"
-
 #include <filesystem>
 #include <fstream>
 

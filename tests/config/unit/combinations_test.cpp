@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "codec/integer/integer_codec.hpp"
-#include "config/feedback_checks.hpp"
+#include "config/checks.hpp"
 #include "config_support.hpp"
 #include "support/compressors.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graph files: valid ones, and every kind of error.
 
-#include "config/graph_file.hpp"
+#include "config/build_topology.hpp"
 
 #include <unistd.h>
 

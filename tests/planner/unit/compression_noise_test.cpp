@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Noise of compression beside that of the batch.
 
-#include "planner/compression_noise.hpp"
+#include "planner/planned_run.hpp"
 
 #include "support/catch.hpp"
 

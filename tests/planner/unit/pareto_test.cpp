@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fronts of time against cost, against the definition.
 
-#include "planner/pareto.hpp"
+#include "planner/plans.hpp"
 
 #include <random>
 

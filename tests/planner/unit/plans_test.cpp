@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "metrics/gnuplot.hpp"
-#include "planner/plan_tables.hpp"
 #include "support/catch.hpp"
 #include "support/html_check.hpp"
 #include "support/temporary_folder.hpp"

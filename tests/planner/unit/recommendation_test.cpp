@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is recommended on links that are much too slow, and on fast ones.
 
-#include "planner/recommendation.hpp"
+#include "planner/cluster_file.hpp"
+#include "planner/machine_costs.hpp"
+#include "planner/plan.hpp"
 
 #include "support/catch.hpp"
 

@@ -4,7 +4,6 @@
 
 #include <fstream>
 
-#include "setup/agree_on_topology.hpp"
 #include "setup/build_synchronization.hpp"
 #include "support/catch.hpp"
 #include "support/layouts.hpp"

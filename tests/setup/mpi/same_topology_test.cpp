@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "comm/communicator.hpp"
-#include "setup/agree_on_topology.hpp"
+#include "setup/build_synchronization.hpp"
 #include "support/catch.hpp"
 #include "support/mpi_world.hpp"
 

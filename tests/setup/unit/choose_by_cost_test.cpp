@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which collective `auto` takes: the one whose busiest link carries least, if that is clear.
 
-#include "setup/choose_by_cost.hpp"
+#include "setup/build_collective.hpp"
 
 #include <string>
 

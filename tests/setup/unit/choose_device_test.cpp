@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which device a rank takes, and what is said where there is none.
 
-#include "setup/choose_device.hpp"
+#include "setup/build_model.hpp"
 
 #include <string>
 #include <vector>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/calibration/calibration.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
-#include "planner/calibration/codec_line_keys.hpp"
-#include "planner/calibration/profile_json.hpp"
+#include "planner/checked_object.hpp"
 
 namespace eqt::planner {
 namespace {
@@ -63,6 +64,40 @@ constexpr Key kMatmulKeys[] = {
     {"threads", Type::integer, "of a rank", true, 1, false, 65536},
     {"flops", Type::number, "operations a second of a rank", true, 0, true, 1e18},
 };
+
+constexpr Key kProfileKeys[] = {
+    {"forward_seconds", Type::number, "until the first gradient is ready", true, 0, true, 1e6},
+    {"backward_seconds", Type::number, "from then on", true, 0, false, 1e6},
+    {"slices", Type::list, "tensors, the last one first", true},
+};
+
+constexpr Key kSliceKeys[] = {
+    {"slice", Type::text, "name of the tensor", true},
+    {"ready_seconds", Type::number, "since the start of the forward pass", true, 0, true, 1e6},
+};
+
+/// @throws Error{usage} as CheckedObject
+Profile profile_of(const CheckedObject& object) {
+  Profile profile = {.forward = object.number("forward_seconds", 0),
+                     .backward = object.number("backward_seconds", 0)};
+  const Json& slices = object.list("slices");
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const CheckedObject slice(slices[i], kSliceKeys,
+                              fmt::format("{}.slices[{}]", object.place(), i));
+    profile.slices.push_back(
+        {.name = slice.text("slice"), .ready = slice.number("ready_seconds", 0)});
+  }
+  return profile;
+}
+
+ordered_json json_of(const Profile& profile) {
+  ordered_json slices = ordered_json::array();
+  for (const Profile::Slice& slice : profile.slices)
+    slices.push_back({{"slice", slice.name}, {"ready_seconds", slice.ready}});
+  return {{"forward_seconds", profile.forward},
+          {"backward_seconds", profile.backward},
+          {"slices", std::move(slices)}};
+}
 
 std::vector<std::string> texts_of(const CheckedObject& object, const char* key) {
   std::vector<std::string> texts;

@@ -4,12 +4,14 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "planner/calibration/calibration_sources.hpp"
+#include "planner/calibration/calibrate.hpp"
 
 namespace eqt::planner {
 
@@ -27,5 +29,17 @@ struct CommunicationFit {
 std::optional<CommunicationFit> fit_communication(const std::vector<CollectiveLine>& lines,
                                                   CodecSpeeds codecs,
                                                   std::vector<std::string>& notes);
+
+/// An equation of three unknowns: seconds = sum of counts[i] * c[i].
+struct Equation {
+  std::array<double, 3> counts{};
+  double seconds = 0;
+};
+
+/// Returns the c >= 0 with the least sum of squares of (counts * c - seconds) / weight; nothing if
+/// the equations do not determine them. Tries every set of unknowns that are 0.
+/// @param weights above 0, by equation
+std::optional<std::array<double, 3>> least_squares(std::span<const Equation> equations,
+                                                   std::span<const double> weights);
 
 }  // namespace eqt::planner

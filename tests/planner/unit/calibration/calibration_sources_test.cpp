@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What doctor, bench and runs say, as sources of a calibration; other files are refused.
 
-#include "planner/calibration/calibration_sources.hpp"
-
 #include "planner/calibration/calibrate.hpp"
+
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
 #include "support/run_folders.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a cluster file leaves out comes from a calibration, or is asked for.
 
-#include "planner/calibration/completed_cluster.hpp"
+#include "planner/calibration/from_calibration.hpp"
 
 #include "core/error.hpp"
 #include "planner/unit/calibration/made_times.hpp"

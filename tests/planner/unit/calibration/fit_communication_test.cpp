@@ -3,7 +3,6 @@
 
 #include "planner/calibration/fit_communication.hpp"
 
-#include "planner/calibration/least_squares.hpp"
 #include "support/catch.hpp"
 
 namespace eqt::planner {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The moments at which gradients are ready come from a profile of the same network, or are guessed.
 
-#include "planner/calibration/measured_moments.hpp"
+#include "planner/calibration/from_calibration.hpp"
 
 #include "planner/unit/calibration/made_times.hpp"
 #include "support/catch.hpp"

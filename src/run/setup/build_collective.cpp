@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "setup/choose_by_cost.hpp"
+#include "setup/build_collective.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <tuple>
 
-#include "collective/collective.hpp"
 #include "collective/cost.hpp"
 #include "core/error.hpp"
-#include "setup/make_collective.hpp"
 #include "setup/step_model.hpp"
 
 namespace eqt::setup {
@@ -198,7 +196,7 @@ Entry<CollectiveRow> collective_on_paper(const codec::Compressor& compressor, co
                                          int ranks, int hosts, bool equal_hosts) {
   const Entry<CollectiveRow> usual =
       collective::choose_collective(compressor, plan.front().end, ranks);
-  if (ranks == 1 || usual == collective::kPowerSgd) return usual;
+  if (ranks == 1 || compressor.properties().averages_itself) return usual;
   const Job job = {
       .compressor = compressor, .plan = plan, .ranks = ranks, .hosts = hosts, .equal = equal_hosts};
   std::vector<CostedCollective> found = costed_collectives(job, [&](const CollectiveRow& row) {
@@ -206,6 +204,18 @@ Entry<CollectiveRow> collective_on_paper(const codec::Compressor& compressor, co
     return takes ? std::optional(collective::Collective::kMaxSlots) : std::nullopt;
   });
   return found.empty() ? usual : found[choose(found, job)].collective;
+}
+
+std::unique_ptr<collective::Collective> make_collective(
+    const config::RunConfig& config, comm::Communicator& comm, const codec::Compressor& compressor,
+    bool remembers, const std::vector<pipeline::FusionBucket>& plan) {
+  return config.synchronization.collective->make(
+      {.comm = comm,
+       .compressor = compressor,
+       .plan = plan,
+       .reducer_feedback = remembers,
+       .power_sgd = {.rank = static_cast<std::size_t>(config.compressor.rank),
+                     .run_seed = config.seed}});
 }
 
 }  // namespace eqt::setup

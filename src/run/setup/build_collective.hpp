@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// `synchronization.collective: "auto"`: which collective costs least for these ranks and this plan.
+// Config keys become the collective that averages gradients; `synchronization.collective: "auto"`
+// takes the one that costs least for these ranks and this plan.
 
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "codec/compressor.hpp"
+#include "collective/collective.hpp"
 #include "comm/communicator.hpp"
 #include "config/run_config.hpp"
 #include "pipeline/plan.hpp"
@@ -46,5 +49,12 @@ std::optional<CostedChoice> choose_by_cost(const config::RunConfig& config,
 Entry<eqt::collective::CollectiveRow> collective_on_paper(
     const codec::Compressor& compressor, const std::vector<pipeline::FusionBucket>& plan, int ranks,
     int hosts, bool equal_hosts);
+
+/// The collective that config.synchronization.collective names or, if that is `auto`, the one that
+/// suits compressor and plan without regard to hosts. Keeps references.
+/// @param remembers whether the run has a memory, so that reducers keep residuals, too
+std::unique_ptr<collective::Collective> make_collective(
+    const config::RunConfig& config, comm::Communicator& comm, const codec::Compressor& compressor,
+    bool remembers, const std::vector<pipeline::FusionBucket>& plan);
 
 }  // namespace eqt::setup

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cluster file leaves out, from a calibration. Private to the room.
+// What a plan takes from a calibration: what a cluster file leaves out, and when gradients are
+// ready. Private to the room.
 
 #pragma once
 
@@ -9,6 +10,7 @@
 #include "config/run_config.hpp"
 #include "planner/calibration/calibration.hpp"
 #include "planner/cluster_file.hpp"
+#include "planner/planned_step.hpp"
 
 namespace eqt::planner {
 
@@ -23,5 +25,18 @@ namespace eqt::planner {
 /// @throws Error{usage} if the calibration does not know it either
 std::vector<std::string> complete(ClusterFile& file, const std::string& origin,
                                   const Calibration& calibration, const config::RunConfig& config);
+
+/// The run of the config's model, precision and data set whose batch is nearest; null: there is
+/// none.
+/// @param profiled only of runs with a profile
+const RunTimes* nearest_run(const Calibration& calibration, const config::RunConfig& config,
+                            bool profiled = false);
+
+/// Sets the moments at which the network's gradients are ready, if a run of it was profiled. Those
+/// of emulated boards follow from multiply-adds, as they are.
+/// @param guessed gets what was not measured
+/// @return a note: of which run they are, or why it was not used; "": there is no such run
+std::string take_moments(PlannedNetwork& network, const Calibration& calibration,
+                         const config::RunConfig& config, std::vector<std::string>& guessed);
 
 }  // namespace eqt::planner

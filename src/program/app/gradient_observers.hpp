@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Additional data for TensorBoard: histograms of gradients and of level usage at the end of each
-// epoch, and the samples of the first step.
+// What is written of gradients during a run: a rank's own, every few steps, to a file
+// (output.dump_gradients); for TensorBoard, histograms of gradients and of level usage at the end
+// of each epoch, and the samples of the first step.
 
 #pragma once
 
@@ -8,9 +9,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "codec/compressor.hpp"
 #include "config/run_config.hpp"
+#include "core/layout.hpp"
 #include "metrics/sink.hpp"
 #include "model/replica.hpp"
 #include "train/gradient_observer.hpp"
@@ -35,5 +38,18 @@ metrics::HistogramRecord code_histogram(StepId step, std::span<const std::uint64
 std::unique_ptr<train::GradientObserver> make_both_observers(
     std::unique_ptr<train::GradientObserver> first,
     std::unique_ptr<train::GradientObserver> second);
+
+struct GradientDumpOptions {
+  std::string run_folder;
+  StepId every = 1;
+  Rank rank = 0;               // whose gradient
+  std::size_t batch_size = 0;  // of this rank
+};
+
+/// Writes the gradient of every `every`th step (metrics/gradient_file.hpp) when the step is done.
+/// Copies each slice when backward has completed it, because ranks average in place.
+/// @throws Error{output} if the folder cannot be made; later, if a file cannot be written
+std::unique_ptr<train::GradientObserver> make_gradient_dump(model::Replica& replica,
+                                                            const GradientDumpOptions& options);
 
 }  // namespace eqt::app

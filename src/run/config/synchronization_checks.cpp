@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config/gossip_checks.hpp"
+// What the keys of the section synchronization allow, without a number of ranks: algorithms,
+// rounds, quorums, error feedback.
+
+#include <fmt/format.h>
 
 #include <cmath>
+#include <optional>
 #include <string_view>
 
+#include "config/checks.hpp"
 #include "config/keys_read.hpp"
-#include "config/quorum_checks.hpp"
+#include "core/catalogue.hpp"
 #include "core/error.hpp"
 
 namespace eqt::config {
@@ -119,6 +124,59 @@ void check_outer_step(const RunConfig& config, const std::string& origin) {
          "{}: expected optimizer.momentum_kind \"local\" with synchronization.{}, found "
          "\"quasi-global\", which learns from averages of the whole model that are applied at once",
          origin, key);
+}
+
+/// Rounds of a quorum, whose ranks have no step in common.
+void check_quorum(const RunConfig& config, const codec::Properties& properties,
+                  const std::string& origin) {
+  const auto& s = config.synchronization;
+  const auto refuse = [&](std::string_view key, std::string_view expected, std::string_view why,
+                          std::string_view found) {
+    fail(Kind::usage, "{}: expected {} {} with synchronization.quorum, {}, found {}", origin, key,
+         expected, why, found);
+  };
+  if (s.quorum == 0) {
+    if (!s.grace_seconds) return;
+    fail(Kind::usage,
+         "{}: expected synchronization.quorum above 0 with synchronization.grace_seconds, found 0; "
+         "set it or leave both out",
+         origin);
+  }
+  if (!s.local_steps.count)
+    refuse("synchronization.local_steps", "as an integer", "whose ranks have no step in common",
+           fmt::format("\"{}\"", kQsr));
+  if (s.delay.count == 0u)
+    refuse("synchronization.delay", "of at least 1", "during which rounds close",
+           "0; try \"auto\"");
+  if (s.fragments != 1)
+    refuse("synchronization.fragments", "1", "whose rounds are of the whole model",
+           fmt::format("{}", s.fragments));
+  if (s.outer.mixing.value)
+    refuse("synchronization.outer.mixing", "null", "in which all progress counts",
+           fmt::format("{}", *s.outer.mixing.value));
+  if (s.outer.by_rate)
+    refuse("synchronization.outer.by_rate", "false",
+           "whose members have no learning rate in common", "true");
+  if (!s.overlap)
+    refuse("synchronization.overlap", "true", "whose rounds close during the steps", "false");
+  if (!(s.collective == collective::kAutomatic) && !(s.collective == collective::kAllgather))
+    refuse("synchronization.collective", "\"auto\" or \"allgather\"",
+           "whose members send to all ranks", fmt::format("\"{}\"", s.collective->name));
+  if (properties.shared_scale || properties.averages_itself)
+    refuse(
+        "another compressor.name", "", "whose members send to all ranks at once",
+        fmt::format("\"{}\", which first agrees on values with all", config.compressor.name->name));
+  if (config.compressor.make()->adaptive_levels() != nullptr)
+    refuse("compressor.name", "one whose levels do not adapt",
+           "whose ranks share no step in which they could",
+           fmt::format("\"{}\"; set another, or other compressor.levels",
+                       config.compressor.name->name));
+  if (config.train.on_divergence == OnDivergence::rollback)
+    refuse("train.on_divergence", "\"stop\"", "whose ranks have no step in common to go back to",
+           "\"rollback\"");
+  if (config.train.early_stopping != 0)
+    refuse("train.early_stopping", "0", "whose last round belongs to a known end",
+           fmt::format("{}", config.train.early_stopping));
 }
 
 void check_events(const RunConfig& config, const std::string& origin) {
@@ -249,6 +307,46 @@ void check_asynchronous(const RunConfig& config, const std::string& origin) {
          origin, s.algorithm->name, name_of(s.topology.weights));
 }
 
+/// The largest tensor that a bound is asked for; buckets are shorter.
+constexpr std::size_t kLongest = std::size_t{1} << 24;
+
+void require_contraction(const RunConfig& config, const codec::Compressor& compressor,
+                         const std::string& origin) {
+  // What needs feedback and what rounds to nearest never leaves more than there was.
+  const codec::Properties properties = compressor.properties();
+  if (!properties.random || properties.needs_feedback) return;
+  const std::optional<double> bound = compressor.variance_bound(kLongest);
+  if (bound && *bound < 1) return;
+  const std::string error = bound ? fmt::format("up to {:.3g} times the gradient's square", *bound)
+                                  : std::string("without a bound");
+  fail(Kind::usage,
+       "{}: expected a compressor whose error is smaller than the gradient for "
+       "synchronization.error_feedback \"{}\", found \"{}\" with an error {}, which a residual "
+       "would add up; set synchronization.error_feedback to \"auto\", or choose more "
+       "compressor.bits or a smaller compressor.bucket_size where it has them",
+       origin, name_of(config.synchronization.error_feedback), config.compressor.name->name, error);
+}
+
+void check_ef21(const RunConfig& config, const codec::Compressor& compressor,
+                const std::string& origin) {
+  const auto& s = config.synchronization;
+  if (!s.algorithm->averages_gradients)
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\", \"none\" or \"ef14\" for "
+         "synchronization.algorithm \"{}\", found \"ef21\", which follows gradients from step to "
+         "step; set synchronization.algorithm to \"allreduce\"",
+         origin, s.algorithm->name);
+  // A fixed threshold is the only one of the program's own codecs that needs feedback and has no
+  // bound. A plugin that needs it has none either, and promises to encode small vectors as well as
+  // large ones.
+  if (compressor.id() == codec::CodecId::threshold && !compressor.variance_bound(kLongest))
+    fail(Kind::usage,
+         "{}: expected compressor.threshold 0 for synchronization.error_feedback \"ef21\", which "
+         "would never learn of differences below a threshold, found {}; set it to 0, which sends "
+         "compressor.density of the values, or take \"ef14\", which adds up what is not sent",
+         origin, config.compressor.threshold);
+}
+
 }  // namespace
 
 double quadratic_rule_alpha(const RunConfig& config) {
@@ -258,8 +356,8 @@ double quadratic_rule_alpha(const RunConfig& config) {
                                       std::sqrt(static_cast<double>(s.local_steps_base)));
 }
 
-void check_gossip(const RunConfig& config, const codec::Properties& properties,
-                  const std::string& origin) {
+void check_synchronization(const RunConfig& config, const codec::Properties& properties,
+                           const std::string& origin) {
   const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   check_keys(config, origin);
   check_quadratic_rule(config, origin);
@@ -273,6 +371,40 @@ void check_gossip(const RunConfig& config, const codec::Properties& properties,
   if (algorithm.lazy) check_lazy(config, origin);
   if (algorithm.mixes) check_neighbours_only(config, origin);
   if (algorithm.mixes || algorithm.averages_models) check_compressor(config, properties, origin);
+}
+
+ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties) {
+  const ErrorFeedback wanted = config.synchronization.error_feedback;
+  if (wanted != ErrorFeedback::automatic) return wanted;
+  return properties.needs_feedback ? ErrorFeedback::ef14 : ErrorFeedback::none;
+}
+
+void check_error_feedback(const RunConfig& config, const codec::Compressor& compressor,
+                          const std::string& origin) {
+  const ErrorFeedback wanted = config.synchronization.error_feedback;
+  const double momentum = config.synchronization.ef21_momentum;
+  if (wanted != ErrorFeedback::ef21 && momentum != 1)
+    fail(Kind::usage,
+         "{}: expected synchronization.ef21_momentum 1 for synchronization.error_feedback \"{}\", "
+         "found {}; set synchronization.error_feedback to \"ef21\", or leave it out",
+         origin, name_of(wanted), momentum);
+  if (wanted != ErrorFeedback::ef14 && wanted != ErrorFeedback::ef21) return;
+  const codec::Properties properties = compressor.properties();
+  const auto refuse = [&](std::string_view why, std::string_view instead) {
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor "
+         "\"{}\", {}, found \"{}\"; {}",
+         origin, config.compressor.name->name, why, name_of(wanted), instead);
+  };
+  constexpr std::string_view kToAuto = "set it to \"auto\"";
+  if (properties.lossless) refuse("which loses nothing", kToAuto);
+  if (properties.forgets_sent) refuse("which keeps what it did not send by itself", kToAuto);
+  if (properties.votes)
+    refuse("whose votes have no magnitude to subtract", "set compressor.name to \"ef-signsgd\"");
+  if (properties.scales_up)
+    refuse("whose scaling by compressor.unbiased a residual would amplify", kToAuto);
+  require_contraction(config, compressor, origin);
+  if (wanted == ErrorFeedback::ef21) check_ef21(config, compressor, origin);
 }
 
 }  // namespace eqt::config
