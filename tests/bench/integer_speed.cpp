@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Speed of the integer collective: its passes on one thread, and whole means against
-// scatter-reduce, in turn within one run. Medians; results are tested elsewhere (tests/mpi).
+// scatter-reduce, in turn within one run. Medians; results are tested elsewhere
+// (tests/collective/mpi).
 //   mpirun -np N integer_speed   (one rank: the passes; more: EQT_BENCH_VALUES, default 11 million)
 
 #include <fmt/format.h>

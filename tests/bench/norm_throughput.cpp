@@ -22,7 +22,7 @@
 #include "core/error.hpp"
 #include "model/replica.hpp"
 #include "model/torch/normalization.hpp"
-#include "unit/model/support.hpp"
+#include "model/unit/support.hpp"
 
 namespace {
 

@@ -23,7 +23,7 @@
 #include "core/error.hpp"
 #include "model/own/own_replica.hpp"
 #include "model/replica.hpp"
-#include "unit/model/support.hpp"
+#include "model/unit/support.hpp"
 
 namespace {
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# eqt_test(NAME LABEL SOURCES ... [ALONE ...] LINK ...): one Catch2 program, one CTest entry. Sources under ALONE
+# eqt_test(NAME LABEL unit LINK ... SOURCES ... [ALONE ...]): one Catch2 program, one CTest entry. Sources under ALONE
 # have names that others have, too.
-# eqt_test_library(NAME SOURCES ... LINK ...): code that several tests share.
-# eqt_mpi_test(NAME RANKS 1 2 3 4 SOURCES ... LINK ...): one Catch2 program with the MPI runner, one
-# CTest entry per rank count, named NAME.Nranks.
+# eqt_mpi_test(NAME RANKS 1 2 3 4 LINK ... SOURCES ...): one Catch2 program with the MPI runner, one CTest entry per
+# rank count, named NAME.Nranks.
+# eqt_test_library(NAME LINK ... SOURCES ...): code that several tests share.
+# eqt_tool(NAME [NOT_IN_ALL] LINK ... SOURCES ...): a program with a main of its own that is no test, or one whose
+# add_test follows; NOT_IN_ALL leaves it out of a usual build.
+# Sources are named from the folder of the tests.cmake that lists them.
 # Target test_programs: all test programs, without benchmarks and fuzzers.
 
 add_custom_target(test_programs)
@@ -31,13 +34,25 @@ endif()
 # are.
 set(EQT_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
 
+# Into `out`: SOURCES as absolute paths.
+function(eqt_from_here out)
+  set(paths "")
+  foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_LIST_DIR} NORMALIZE)
+    list(APPEND paths ${source})
+  endforeach()
+  set(${out} ${paths} PARENT_SCOPE)
+endfunction()
+
 function(eqt_test name)
   cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;ALONE;LINK" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
   math(EXPR ARG_TIMEOUT "${EQT_TEST_SLOWDOWN} * ${ARG_TIMEOUT}")
-  add_executable(${name} ${ARG_SOURCES} ${ARG_ALONE})
+  eqt_from_here(sources ${ARG_SOURCES})
+  eqt_from_here(alone ${ARG_ALONE})
+  add_executable(${name} ${sources} ${alone})
   add_dependencies(test_programs ${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE EQT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
@@ -46,7 +61,7 @@ function(eqt_test name)
   # Six sources are compiled as one, which halves the time, as in the rooms.
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-    set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
@@ -56,14 +71,29 @@ endfunction()
 # Settings that Open MPI needs to run as root or with more ranks than cores. Each job has its own
 # folder for MPI's files, because a job that ends removes files of others from a shared one. Other
 # MPIs ignore them.
-set(EQT_MPI_ENVIRONMENT
-  "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_btl_vader_single_copy_mechanism=none;OMPI_MCA_smsc=^cma,xpmem,knem;OMP_NUM_THREADS=1")
+set(EQT_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+    OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_smsc=^cma,xpmem,knem
+    OMP_NUM_THREADS=1)
 
 function(eqt_test_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
-  add_library(${name} STATIC EXCLUDE_FROM_ALL ${ARG_SOURCES})
+  eqt_from_here(sources ${ARG_SOURCES})
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${sources})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PUBLIC ${ARG_LINK} Catch2::Catch2 PRIVATE eqt_options)
+endfunction()
+
+function(eqt_tool name)
+  cmake_parse_arguments(ARG "NOT_IN_ALL" "" "SOURCES;LINK" ${ARGN})
+  eqt_from_here(sources ${ARG_SOURCES})
+  set(all "")
+  if(ARG_NOT_IN_ALL)
+    set(all EXCLUDE_FROM_ALL)
+  endif()
+  add_executable(${name} ${all} ${sources})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} eqt_options)
 endfunction()
 
 if(NOT EQT_ONLY_PORTABLE)
@@ -77,7 +107,8 @@ function(eqt_mpi_test name)
     set(ARG_TIMEOUT 60)
   endif()
   math(EXPR ARG_TIMEOUT "${EQT_TEST_SLOWDOWN} * ${ARG_TIMEOUT}")
-  add_executable(${name} ${ARG_SOURCES})
+  eqt_from_here(sources ${ARG_SOURCES})
+  add_executable(${name} ${sources})
   add_dependencies(test_programs ${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} eqt_mpi_test_main eqt_options)
@@ -87,10 +118,12 @@ function(eqt_mpi_test name)
     if(ranks EQUAL 1)
       set(processors 1)
     endif()
+    set(folder ${CMAKE_CURRENT_BINARY_DIR}/mpi/${name}.${ranks})
+    set(environment ${EQT_MPI_ENVIRONMENT} OMPI_MCA_orte_tmpdir_base=${folder}
+        PRTE_MCA_prte_tmpdir_base=${folder} ${EQT_MPI_SANITIZER_ENVIRONMENT})
     add_test(NAME ${name}.${ranks}ranks
       COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}.${ranks}ranks PROPERTIES LABELS mpi TIMEOUT ${ARG_TIMEOUT}
-      PROCESSORS ${processors} ENVIRONMENT
-      "${EQT_MPI_ENVIRONMENT};OMPI_MCA_orte_tmpdir_base=${CMAKE_CURRENT_BINARY_DIR}/mpi/${name}.${ranks};PRTE_MCA_prte_tmpdir_base=${CMAKE_CURRENT_BINARY_DIR}/mpi/${name}.${ranks};${EQT_MPI_SANITIZER_ENVIRONMENT}")
+      PROCESSORS ${processors} ENVIRONMENT "${environment}")
   endforeach()
 endfunction()

@@ -16,7 +16,7 @@ refuse() {
   rm -rf "$RUN"
 }
 
-# What is wrong in the config itself: unit/config. All ranks hear of it from rank 0.
+# What is wrong in the config itself: config/unit. All ranks hear of it from rank 0.
 refuse 2 'compressor\.bits' "misspelt key" --set compressor.bts=4
 refuse 2 'more ranks|sample' "more ranks than samples" --set data.limit_train=1 --set train.batch_size=1
 refuse 3 "$WORK/nowhere" "data folder that is not there" \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Decentralised runs that cannot work: exit 2, the violated condition, and a valid choice. Every
-# condition: unit/config/gossip_config_test.cpp and mpi/gossip_graphs_test.cpp.
+# condition: config/unit/gossip_config_test.cpp and setup/mpi/gossip_graphs_test.cpp.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 S=synchronization

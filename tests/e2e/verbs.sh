@@ -93,7 +93,7 @@ PY
 program check --config "$WORK/tiny.json" --set no.such.key=1
 expect_failure 2 'no\.such\.key' "check with an unknown key"
 [[ ! -d $WORK/runs ]] || wrong "check made a run folder"
-# More of check: unit/app/check_test.cpp; what each verb refuses: unit/app/command_line_test.cpp.
+# More of check: app/unit/check_test.cpp; what each verb refuses: app/unit/command_line_test.cpp.
 program check --epochs=3
 expect_failure 2 'check: .*--set train\.epochs=3' "an unknown option"
 [[ ! -s $OUT ]] || wrong "an unknown option: expected nothing on stdout"

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "codec/bytes.hpp"
-#include "unit/codec/codec_case.hpp"
+#include "codec/unit/codec_case.hpp"
 
 namespace eqt::codec::testing {
 

@@ -20,9 +20,9 @@ struct FreeMemory {
 template <typename T>
 using LongArray = std::unique_ptr<T[], FreeMemory>;
 
-/// Not initialized; aligned for vectors and cache lines. From 2 MiB on it uses huge pages where the
-/// kernel has them, because with small pages address translation takes more time than reading the
-/// values. @throws std::bad_alloc
+/// Returns memory that is not initialized, aligned for vectors and cache lines. From 2 MiB on it
+/// uses huge pages where the kernel has them, because with small pages address translation takes
+/// more time than reading the values. @throws std::bad_alloc
 template <typename T>
 LongArray<T> make_long_array(std::size_t count) {
   constexpr std::size_t kCacheLine = 64;

@@ -22,7 +22,7 @@ struct TensorSlice {
   std::size_t count = 0;            // [floats]
 };
 
-/// In order, no gaps, no overlap; the order is that of the forward pass.
+/// The slices follow each other without gaps and overlap, in the order of the forward pass.
 using Layout = std::vector<TensorSlice>;
 
 /// Number of values that a layout spans [floats].

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kRadius = 0, kAngle = 1, kStalls = 2;  // indices of a step's random numbers
 
-/// In the open interval (0, 1).
+/// Returns a number in the open interval (0, 1).
 double uniform(const RandomStream& random, std::uint32_t index) {
   return (random.bits(index) + 0.5) * 0x1p-32;
 }

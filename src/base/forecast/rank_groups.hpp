@@ -42,7 +42,7 @@ class RankGroups {
 
   const std::vector<RankGroup>& all() const { return groups_; }
   const std::vector<Link>& links() const { return cluster_.links; }
-  /// To whom a group sends in this round, without those that get nothing.
+  /// Says to whom a group sends in this round, without those that get nothing.
   std::vector<Target> targets(std::size_t from, const Round& round, const Graph& graph) const;
   /// Returns what a message of `target` takes of links for each of its bytes.
   std::vector<Use> uses(std::size_t from, const Target& target) const;

@@ -34,7 +34,7 @@ inline std::uint64_t per_rank(std::uint64_t bytes, int ranks) {
   return bytes / static_cast<std::uint64_t>(std::max(ranks, 1));
 }
 
-/// At least three digits for any size: 0.0123, 1.23, 812.
+/// Writes three digits, or all of a whole part that has more: 0.0123, 1.23, 812.
 inline std::string rate(const std::optional<double>& x) {
   if (!known(x)) return "-";
   return *x >= 100 ? fmt::format("{:.0f}", *x) : fmt::format("{:.3g}", *x);

@@ -153,7 +153,7 @@ struct FigureRow {
   const char* note = nullptr;  // below a table, where the head does not say enough
 };
 
-/// In the order of a report's columns.
+/// The rows stand in the order of a report's columns.
 inline constexpr std::array kFigures = {
     FigureRow{.name = "test_accuracy",
               .value = &Figures::test_accuracy,

@@ -14,7 +14,7 @@ namespace eqt::metrics {
 /// @throws Error{output} if that cannot be determined
 bool is_there(const std::filesystem::path& path);
 
-/// In no particular order; empty if there is no such folder.
+/// Lists entries in no particular order; none if there is no such folder.
 /// @throws Error{kind} if it cannot be read, or is no folder
 std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& folder,
                                                          Kind kind = Kind::output);

@@ -25,7 +25,7 @@ Json number(const std::optional<double>& x) { return x ? number(*x) : Json(nullp
 
 Json flag(const std::optional<bool>& x) { return x ? Json(*x) : Json(nullptr); }
 
-/// To the microsecond.
+/// Rounds to the microsecond.
 double rounded_seconds(double seconds) { return std::round(1e6 * seconds) / 1e6; }
 
 Json json_of(const PhaseSeconds& s) {

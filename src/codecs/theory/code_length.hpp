@@ -59,7 +59,7 @@ struct ExpectedBits {
 /// @pre bucket.size() <= scheme.bucket_size
 ExpectedBits expected_bits(const LevelScheme& scheme, std::span<const float> bucket);
 
-/// Over the consecutive buckets of a segment.
+/// Adds up the consecutive buckets of a segment.
 ExpectedBits expected_bits_of_segment(const LevelScheme& scheme, std::span<const float> values);
 
 /// Shares of the indices 0 ... n in a bucket, in expectation.

@@ -68,7 +68,7 @@ struct AdversarialVector {
   double body = 0;
   double ratio = 0;  // E|Q(v) - v|^2 / |v|^2, exact
 
-  /// In float32, with alternating signs.
+  /// The values in float32, with alternating signs.
   std::vector<float> values() const;
 };
 

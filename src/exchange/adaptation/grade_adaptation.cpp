@@ -261,7 +261,8 @@ class GradeAdaptation final : public Adaptation {
     return limits;
   }
 
-  /// On rank 0: the next table and why; nothing between regular decisions, unless one is urgent.
+  /// Returns, on rank 0, the next table and why; nothing between regular decisions, unless one is
+  /// urgent.
   std::optional<std::pair<std::vector<GradeIndex>, std::string>> decide(bool regular) {
     if (!regular && decisions_ == 0) return {};
     const GradeCosts costs = costs_now();

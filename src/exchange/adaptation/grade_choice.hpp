@@ -49,9 +49,9 @@ struct GradeChoice {
   bool admissible = false;  // its noise is within limits.total
 };
 
-/// Among x_0, x_1, ...: those within limits.total; of these the ones that take at most 1 + `tie`
-/// times as long as the fastest; of these the one with the least noise. If none is within the
-/// limit, the one with the least noise of all.
+/// Chooses among x_0, x_1, ... those within limits.total; of these the ones that take at most
+/// 1 + `tie` times as long as the fastest; of these the one with the least noise. If none is within
+/// the limit, it is the one with the least noise of all.
 /// @param seconds of a step with this assignment
 /// @pre at least one slice, each with at least one grade
 GradeChoice choose_grades(const GradeCosts& costs, const NoiseLimits& limits,

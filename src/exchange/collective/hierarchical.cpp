@@ -64,7 +64,7 @@ class Hierarchical final : public Collective {
   }
 
   const CollectiveRow& row() const noexcept override { return kHierarchical; }
-  /// Also on ranks without a lane: the state must have the same parts on all ranks, since a rank
+  /// Ranks without a lane do it, too: the state must have the same parts on all ranks, since a rank
   /// may resume from another one's.
   void visit_state(StateVisitor& visitor) override {
     if (!reducer_feedback_) return;

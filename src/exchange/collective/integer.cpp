@@ -351,7 +351,7 @@ std::string_view why_no_codes(const codec::Compressor& compressor) {
          "\"fixed\" have them";
 }
 
-/// Without the frames' headers.
+/// The bytes do not include the frames' headers.
 std::optional<CollectiveCost> integer_cost(const Volume& v) {
   if (v.code_bits == 0) return {};
   const double n = v.ranks, coded = v.values - v.raw_values;

@@ -15,7 +15,7 @@ namespace eqt::collective {
 class GradientMemory {
  public:
   virtual ~GradientMemory() = default;
-  /// Before the first bucket of a step.
+  /// Called before the first bucket of a step.
   virtual void begin() {}
   /// Before encoding: turns the bucket's local gradient into the values to send.
   virtual void compensate(const FusionBucket& bucket, std::span<float> gradient) = 0;

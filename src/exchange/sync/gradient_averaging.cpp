@@ -199,7 +199,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
     if (stop_) fail(Kind::bug, "the synchronization was given up because of another error");
   }
 
-  /// On the communication thread, like everything below.
+  /// Called on the communication thread, like everything below.
   void before(const FusionBucket& bucket, collective::MeanContext& context) override {
     const Stopwatch prepare;
     if (options_.fault) {

@@ -38,7 +38,7 @@ using codec::kFrameHeaderBytes;
 using codec::load;
 using codec::store;
 
-/// Not a compressor's: a compressor has no memory of what it sent.
+/// The number is no compressor's: a compressor has no memory of what it sent.
 constexpr codec::CodecId kLazyCodec{23};
 constexpr std::uint8_t kFormatVersion = 1;
 

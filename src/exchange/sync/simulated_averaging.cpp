@@ -102,7 +102,7 @@ class SimulatedAveraging final : public Synchronizer, private WorkerGradients {
     traffic_.encode_seconds += keep.seconds();
   }
 
-  /// Over workers.
+  /// The mean over workers.
   std::optional<double> mean_variance() const {
     double sum = 0, count = 0;
     for (const OwnGradient& own : own_) {

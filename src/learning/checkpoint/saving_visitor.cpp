@@ -34,7 +34,7 @@ class Reader {
 
   bool done() const noexcept { return rest_.empty(); }
 
-  /// Below kFarthest.
+  /// Reads a number, which must be below kFarthest.
   std::uint64_t take() {
     std::uint64_t value = 0;
     for (int i = 0; i < kMaxBytes && !rest_.empty(); ++i) {

@@ -24,7 +24,7 @@ std::string lower_case(std::string_view text);
 /// Replaces bytes that a terminal does not show by question marks, for messages.
 std::string printable(std::string_view text);
 
-/// At most 60 bytes of a name, printable.
+/// Returns at most 60 bytes of a name, printable.
 std::string shown_name(std::string_view name);
 
 /// Returns what people read: letters with their accents (Unicode's canonical equivalence), upper

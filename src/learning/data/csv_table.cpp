@@ -77,7 +77,7 @@ class Reader {
          table_.path, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// Also where pandas has counted columns behind its index.
+  /// True also where pandas has counted columns behind its index.
   bool is_header() const {
     if (counts_columns(fields_) && names_index(fields_.front())) return true;
     if (std::ranges::any_of(fields_,

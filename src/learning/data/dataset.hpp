@@ -72,7 +72,7 @@ class Dataset {
   virtual std::optional<ArraySpec> target() const = 0;
   /// Classes of which each sample has one; 0: samples have no class.
   virtual int classes() const { return 0; }
-  /// In [0, classes()). @pre classes() > 0
+  /// The class of a sample, in [0, classes()). @pre classes() > 0
   virtual int label(std::size_t sample) const;
   /// Returns how long a sample is where that differs, such as the tokens of a text, otherwise 0.
   /// Samples of a batch are filled up to the longest one.

@@ -18,14 +18,16 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// On an NVIDIA device. With "values" in the environment's EQT_MIRROR the host encodes.
+/// Places a network on an NVIDIA device. With "values" in the environment's EQT_MIRROR the host
+/// encodes.
 /// @param device its number
 /// @throws Error{usage} for another word
 Placement on_cuda(int device);
 
-/// On the processor. For tests the environment's EQT_MIRROR has it done as for a device: "values"
-/// on copies of the parameters, which changes no bit of a result, "codec" with messages encoded by
-/// the device's kernels, likewise, "layers" by LibTorch's operations in place of ours.
+/// Places a network on the processor. For tests the environment's EQT_MIRROR has it done as for a
+/// device: "values" on copies of the parameters, which changes no bit of a result, "codec" with
+/// messages encoded by the device's kernels, likewise, "layers" by LibTorch's operations in place
+/// of ours.
 /// @throws Error{usage} for another word
 Placement on_processor();
 

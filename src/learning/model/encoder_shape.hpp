@@ -9,8 +9,8 @@
 
 namespace eqt::model {
 
-/// Whose names the parameters have. Both compute the same, except that DistilBERT has no segments,
-/// no dropout behind the attention, and ReLU in place of tanh in the classifier.
+/// The parameters have the family's names. Both compute the same, except that DistilBERT has no
+/// segments, no dropout behind the attention, and ReLU in place of tanh in the classifier.
 enum class EncoderFamily : std::uint8_t { bert, distilbert };
 
 struct EncoderShape {

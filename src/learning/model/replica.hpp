@@ -61,7 +61,7 @@ class Replica {
   virtual std::span<float> frozen() { return {}; }
   /// Mean loss over the batch; leaves its gradient in gradient().
   virtual double forward_backward(const data::Batch& batch, const SliceReady& on_ready) = 0;
-  /// In evaluation mode; does not change gradient().
+  /// Evaluates the batch in evaluation mode; does not change gradient().
   virtual Evaluation evaluate(const data::Batch& batch) = 0;
   /// Fills `out` with what the network returns for the batch in evaluation mode, float32 (n, ...):
   /// logits, or values of a regression. The batch needs no targets. Reuses the memory of `out`.

@@ -58,8 +58,8 @@ class BatchBalancer {
 
   /// Notes the seconds in which this rank computed its part of a step, without waiting for others.
   void note_step(double seconds);
-  /// After `done` steps. Rank 0 decides, so that all ranks have the same batches. @return what was
-  /// decided, on all ranks, if the batches are new. Collective in the steps that are due.
+  /// Called after `done` steps. Rank 0 decides, so that all ranks have the same batches. @return
+  /// what was decided, on all ranks, if the batches are new. Collective in the steps that are due.
   /// @throws Error{data} if what is replayed does not fit this run
   std::optional<metrics::DecisionRecord> decide(StepId done);
 

@@ -137,7 +137,7 @@ class FolderCheckpointer final : public Checkpointer {
     visit_(copies);
   }
 
-  /// On the writer's thread.
+  /// Runs on the writer's thread.
   void write() {
     error_.reset();
     if (!manifest_.empty()) folder_.write_manifest(manifest_head_, manifest_);

@@ -28,7 +28,7 @@ struct HealthStatus {
   bool clear() const { return !stop && !diverged && !replicas_differ; }
 };
 
-/// Eight numbers per rank are exchanged about twice a second, while the next step is computed: the
+/// Seven numbers per rank are exchanged about twice a second, while the next step is computed: the
 /// result arrives a step after the report, and no rank waits for it. Rank 0 decides how many steps
 /// are between two exchanges, and sends that number with them, so that all ranks use the same.
 class HealthCheck {
@@ -38,7 +38,7 @@ class HealthCheck {
 
   /// True if the next call of after_step() sends a report if `meets`. The same on every rank.
   bool is_due(bool meets) const noexcept;
-  /// After every step. Collective.
+  /// Called after every step. Collective.
   /// @param meets whether ranks exchanged messages in this step, the same on all; if they have not
   /// for long, they do here
   /// @return the verdict of the previous report, if one was pending

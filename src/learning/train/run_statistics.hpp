@@ -95,7 +95,7 @@ class RunStatistics {
     Sums sums;
     double rounds;  // the same on all ranks
   };
-  /// Over steps.
+  /// Sums over steps.
   struct Totals {
     Sums sums;                      // over all ranks
     metrics::PhaseSeconds seconds;  // of this rank

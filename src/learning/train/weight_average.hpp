@@ -22,7 +22,7 @@ class WeightAverage {
 
   /// The average is the replica as it is.
   void start(model::Replica& replica);
-  /// After step number `step`, from 0. @pre start() or a restored state
+  /// Called after step number `step`, from 0. @pre start() or a restored state
   void update(model::Replica& replica, StepId step);
   /// The replica gets the average, and this object what the replica had.
   void exchange_with(model::Replica& replica);

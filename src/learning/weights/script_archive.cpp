@@ -45,7 +45,7 @@ class ScriptCode {
   /// A file's text; `module` is "__torch__.torch.nn" of code/__torch__/torch/nn.py.
   /// @throws Error{data}
   void read(const std::string& module, std::string_view text);
-  /// After the last file.
+  /// Called after the last file.
   /// @throws Error{data}
   void check_names() const;
   enum class ClassKind { none, with_objects, enumeration };

@@ -79,7 +79,7 @@ class StateDict {
   /// @throws Error{data} of one sentence
   StateDict(std::vector<std::byte> file, const std::string& path);
 
-  /// In the file's order, each name once; valid as long as this object exists.
+  /// The tensors in the file's order, each name once; valid as long as this object exists.
   std::span<const Tensor> tensors() const { return tensors_; }
 
  private:

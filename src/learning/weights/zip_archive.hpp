@@ -36,7 +36,7 @@ class ZipArchive {
   /// two have the same name
   ZipArchive(std::span<const std::byte> bytes, ForeignFile file);
 
-  /// In the order of their names.
+  /// The records in the order of their names.
   std::span<const Record> records() const { return records_; }
   /// Null if there is none of that name.
   const Record* find(std::string_view name) const;

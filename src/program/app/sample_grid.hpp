@@ -11,8 +11,8 @@ namespace eqt::app {
 /// True for a batch of pictures of 1 or 3 channels.
 bool has_samples_to_show(const data::Batch& batch);
 
-/// Up to 8 x 8 images in reading order, with a white pixel between them. Each channel is scaled so
-/// that its smallest value in the batch is black and its largest white, which undoes the
+/// Draws up to 8 x 8 images in reading order, with a white pixel between them. Each channel is
+/// scaled so that its smallest value in the batch is black and its largest white, which undoes the
 /// normalisation if images use the whole range.
 /// @pre has_samples_to_show()
 metrics::ImageRecord sample_grid(const data::Batch& batch);

@@ -112,7 +112,7 @@ std::uint64_t draw_start(comm::Communicator& comm) {
   return start;
 }
 
-/// Also for a run without checkpoints, which saves one if a signal stops it.
+/// A run without checkpoints has one, too: it saves one if a signal stops it.
 std::unique_ptr<train::Checkpointer> make_checkpointer(
     const config::RunConfig& config, const setup::Run& run, const std::string& path,
     const config::Facts& files, comm::Communicator& comm, metrics::Sink& sink,

@@ -20,7 +20,7 @@ constexpr const char* title_of(Pass pass) {
   return pass == Pass::forward ? "forward" : pass == Pass::backward_input ? "dX" : "dW";
 }
 
-/// In [-127, 127].
+/// Draws integers in [-127, 127].
 std::vector<std::int8_t> random_integers(std::size_t count, std::uint64_t seed) {
   const RandomStream stream({seed, 0, 0, static_cast<std::uint32_t>(RandomPurpose::synthetic)});
   std::vector<std::int8_t> q(count);

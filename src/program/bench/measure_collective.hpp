@@ -77,7 +77,7 @@ class CollectiveBench {
   /// all ranks. Counts bytes. Warms up. Collective.
   /// @throws Error{bug} that says what was expected and what was found
   void verify();
-  /// At least 5 repetitions and about `seconds`, ours and MPI's in turn. Collective.
+  /// Takes at least 5 repetitions and about `seconds`, ours and MPI's in turn. Collective.
   /// @pre verify() returned
   CollectiveFigures measure(double seconds);
   /// Returns the memory of what is averaged.

@@ -29,7 +29,7 @@ forecast::StepForecast forecast_of(const PlannedStep& step) {
   return forecast::simulate_steps(step.cluster, step.work, {.steps = steps});
 }
 
-/// Beside activations, data and program.
+/// Estimates memory beside activations, data and program.
 double memory_of(const config::RunConfig& config, int ranks) {
   config::RunConfig emulated = config;
   emulated.train.emulate_compute = 1.0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a config and a cluster to what its ranks do in a step.
+// A config and a cluster become what its ranks do in a step.
 
 #pragma once
 

@@ -49,7 +49,8 @@ inline constexpr double kTie = 0.02;
 /// The other schemes that are as fast as the best one; "" if there are none: "qsgd, terngrad".
 std::string ties_of(const Plans& plans);
 
-/// On which links compression pays; "" where no scheme compresses or none is compared with float32.
+/// Says on which links compression pays; "" where no scheme compresses or none is compared with
+/// float32.
 std::string pays_sentence(const Plans& plans);
 
 /// Returns the times of the kind of boards whose ranks wait least, which determines the step.

@@ -145,7 +145,7 @@ std::vector<Curve> curves_of(const std::vector<Group>& groups, const Axis& axis,
   return curves;
 }
 
-/// At most about ten tics, at whole numbers of epochs.
+/// Places at most about ten tics, at whole numbers of epochs.
 std::string epoch_tics(const std::vector<Curve>& curves) {
   constexpr double kMaxTics = 10;
   double last = 1;

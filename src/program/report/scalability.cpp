@@ -44,7 +44,8 @@ const PublishedRow* published_of(const ClusterRow& row) {
   return nullptr;
 }
 
-/// In the published order of schemes, then by boards. Rows that would look the same have a label.
+/// Orders rows as the published schemes, then by boards. Rows that would look the same have a
+/// label.
 std::vector<ClusterRow> cluster_rows_of(const std::vector<Group>& groups) {
   std::vector<ClusterRow> rows;
   std::map<std::tuple<std::string, std::string, int>, int> alike;

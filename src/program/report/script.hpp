@@ -31,8 +31,8 @@ std::string line_style(const Style& style);
 /// "pt 7": eleven shapes, repeated from the start.
 std::string point_style(const Style& style);
 
-/// Above the plot; of bars, whose plot is in the right half of the picture, with its right end over
-/// the plot's.
+/// The key is above the plot; that of bars, whose plot is in the right half of the picture, with
+/// its right end over the plot's.
 enum class Key { above, above_right, none };
 
 /// Title, axis labels and grid, without logarithmic axes; a key is between title and plot.

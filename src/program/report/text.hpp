@@ -14,7 +14,7 @@ namespace eqt::report {
 /// Characters of UTF-8 text, as columns of a terminal.
 std::size_t width_of(std::string_view text);
 
-/// At most `most` characters; an ellipsis replaces the rest.
+/// Returns at most `most` characters; an ellipsis replaces the rest.
 std::string shortened(std::string_view text, std::size_t most);
 /// Shortens a text and keeps its end: that of a path or of a label, which tells it from others.
 std::string tail_of(std::string_view text, std::size_t most);

@@ -15,7 +15,7 @@
 namespace eqt::config {
 namespace {
 
-/// Without the graph.
+/// Reads all but the graph.
 topology::Options options_of(const TopologyConfig& config) {
   return {.kind = config.kind,
           .directed = config.directed,

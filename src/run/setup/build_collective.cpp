@@ -25,7 +25,7 @@ constexpr double kMegabits = 100;
 constexpr double kTie = 0.10;
 constexpr int kMaxQuantisations = 2;
 
-/// On what the choice depends.
+/// Holds that on which the choice depends.
 struct Job {
   const codec::Compressor& compressor;
   const Plan& plan;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config keys to the collective that averages gradients; `synchronization.collective: "auto"`
+// Config keys become the collective that averages gradients; `synchronization.collective: "auto"`
 // takes the one that costs least for these ranks and this plan.
 
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config keys to the data of a run: sets, shards, the size of each rank's batches, and the
+// Config keys become the data of a run: sets, shards, the size of each rank's batches, and the
 // threads that load them.
 
 #pragma once

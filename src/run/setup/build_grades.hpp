@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config keys to the compressor auto's choice of grades.
+// Config keys become the compressor auto's choice of grades.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config keys to what a rank sends: how values are encoded, which travel together, what is
+// Config keys become what a rank sends: how values are encoded, which travel together, what is
 // remembered of them.
 
 #pragma once

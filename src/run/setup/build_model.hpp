@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config keys to a rank's replica of the network, or to a stand-in that only takes its time;
-// where the replica is, and how the optimizer treats its parameters.
+// Config keys become a rank's replica of the network, or a stand-in that only takes its time; they
+// say where the replica is, and how the optimizer treats its parameters.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a RunConfig to the parts of a run, stage by stage: data, model, messages, synchronization,
+// A RunConfig becomes the parts of a run, stage by stage: data, model, messages, synchronization,
 // update.
 
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From config keys to what ranks do together in a step: who averages what, and how.
+// Config keys become what ranks do together in a step: who averages what, and how.
 
 #pragma once
 

@@ -60,7 +60,7 @@ class Deal {
   }
 
  private:
-  /// Below parts_.
+  /// The result is below parts_.
   std::uint32_t rotation(std::uint32_t group) const noexcept {
     return static_cast<std::uint32_t>((mix64(key_ ^ group) >> 32) * parts_ >> 32);
   }

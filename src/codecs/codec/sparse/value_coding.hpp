@@ -24,7 +24,7 @@ namespace eqt::codec {
 /// @throws Error{usage} for any other number; the message names the compressor
 int checked_value_bits(int bits, std::string_view compressor);
 
-/// At most |out - in|^2 / |in|^2.
+/// Returns an upper bound of |out - in|^2 / |in|^2.
 inline double rounding_variance(int bits) { return bits == 16 ? 0x1p-22 : 0; }
 
 /// Bytes of k values of `bits` bits, exponent included.

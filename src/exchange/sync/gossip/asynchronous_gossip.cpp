@@ -226,7 +226,7 @@ class PairwiseExchange {
   void run();
   /// Bytes by receiver, up to the last run.
   std::span<const std::uint64_t> sent_bytes_by_peer() const { return edges_.sent(); }
-  /// Not during run().
+  /// @pre run() is not running
   void visit_state(StateVisitor& visitor);
 
  private:

@@ -47,7 +47,7 @@ void draw_normal(std::uint64_t seed, std::span<float> values) {
   }
 }
 
-/// Over all compressed segments of the plan's first buckets.
+/// Adds up all compressed segments of the plan's first buckets.
 Products measure(const codec::Compressor& compressor, std::span<const pipeline::FusionBucket> plan,
                  std::uint64_t seed) {
   Products sums;

@@ -41,7 +41,7 @@ Quality measure_quality(const codec::Compressor& compressor,
 ///   8 twice as much still contracted, if below 1; four times as much did not.
 /// - signs over weights that are not symmetric: a quarter. On a directed ring of 8 gamma = 0.16
 ///   still contracted, 0.32 did not.
-/// With these every compressor contracts on both rings of 8 (tests/property/gossip).
+/// With these every compressor contracts on both rings of 8 (tests/sync/property).
 /// @param contraction in (0, 1]
 /// @param symmetric of the mixing matrix
 double choco_step(double contraction, const codec::Properties& properties = {},

@@ -191,7 +191,7 @@ class GossipAveraging final : public Synchronizer, private LateExchange, private
 
   double weight() const override { return p_.push_sum != nullptr ? p_.push_sum->weight() : 1; }
 
-  /// After the last message: adapts the compressor for the next step to the values of all ranks.
+  /// Adapts the compressor, after the last message, for the next step to the values of all ranks.
   void adapt(SyncResult& result) {
     const Stopwatch transfer;
     result.note = options_.adaptation->adapt(context_.step);

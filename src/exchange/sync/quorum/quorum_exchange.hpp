@@ -167,7 +167,7 @@ class QuorumExchange {
   SyncResult average_all(std::uint64_t round, std::span<const std::uint64_t> counts);
   /// Since the last call.
   std::vector<Closed> take_closed();
-  /// Not during run().
+  /// @pre run() is not running
   void visit_state(StateVisitor& visitor);
 
  private:

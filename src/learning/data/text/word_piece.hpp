@@ -14,7 +14,7 @@
 // Differs  Special tokens have no spelling: "[SEP]" in a text is three words. Bytes that are not
 //          UTF-8 are left out. Otherwise tokens are those of PyPI's tokenizers 0.23, but for 624
 //          characters whose categories Unicode has changed or added since the version that it has
-//          tables of; ours are utf8proc's (tests/golden/compare_word_piece.py).
+//          tables of; ours are utf8proc's (tests/data/golden/compare_word_piece.py).
 
 #pragma once
 

@@ -140,7 +140,7 @@ class ChannelNorm : public Norm<Operand> {
 
   virtual void start_measuring() = 0;
   virtual void measure_training(Floats x, std::size_t sample, Lane& lane) = 0;
-  /// After the last sample, before conclude().
+  /// Called after the last sample, before conclude().
   virtual void merge_lanes() = 0;
   /// Sets mean and inverse of a channel and its running values.
   virtual void conclude(std::size_t c) = 0;

@@ -61,7 +61,7 @@ class Norm {
                      std::span<float> running) = 0;
   /// Takes the floats of each sample.
   virtual void measure(Floats x, std::size_t sample) = 0;
-  /// After the last of them; updates the running values in training.
+  /// Called after the last of them; updates the running values in training.
   virtual void finish() = 0;
   virtual void apply(const Sample& x, std::size_t sample, Output output, std::span<float> out) = 0;
   /// g = 0 where norm(x) <= 0: the same floats as in apply().
@@ -71,7 +71,7 @@ class Norm {
   virtual void start_backward() = 0;
   /// Takes the error g of each sample's output.
   virtual void sum_error(const Sample& g, const Sample& x, std::size_t sample) = 0;
-  /// After the last of them; writes the gradients.
+  /// Called after the last of them; writes the gradients.
   virtual void finish_backward(const NormGradients& gradients) = 0;
   /// The error of x, each channel times `factors` (channels).
   virtual void error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,

@@ -73,7 +73,7 @@ class GradientDownload {
 
   /// Between passes: slices are complete where they are, and do not come to the host.
   void leave_on_device(bool leave) { leave_ = leave; }
-  /// Before a pass.
+  /// Called before a pass.
   void start();
   /// Once for each slice that is complete, on any thread that computes gradients; later calls for
   /// the same slice do nothing.

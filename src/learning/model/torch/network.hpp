@@ -64,7 +64,7 @@ class Network : public torch::nn::Module {
   /// Moves buffers of other types than float32 to where the network computes, where it needs them
   /// there.
   virtual void place_constants(at::Device /*device*/) {}
-  /// After the backward pass of a batch.
+  /// Called after the backward pass of a batch.
   virtual void finish_batch() {}
   /// keep_state() before an evaluation and put_back_state() after it: what forward() has changed is
   /// as it was. Networks that change nothing in evaluation mode ignore both.
@@ -72,7 +72,7 @@ class Network : public torch::nn::Module {
   virtual void put_back_state() {}
   /// Returns what a user should know before training.
   virtual std::vector<std::string> notes() const { return {}; }
-  /// Whose error it is if LibTorch cannot compute with the network.
+  /// Says whose error it is if LibTorch cannot compute with the network.
   virtual Kind blame() const { return Kind::bug; }
   /// The bytes of a TorchScript archive of this network in evaluation mode, whose arguments are the
   /// inputs in their order, pictures as (n, c, h, w) and without the frame. The tensors keep their
@@ -98,7 +98,7 @@ class ConvolutionImpl : public torch::nn::Module {
   /// Draws N(0, 2 / (kernel^2 * out)) from `random`: He et al., ICCV 2015, eq. (14), by fan-out.
   /// The bias starts at 0.
   ConvolutionImpl(const ConvolutionShape& shape, at::Generator random);
-  /// Without bias, padded by (kernel - 1) / 2.
+  /// The convolution has no bias and is padded by (kernel - 1) / 2.
   ConvolutionImpl(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
                   at::Generator random);
   at::Tensor forward(const at::Tensor& x);  // float32; bf16 after use_bf16()

@@ -51,7 +51,7 @@ class ScriptState {
   /// Names of the attributes without a tensor that the method forward changes.
   std::vector<std::string> changed_attributes() const;
 
-  /// After a step.
+  /// Called after a step.
   /// @throws Error{data} for a tensor of another shape or type
   void copy_assigned();
   /// keep() before an evaluation and put_back() after it: buffers and attributes are as they were.

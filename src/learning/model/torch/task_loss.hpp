@@ -24,7 +24,7 @@ class TaskLoss {
                              const at::Tensor& targets) const = 0;
   /// Mean over the batch, to be differentiated.
   virtual at::Tensor loss(const at::Tensor& output, const at::Tensor& targets) const = 0;
-  /// In float64, whatever the output's type. @param n samples
+  /// Computes in float64, whatever the output's type. @param n samples
   virtual Evaluation evaluate(const at::Tensor& output, const at::Tensor& targets,
                               std::size_t n) const = 0;
   /// Targets that no data set may deliver are a bug. Only integers have a range.

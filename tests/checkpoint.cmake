@@ -1,6 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-eqt_test(checkpoint_unit LABEL unit LINK eqt_checkpoint eqt_xxhash SOURCES
-  unit/checkpoint/state_file_test.cpp unit/checkpoint/places_test.cpp
-  unit/checkpoint/state_folder_test.cpp)
-eqt_mpi_test(saved_set RANKS 1 2 3 4 LINK eqt_checkpoint SOURCES mpi/saved_set_test.cpp)
-eqt_mpi_test(folder_checkpointer RANKS 1 2 3 LINK eqt_train SOURCES mpi/folder_checkpointer_test.cpp)

@@ -1,4 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-eqt_test(forecast_unit LABEL unit LINK eqt_forecast
-  SOURCES unit/forecast/fluid_network_test.cpp unit/forecast/slowest_board_test.cpp unit/forecast/step_simulation_test.cpp)
-eqt_test(forecast_laws LABEL property LINK eqt_forecast SOURCES property/forecast/step_laws_test.cpp)

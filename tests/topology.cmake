@@ -1,5 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-eqt_test(topology_unit LABEL unit LINK eqt_topology
-  SOURCES unit/topology/mixing_matrix_test.cpp unit/topology/topology_test.cpp)
-eqt_test(topology_laws LABEL property LINK eqt_topology
-  SOURCES property/topology/mixing_test.cpp property/topology/spectrum_test.cpp)
