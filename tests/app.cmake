@@ -7,7 +7,7 @@ if(TARGET eqt_config)
             unit/config/gossip_config_test.cpp unit/config/graph_file_test.cpp unit/config/nearest_test.cpp
             unit/config/run_config_test.cpp unit/config/topology_config_test.cpp)
   eqt_test(analyze_unit LABEL unit LINK eqt_analyze eqt_networks
-    SOURCES unit/analyze/analyze_table_test.cpp unit/analyze/dumped_gradient_test.cpp)
+    SOURCES unit/analyze/dumped_gradient_test.cpp)
 endif()
 eqt_test(doctor_unit LABEL unit LINK eqt_doctor eqt_networks nlohmann_json::nlohmann_json
   SOURCES unit/doctor/doctor_test.cpp)

@@ -3,7 +3,6 @@ eqt_test(metrics_unit LABEL unit LINK eqt_metrics nlohmann_json::nlohmann_json P
   SOURCES unit/metrics/console_sink_test.cpp unit/metrics/decisions_test.cpp unit/metrics/event_sink_test.cpp
           unit/metrics/folder_sink_test.cpp unit/metrics/partition_text_test.cpp
           unit/metrics/png_test.cpp unit/metrics/value_histogram_test.cpp
-  ALONE unit/metrics/gnuplot_test.cpp unit/metrics/gradient_file_test.cpp)
-eqt_test(metrics_gnuplot LABEL unit LINK eqt_metrics SOURCES unit/metrics/gnuplot_draw_test.cpp)
+  ALONE unit/metrics/gradient_file_test.cpp)
 eqt_test(metrics_golden LABEL golden LINK eqt_metrics nlohmann_json::nlohmann_json
   SOURCES golden/events_test.cpp)

@@ -9,13 +9,21 @@
 #include <vector>
 
 #include "analyze/measured.hpp"
-#include "analyze/table.hpp"
+#include "figures/draw.hpp"
+#include "figures/drawing.hpp"
+#include "figures/rows.hpp"
 #include "model/bf16.hpp"
 #include "report/read_run.hpp"
 #include "theory/memory.hpp"
 #include "theory/paper_energy.hpp"
 
 namespace eqt::analyze {
+using figures::Bars;
+using figures::bars_drawing;
+using figures::draw_if_asked;
+using figures::print_rows;
+using figures::Row;
+
 namespace {
 
 using theory::MultiplyAdds;
@@ -100,8 +108,8 @@ Row energy_row(std::string_view model, const Kind& kind, int batch) {
 }
 
 /// Bars of modelled figures and of those under `found`.
-report::Drawing plot_of(const std::vector<Row>& rows, const char* title, const char* unit,
-                        const char* found, const char* figure) {
+figures::Drawing plot_of(const std::vector<Row>& rows, const char* title, const char* unit,
+                         const char* found, const char* figure) {
   Bars bars{.title = title,
             .unit = unit,
             .logarithmic = true,
@@ -238,8 +246,8 @@ void run_measured_memory(const AnalyzeMemoryCommand& command) {
   } else {
     print_memory(rows, command.batch_size);
   }
-  draw(command.output,
-       [&] { return plot_of(rows, "Memory of a step", "MiB", "measured", "step"); });
+  draw_if_asked(command.output.plot,
+                [&] { return plot_of(rows, "Memory of a step", "MiB", "measured", "step"); });
 }
 
 void run_memory_of_runs(const AnalyzeMemoryCommand& command) {
@@ -259,8 +267,9 @@ void run_measured_energy(const AnalyzeEnergyCommand& command) {
   } else {
     print_energy(rows, command.batch_size);
   }
-  draw(command.output,
-       [&] { return plot_of(rows, "Energy of multiply-adds", "mJ", "counted", "energy"); });
+  draw_if_asked(command.output.plot, [&] {
+    return plot_of(rows, "Energy of multiply-adds", "mJ", "counted", "energy");
+  });
 }
 
 }  // namespace eqt::analyze

@@ -86,7 +86,7 @@ void print_notes(std::span<const Subject> subjects) {
       fmt::print("{}\n", note);
 }
 
-std::vector<Column> subject_columns() {
+std::vector<RowColumn> subject_columns() {
   return {
       {"compressor", "compressor"}, {"bits", "bits"}, {"bucket_size", "bucket"}, {"norm", "norm"}};
 }

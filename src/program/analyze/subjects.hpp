@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "analyze/commands.hpp"
-#include "analyze/table.hpp"
 #include "codec/compressor.hpp"
 #include "config/run_config.hpp"
+#include "figures/rows.hpp"
 #include "theory/level_scheme.hpp"
 
 namespace eqt::analyze {
+
+using figures::Row;
+using figures::RowColumn;
 
 struct Subject {
   config::RunConfig config;  // of a run with this compressor, all else by default
@@ -34,7 +37,7 @@ void require_levels(const Subject& subject, const char* about);
 void print_notes(std::span<const Subject> subjects);
 
 /// The columns that Subject::row() fills.
-std::vector<Column> subject_columns();
+std::vector<RowColumn> subject_columns();
 
 /// The named ones, or the `usual` ones; those that a setting does not suit are left out.
 /// @param values of the message: a scheme without buckets takes all of them as one bucket

@@ -8,11 +8,11 @@
 
 #include "core/error.hpp"
 #include "core/whole_file.hpp"
-#include "metrics/gnuplot.hpp"
+#include "figures/draw.hpp"
+#include "figures/gnuplot.hpp"
+#include "figures/page.hpp"
 #include "metrics/output_file.hpp"
 #include "planner/plan_tables.hpp"
-#include "report/draw.hpp"
-#include "report/page.hpp"
 
 namespace eqt::planner {
 namespace {
@@ -42,35 +42,35 @@ class DrawingFolder {
   fs::path path_;
 };
 
-report::Cell cell_of(const analyze::Row& row, const analyze::Column& column) {
+figures::Cell cell_of(const figures::Row& row, const figures::RowColumn& column) {
   const auto found = row.find(column.key);
-  if (found == row.end() || found->is_null()) return report::number_cell({}, {});
+  if (found == row.end() || found->is_null()) return figures::number_cell({}, {});
   if (found->is_number_float())
-    return report::number_cell(found->get<double>(), {.significant = column.digits});
-  if (found->is_number()) return report::number_cell(found->get<double>(), {.significant = 9});
-  return report::text_cell(found->get<std::string>());
+    return figures::number_cell(found->get<double>(), {.significant = column.digits});
+  if (found->is_number()) return figures::number_cell(found->get<double>(), {.significant = 9});
+  return figures::text_cell(found->get<std::string>());
 }
 
-report::Table table_of(const PlanTable& plan) {
-  report::Table table;
+figures::Table table_of(const PlanTable& plan) {
+  figures::Table table;
   table.name = plan.name;
   table.caption = plan.caption;
   std::string remarks;
   for (const std::string& remark : plan.remarks) remarks += (remarks.empty() ? "" : " ") + remark;
   if (!remarks.empty()) table.notes.push_back(remarks);
-  for (const analyze::Column& column : plan.columns) {
-    const bool is_text = std::ranges::any_of(plan.rows, [&](const analyze::Row& row) {
+  for (const figures::RowColumn& column : plan.columns) {
+    const bool is_text = std::ranges::any_of(plan.rows, [&](const figures::Row& row) {
       const auto found = row.find(column.key);
       return found != row.end() && found->is_string();
     });
     table.columns.push_back(
         {.key = column.key,
          .head = column.title,
-         .type = is_text ? report::Column::Type::text : report::Column::Type::number});
+         .type = is_text ? figures::Column::Type::text : figures::Column::Type::number});
   }
-  for (const analyze::Row& row : plan.rows) {
-    std::vector<report::Cell> cells;
-    for (const analyze::Column& column : plan.columns) cells.push_back(cell_of(row, column));
+  for (const figures::Row& row : plan.rows) {
+    std::vector<figures::Cell> cells;
+    for (const figures::RowColumn& column : plan.columns) cells.push_back(cell_of(row, column));
     table.rows.push_back(std::move(cells));
   }
   return table;
@@ -80,25 +80,25 @@ report::Table table_of(const PlanTable& plan) {
 
 void write_page(const std::string& path, const Plans& plans, const ClusterFile& file,
                 const std::vector<std::string>& notes) {
-  report::Page page;
+  figures::Page page;
   page.title = "A plan for " + std::to_string(file.cluster.ranks()) + " ranks";
   page.warnings = answer_of(plans, file);
   for (const PlanTable& table : tables_of(plans, file)) page.results.push_back(table_of(table));
   page.results.front().notes.insert(page.results.front().notes.end(), notes.begin(), notes.end());
-  if (!metrics::plot_available()) {
+  if (!figures::plot_available()) {
     page.warnings.emplace_back(
         "No plots: gnuplot was not found; install it (Debian: gnuplot-nox) and plan again.");
   } else {
     const DrawingFolder folder;
-    for (report::Drawing& drawing : drawings_of(plans, file)) {
+    for (figures::Drawing& drawing : drawings_of(plans, file)) {
       const fs::path svg = folder.path() / (drawing.name + ".svg");
-      report::draw_file(drawing, svg.string());
+      figures::draw_file(drawing, svg.string());
       std::string text = read_whole_file(
           svg, {.what = "a drawing", .max_bytes = 64 << 20, .remedy = "plan again"});
       page.pictures.push_back({std::move(drawing), std::move(text)});
     }
   }
-  metrics::write_atomically(path, report::as_html(page));
+  metrics::write_atomically(path, figures::as_html(page));
 }
 
 }  // namespace eqt::planner

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/table.hpp"
+#include "figures/rows.hpp"
 #include "planner/plans.hpp"
 
 namespace eqt::planner {
@@ -15,9 +15,9 @@ namespace eqt::planner {
 struct PlanTable {
   std::string name;     // letters and hyphens
   std::string caption;  // one sentence
-  std::vector<analyze::Row> rows;
-  std::vector<analyze::Column> columns;  // the first one names the row
-  std::vector<std::string> remarks{};    // on columns
+  std::vector<figures::Row> rows;
+  std::vector<figures::RowColumn> columns;  // the first one names the row
+  std::vector<std::string> remarks{};       // on columns
 };
 
 /// Returns the tables of schemes on the whole cluster, of epochs by ranks, and, where prices or
@@ -25,7 +25,7 @@ struct PlanTable {
 std::vector<PlanTable> tables_of(const Plans& plans, const ClusterFile& file);
 
 /// All figures of a plan.
-analyze::Row row_of(const PlannedRun& run);
+figures::Row row_of(const PlannedRun& run);
 
 /// "1.23 s", "16.2 min", "3.4 h", "2.1 days".
 std::string duration(double seconds);

@@ -7,7 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "analyze/table.hpp"
+#include "figures/rows.hpp"
 #include "planner/plan_tables.hpp"
 
 namespace eqt::planner {
@@ -81,7 +81,7 @@ void print_text(const Plans& plans, const ClusterFile& file,
   fmt::print("\n");
   for (const PlanTable& table : tables_of(plans, file)) {
     fmt::print("{}\n", table.caption);
-    analyze::print_rows(table.rows, table.columns, false);
+    figures::print_rows(table.rows, table.columns, false);
     for (const std::string& remark : table.remarks) fmt::print("{}\n", remark);
     fmt::print("\n");
   }

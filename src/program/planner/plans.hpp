@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "figures/drawing.hpp"
 #include "planner/plan.hpp"
 #include "planner/planned_run.hpp"
-#include "report/drawing.hpp"
 
 namespace eqt::planner {
 
@@ -68,10 +68,10 @@ void print_json(const Plans& plans, const ClusterFile& file, const std::vector<s
 
 /// Time of an epoch by number of ranks, a curve for each scheme, with the numbers beyond which more
 /// make it slower.
-report::Drawing drawing_of(const Plans& plans);
+figures::Drawing drawing_of(const Plans& plans);
 
 /// Returns drawing_of(), a step's parts and break-even rates by scheme, and fronts: with names.
-std::vector<report::Drawing> drawings_of(const Plans& plans, const ClusterFile& file);
+std::vector<figures::Drawing> drawings_of(const Plans& plans, const ClusterFile& file);
 
 /// Sentence, tables, drawings and notes as one HTML page that needs no other file. Without gnuplot
 /// it has no drawings and says so.

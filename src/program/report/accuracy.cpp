@@ -14,6 +14,11 @@
 #include "report/values.hpp"
 
 namespace eqt::report {
+using figures::Cell;
+using figures::number_cell;
+using figures::spread_cell;
+using figures::text_cell;
+
 namespace {
 
 using Type = Column::Type;

@@ -11,12 +11,20 @@
 #include <set>
 #include <string_view>
 
+#include "figures/script.hpp"
+#include "figures/text.hpp"
 #include "metrics/run_files.hpp"
 #include "report/members.hpp"
-#include "report/script.hpp"
-#include "report/text.hpp"
 
 namespace eqt::report {
+using figures::colour;
+using figures::frame;
+using figures::height_with_key;
+using figures::Line;
+using figures::lines_script;
+using figures::tail_of;
+using figures::x_tics;
+
 namespace {
 
 constexpr std::size_t kMostPoints = 200;  // of a line

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/layout.hpp"
+#include "figures/statistics.hpp"
 #include "report/drawing.hpp"
 #include "report/run.hpp"
-#include "report/statistics.hpp"
 
 namespace eqt::report {
 

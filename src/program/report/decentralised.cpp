@@ -17,6 +17,12 @@
 #include "report/values.hpp"
 
 namespace eqt::report {
+using figures::Cell;
+using figures::drop_empty_columns;
+using figures::number_cell;
+using figures::spread_cell;
+using figures::text_cell;
+
 namespace {
 
 using Type = Column::Type;

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "core/error.hpp"
-#include "report/text.hpp"
+#include "figures/text.hpp"
 
 namespace eqt::report {
 namespace {

@@ -10,12 +10,22 @@
 #include <numeric>
 
 #include "core/error.hpp"
-#include "metrics/gnuplot.hpp"
-#include "report/script.hpp"
-#include "report/text.hpp"
+#include "figures/gnuplot.hpp"
+#include "figures/script.hpp"
+#include "figures/text.hpp"
 #include "report/values.hpp"
 
 namespace eqt::report {
+using figures::Cell;
+using figures::colour_of;
+using figures::Column;
+using figures::Digits;
+using figures::frame;
+using figures::Key;
+using figures::number_cell;
+using figures::tail_of;
+using figures::text_cell;
+
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;

@@ -10,12 +10,21 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "figures/script.hpp"
+#include "figures/text.hpp"
 #include "metrics/decisions.hpp"
 #include "metrics/run_files.hpp"
-#include "report/script.hpp"
-#include "report/text.hpp"
 
 namespace eqt::report {
+using figures::bar_rows;
+using figures::Column;
+using figures::frame;
+using figures::label_text;
+using figures::number_cell;
+using figures::scale_colour;
+using figures::tail_of;
+using figures::text_cell;
+
 namespace {
 
 constexpr const char* kKind = "grades";    // of decisions

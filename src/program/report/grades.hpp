@@ -6,12 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "figures/table.hpp"
 #include "metrics/records.hpp"
 #include "report/drawing.hpp"
 #include "report/run.hpp"
-#include "report/table.hpp"
 
 namespace eqt::report {
+
+using figures::Table;
 
 /// A decision about grades, without the fingerprint.
 struct GradeDecision {

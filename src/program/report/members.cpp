@@ -5,9 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
-#include "report/text.hpp"
+#include "figures/text.hpp"
 
 namespace eqt::report {
+using figures::finite;
+using figures::shortened;
+
 namespace {
 
 using Json = nlohmann::json;

@@ -9,9 +9,11 @@
 #include <string_view>
 #include <utility>
 
-#include "report/statistics.hpp"
+#include "figures/statistics.hpp"
 
 namespace eqt::report {
+
+using figures::Figure;
 
 /// Reads members of one object; a member that is absent or null is empty, 0 or "".
 class Members {

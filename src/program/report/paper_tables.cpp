@@ -11,6 +11,8 @@
 #include "report/values.hpp"
 
 namespace eqt::report {
+using figures::text_cell;
+
 namespace {
 
 /// The value in our runs of a condition that a paper states.

@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "figures/table.hpp"
 #include "report/group.hpp"
-#include "report/table.hpp"
 
 namespace eqt::report {
+
+using figures::Table;
 
 /// The tables of these names, each followed by a table of its conditions, published and ours;
 /// without groups that are unfinished beside finished ones.

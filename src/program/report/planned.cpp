@@ -12,6 +12,8 @@
 #include "report/quantities.hpp"
 
 namespace eqt::report {
+using figures::spread_cell;
+using figures::text_cell;
 
 using Type = Column::Type;
 

@@ -8,9 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "report/statistics.hpp"
+#include "figures/statistics.hpp"
 
 namespace eqt::report {
+
+using figures::Figure;
 
 /// A line: column -> field.
 using PublishedRow = std::map<std::string, std::string, std::less<>>;

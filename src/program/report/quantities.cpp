@@ -6,6 +6,8 @@
 #include <functional>
 
 namespace eqt::report {
+using figures::finite;
+
 namespace {
 
 Figure step_seconds(const Run& run) {

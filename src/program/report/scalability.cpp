@@ -12,6 +12,12 @@
 #include "report/published.hpp"
 
 namespace eqt::report {
+using figures::Cell;
+using figures::Digits;
+using figures::number_cell;
+using figures::spread_cell;
+using figures::text_cell;
+
 namespace {
 
 using metrics::PhaseSeconds;

@@ -4,13 +4,19 @@
 
 #include <fmt/format.h>
 
+#include "figures/statistics.hpp"
 #include "report/baseline.hpp"
 #include "report/comparison.hpp"
-#include "report/measured.hpp"
 #include "report/quantities.hpp"
 #include "report/welch.hpp"
 
 namespace eqt::report {
+using figures::Cell;
+using figures::measured_text;
+using figures::number_cell;
+using figures::spread_cell;
+using figures::text_cell;
+
 namespace {
 
 using Type = Column::Type;

@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "figures/text.hpp"
 #include "report/document.hpp"
 #include "report/members.hpp"
-#include "report/text.hpp"
 
 namespace eqt::report {
+using figures::finite;
+
 namespace {
 
 using Json = nlohmann::json;

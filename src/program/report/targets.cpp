@@ -12,6 +12,11 @@
 #include "report/quantities.hpp"
 
 namespace eqt::report {
+using figures::Cell;
+using figures::number_cell;
+using figures::spread_cell;
+using figures::text_cell;
+
 namespace {
 
 using Type = Column::Type;

@@ -5,9 +5,11 @@
 
 #include <optional>
 
-#include "report/statistics.hpp"
+#include "figures/statistics.hpp"
 
 namespace eqt::report {
+
+using figures::Spread;
 
 /// Welch's t-test of the means of a and b.
 struct Welch {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "metrics/gnuplot.hpp"
+#include "figures/gnuplot.hpp"
 #include "planner/plan_tables.hpp"
 #include "support/catch.hpp"
 #include "support/html_check.hpp"

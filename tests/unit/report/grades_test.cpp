@@ -5,10 +5,10 @@
 #include <fstream>
 #include <iostream>
 
-#include "metrics/gnuplot.hpp"
+#include "figures/colours.hpp"
+#include "figures/draw.hpp"
+#include "figures/gnuplot.hpp"
 #include "report/adaptation.hpp"
-#include "report/colours.hpp"
-#include "report/draw.hpp"
 #include "report/read_run.hpp"
 #include "report/report.hpp"
 #include "support/catch.hpp"

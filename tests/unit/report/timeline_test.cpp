@@ -4,8 +4,8 @@
 #include <fstream>
 #include <iostream>
 
-#include "metrics/gnuplot.hpp"
-#include "report/draw.hpp"
+#include "figures/draw.hpp"
+#include "figures/gnuplot.hpp"
 #include "report/read_run.hpp"
 #include "report/report.hpp"
 #include "support/catch.hpp"
