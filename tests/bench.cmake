@@ -19,8 +19,23 @@ set_tests_properties(bench.compare_torch PROPERTIES LABELS bench TIMEOUT 600 RUN
   SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]" ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>")
 
 eqt_test(bench_unit LABEL unit LINK eqt_bench eqt_networks SOURCES
-  unit/bench/convolutions_test.cpp
+  bench/same_results.cpp unit/bench/convolutions_test.cpp
   unit/bench/measure_codec_test.cpp)
+
+# Without LibTorch, which may bring a oneDNN of another version.
+if(TARGET eqt_found_onednn)
+  add_executable(onednn_convolutions EXCLUDE_FROM_ALL bench/onednn_convolutions.cpp bench/onednn_library.cpp
+    bench/same_results.cpp)
+  target_include_directories(onednn_convolutions PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(onednn_convolutions PRIVATE eqt_bench eqt_int8 eqt_model eqt_found_onednn eqt_options)
+  add_test(NAME bench.onednn_convolutions.build
+    COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target onednn_convolutions)
+  add_test(NAME bench.onednn_convolutions COMMAND onednn_convolutions)
+  set_tests_properties(bench.onednn_convolutions.build PROPERTIES LABELS bench FIXTURES_SETUP onednn_convolutions
+    TIMEOUT 300 RUN_SERIAL ON)
+  set_tests_properties(bench.onednn_convolutions PROPERTIES LABELS bench FIXTURES_REQUIRED onednn_convolutions
+    TIMEOUT 600 RUN_SERIAL ON)
+endif()
 
 add_executable(integer_speed bench/integer_speed.cpp)
 target_include_directories(integer_speed PRIVATE ${PROJECT_SOURCE_DIR}/tests)

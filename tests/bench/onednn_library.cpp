@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shared object that bench/onednn.hpp loads: the only source that includes oneDNN's headers.
+// The only source that includes oneDNN's headers.
 
 #include <omp.h>
 
@@ -22,7 +22,7 @@ using Tag = memory::format_tag;
 using Type = memory::data_type;
 
 /// Holds what the passes of a layer share: sizes as oneDNN has them, operands in plain layouts.
-struct Layer {
+struct Sizes {
   dnnl::engine engine;
   ConvolutionShape shape;
   int samples;
@@ -64,7 +64,7 @@ memory converted(memory from, const memory::desc& to) {
 
 /// `count` values of the type T, as oneDNN reads them from `to`.
 template <typename T>
-memory operand(const Layer& layer, const memory::dims& dims, Type type, Tag tag,
+memory operand(const Sizes& layer, const memory::dims& dims, Type type, Tag tag,
                const memory::desc& to, std::function<T(std::size_t)> value) {
   memory plain({dims, type, tag}, layer.engine);
   T* const values = static_cast<T*>(plain.get_data_handle());
@@ -73,7 +73,7 @@ memory operand(const Layer& layer, const memory::dims& dims, Type type, Tag tag,
   return converted(plain, to);
 }
 
-memory x_operand(const Layer& layer, const memory::desc& to) {
+memory x_operand(const Sizes& layer, const memory::desc& to) {
   const auto x = layer.integers.x;
   if (to.data_type() == Type::u8)
     return operand<std::uint8_t>(layer, layer.x_dims(), Type::u8, Tag::nhwc, to,
@@ -82,7 +82,7 @@ memory x_operand(const Layer& layer, const memory::desc& to) {
                         [x](auto i) { return static_cast<float>(x[i] + 128); });
 }
 
-memory error_operand(const Layer& layer, const memory::desc& to) {
+memory error_operand(const Sizes& layer, const memory::desc& to) {
   const auto error = layer.integers.error;
   if (to.data_type() == Type::s8)
     return operand<std::int8_t>(layer, layer.y_dims(), Type::s8, Tag::nhwc, to,
@@ -91,7 +91,7 @@ memory error_operand(const Layer& layer, const memory::desc& to) {
                         [error](auto i) { return static_cast<float>(error[i]); });
 }
 
-memory weights_operand(const Layer& layer, const memory::desc& to) {
+memory weights_operand(const Sizes& layer, const memory::desc& to) {
   const auto w = layer.integers.weights;
   if (to.data_type() == Type::s8)
     return operand<std::int8_t>(layer, layer.w_dims(), Type::s8, Tag::ohwi, to,
@@ -101,7 +101,7 @@ memory weights_operand(const Layer& layer, const memory::desc& to) {
 }
 
 /// Weights as the error of the input reads them, (C, O, kh, kw). @param turned  by 180 degrees
-memory exchanged_weights(const Layer& layer, const memory::desc& to, bool turned) {
+memory exchanged_weights(const Sizes& layer, const memory::desc& to, bool turned) {
   const std::int64_t o = layer.shape.out_channels, c = layer.shape.in_channels;
   const std::int64_t k = layer.shape.kernel;
   const auto w = layer.integers.weights;
@@ -130,7 +130,7 @@ struct Way {
 
 Type type_of(Operands operands) { return operands == Operands::bf16 ? Type::bf16 : Type::f32; }
 
-dnnl::convolution_forward::primitive_desc forward_of(const Layer& l, Operands operands, Way way) {
+dnnl::convolution_forward::primitive_desc forward_of(const Sizes& l, Operands operands, Way way) {
   const bool low = operands == Operands::int8;
   const Type type = low ? Type::u8 : type_of(operands);
   const dnnl::convolution_forward::desc description(
@@ -141,7 +141,7 @@ dnnl::convolution_forward::primitive_desc forward_of(const Layer& l, Operands op
   return {description, l.engine};
 }
 
-Built forward(const Layer& l, Operands operands, Way way) {
+Built forward(const Sizes& l, Operands operands, Way way) {
   const auto made = forward_of(l, operands, way);
   memory out(made.dst_desc(), l.engine);
   return {dnnl::convolution_forward(made),
@@ -153,7 +153,7 @@ Built forward(const Layer& l, Operands operands, Way way) {
           made.impl_info_str()};
 }
 
-Built backward_input(const Layer& l, Operands operands, Way way) {
+Built backward_input(const Sizes& l, Operands operands, Way way) {
   const Type type = type_of(operands);
   const dnnl::convolution_backward_data::desc description(
       way.how, {l.x_dims(), type, way.images}, {l.w_dims(), type, Tag::any},
@@ -171,7 +171,7 @@ Built backward_input(const Layer& l, Operands operands, Way way) {
 }
 
 template <typename Primitive>
-Built low_backward_input(const Layer& l, const typename Primitive::primitive_desc& made,
+Built low_backward_input(const Sizes& l, const typename Primitive::primitive_desc& made,
                          bool turned) {
   memory out(made.dst_desc(), l.engine);
   return {Primitive(made),
@@ -184,7 +184,7 @@ Built low_backward_input(const Layer& l, const typename Primitive::primitive_des
 }
 
 /// oneDNN's backward passes have no 8-bit operands, its forward ones of other layers do.
-Built low_backward_input(const Layer& l, Way way) {
+Built low_backward_input(const Sizes& l, Way way) {
   const memory::desc error(l.y_dims(), Type::s8, way.images);
   const memory::desc weights(
       {l.shape.in_channels, l.shape.out_channels, l.shape.kernel, l.shape.kernel}, Type::s8,
@@ -205,7 +205,7 @@ Built low_backward_input(const Layer& l, Way way) {
                                                          false);
 }
 
-Built weight_gradient(const Layer& l, Operands operands, Way way) {
+Built weight_gradient(const Sizes& l, Operands operands, Way way) {
   const Type type = type_of(operands);
   const dnnl::convolution_backward_weights::desc description(
       way.how, {l.x_dims(), type, way.images}, {l.w_dims(), Type::f32, Tag::any},
@@ -258,7 +258,7 @@ class BuiltPass final : public OneDnnPass {
   Built built_;
 };
 
-Built built(const Layer& layer, Pass pass, Operands operands, Way way) {
+Built built(const Sizes& layer, Pass pass, Operands operands, Way way) {
   if (pass == Pass::forward) return forward(layer, operands, way);
   if (pass == Pass::weight_gradient) return weight_gradient(layer, operands, way);
   if (operands == Operands::int8) return low_backward_input(layer, way);
@@ -304,7 +304,7 @@ class Library final : public OneDnn {
   std::unique_ptr<OneDnnPass> pass(const ConvolutionShape& shape, int samples, Pass pass,
                                    Operands operands, const LayerIntegers& integers) override {
     if (!has(pass, operands)) return nullptr;
-    const Layer layer = {engine_, shape, samples, integers};
+    const Sizes layer = {engine_, shape, samples, integers};
     std::unique_ptr<BuiltPass> fastest;
     double least = 0;
     for (const Way way : ways_of(shape, pass, operands)) {
@@ -338,12 +338,11 @@ class Library final : public OneDnn {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) OneDnn* eqt_make_onednn(const char* isa) {
+std::unique_ptr<OneDnn> make_onednn(int8::Kernels kernels) {
   omp_set_num_threads(1);
-  const std::string_view name = isa;
-  if (name == "AVX2") dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
-  if (name == "AVX2_VNNI") dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2_vnni);
-  return new Library;
+  if (kernels == int8::Kernels::avx2_pair) dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
+  if (kernels == int8::Kernels::avx_vnni) dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2_vnni);
+  return std::make_unique<Library>();
 }
 
 }  // namespace eqt::bench

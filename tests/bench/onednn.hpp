@@ -1,29 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's convolutions, to compare ours with. They are in a shared object of their own, which is
-// loaded when they are asked for: the program neither needs oneDNN nor takes memory for it, and a
-// LibTorch that brings a oneDNN of another version keeps it.
+// oneDNN's convolutions, to compare ours with. A benchmark alone links oneDNN; the program does not.
 
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "bench/layer.hpp"
 #include "int8/convolution.hpp"
 
 namespace eqt::bench {
 
-enum class Pass { forward, backward_input, weight_gradient };
 enum class Operands { int8, bf16, f32 };
-
-/// The integers that all passes of a layer are computed from.
-struct LayerIntegers {
-  std::span<const std::int8_t> x;        // (N, H, W, C); the operand is this + 128
-  std::span<const std::int8_t> error;    // (N, H', W', O)
-  std::span<const std::int8_t> weights;  // (O, kh, kw, C)
-};
 
 /// One pass of one layer with operands in the layout that it reads, ready to run on this thread.
 class OneDnnPass {
@@ -52,11 +41,11 @@ class OneDnn {
 
 /// oneDNN on one thread: with AVX2 or AVX-VNNI like `kernels`, else with all instructions of the
 /// processor. Only the first call of a process chooses them.
-/// @return null if the program was built without oneDNN, or if it is no longer there
-std::unique_ptr<OneDnn> load_onednn(int8::Kernels kernels);
+std::unique_ptr<OneDnn> make_onednn(int8::Kernels kernels);
 
-/// The name in the shared object of what makes a OneDnn. @param isa  as ONEDNN_MAX_CPU_ISA has it
-inline constexpr const char* kOneDnnEntry = "eqt_make_onednn";
-using MakeOneDnn = OneDnn* (*)(const char* isa);
+/// @throws Error{bug} if a pass of oneDNN gives other integers than `kernels` do, or floats that
+/// rounding does not explain
+void require_same_results(const int8::ConvolutionShape& shape, int8::Kernels kernels,
+                          OneDnn& onednn);
 
 }  // namespace eqt::bench
