@@ -8,7 +8,6 @@
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"
-#include "analyze/values.hpp"
 #include "core/error.hpp"
 #include "figures/draw.hpp"
 #include "figures/drawing.hpp"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyze/analyze.hpp"
-#include "analyze/measured_tables.hpp"
+#include "analyze/measured.hpp"
 #include "figures/draw.hpp"
 #include "figures/drawing.hpp"
 #include "figures/rows.hpp"

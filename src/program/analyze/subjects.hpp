@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compressors that an `analyze` question is about, ready to be asked.
+// What an `analyze` question is about: compressors, ready to be asked, and the values that `variance`
+// and `bits` quantise, cut as training cuts them.
 
 #pragma once
 
@@ -10,7 +11,9 @@
 #include <vector>
 
 #include "analyze/commands.hpp"
+#include "analyze/dumped_gradient.hpp"
 #include "codec/compressor.hpp"
+#include "codec/message.hpp"
 #include "config/run_config.hpp"
 #include "figures/rows.hpp"
 #include "theory/level_scheme.hpp"
@@ -46,5 +49,16 @@ std::vector<RowColumn> subject_columns();
 std::vector<Subject> analyzed_compressors(const CompressorQuestion& question,
                                           std::span<const std::string_view> usual,
                                           std::size_t values, const char* about);
+
+/// A drawn vector, or a file's gradient. @throws Error{data}
+DumpedGradient values_for(const ValuesQuestion& question);
+
+/// The segments, and the values that are sent raw. A gradient with a layout is divided as in a run
+/// with this compressor and otherwise default settings (including skip_below and granularity);
+/// otherwise all values are one segment.
+std::vector<codec::Segment> segments_for(const Subject& subject, const DumpedGradient& gradient);
+
+/// "65536 values of source normal, seed 1" or "gradient.npy, step 120, rank 0".
+std::string describe_values(const ValuesQuestion& question, const DumpedGradient& gradient);
 
 }  // namespace eqt::analyze

@@ -7,9 +7,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "report/paper_names.hpp"
 #include "report/paper_tables.hpp"
-#include "report/published.hpp"
 #include "report/quantities.hpp"
 #include "report/values.hpp"
 

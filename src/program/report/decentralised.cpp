@@ -10,9 +10,7 @@
 #include <map>
 #include <tuple>
 
-#include "report/paper_names.hpp"
 #include "report/paper_tables.hpp"
-#include "report/published.hpp"
 #include "report/quantities.hpp"
 #include "report/values.hpp"
 

@@ -17,7 +17,6 @@
 #include "core/error.hpp"
 #include "figures/text.hpp"
 #include "metrics/run_files.hpp"
-#include "report/document.hpp"
 #include "report/members.hpp"
 #include "report/outcome.hpp"
 #include "report/quantities.hpp"

@@ -16,7 +16,6 @@
 #include "figures/page.hpp"
 #include "figures/text.hpp"
 #include "metrics/output_file.hpp"
-#include "report/adaptation.hpp"
 #include "report/comparison.hpp"
 #include "report/decisions.hpp"
 #include "report/evaluation.hpp"

@@ -7,9 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "report/paper_names.hpp"
 #include "report/paper_tables.hpp"
-#include "report/published.hpp"
 
 namespace eqt::report {
 using figures::Cell;

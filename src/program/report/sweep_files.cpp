@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "figures/text.hpp"
-#include "report/document.hpp"
 #include "report/members.hpp"
 
 namespace eqt::report {

@@ -8,7 +8,6 @@
 #include "figures/colours.hpp"
 #include "figures/draw.hpp"
 #include "figures/gnuplot.hpp"
-#include "report/adaptation.hpp"
 #include "report/read_run.hpp"
 #include "report/report.hpp"
 #include "support/catch.hpp"

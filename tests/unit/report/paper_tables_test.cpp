@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "report/paper_names.hpp"
-#include "report/published.hpp"
 #include "support/catch.hpp"
 
 using namespace eqt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/welch.hpp"
+#include "report/significance.hpp"
 
 #include <cmath>
 #include <limits>

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Welch's t-test: whether two means differ by more than their runs do.
+// Whether groups of runs differ from float32's by more than their seeds do: Welch's t-test, and the
+// group of runs that another group is compared with.
 
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "figures/statistics.hpp"
+#include "report/group.hpp"
 
 namespace eqt::report {
 
@@ -41,5 +44,11 @@ double student_quantile(double p, double degrees);
 /// of Abramowitz and Stegun, 26.5.8, by Lentz's method (Applied Optics 15, 1976).
 /// @pre 0 <= x <= 1, a > 0, b > 0
 double incomplete_beta(double x, double a, double b);
+
+/// The group that sends float32 and is nearest to `group`: it differs in the fewest settings
+/// besides the compressor's own. For a group of float32 runs with gossip or local SGD, it is the
+/// nearest one that averages gradients in each step. Null if there is none, or if several are
+/// equally near.
+const Group* baseline_of(const Group& group, const std::vector<Group>& groups);
 
 }  // namespace eqt::report
