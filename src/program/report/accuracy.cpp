@@ -13,6 +13,7 @@
 
 namespace eqt::report {
 using figures::Cell;
+using figures::Column;
 using figures::number_cell;
 using figures::spread_cell;
 using figures::text_cell;

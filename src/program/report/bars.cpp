@@ -16,6 +16,7 @@ using figures::data_text;
 using figures::frame;
 using figures::height_of_bars;
 using figures::Key;
+using figures::kNeutral;
 
 namespace {
 

@@ -16,6 +16,7 @@
 namespace eqt::report {
 using figures::frame;
 using figures::height_with_key;
+using figures::kMaxCurves;
 using figures::Line;
 using figures::lines_script;
 using figures::logarithmic;

@@ -16,6 +16,7 @@
 
 namespace eqt::report {
 using figures::Cell;
+using figures::Column;
 using figures::drop_empty_columns;
 using figures::number_cell;
 using figures::spread_cell;

@@ -21,6 +21,7 @@ using figures::colour;
 using figures::colours;
 using figures::frame;
 using figures::height_with_key;
+using figures::kMaxCurves;
 using figures::Line;
 using figures::lines_script;
 using figures::tail_of;

@@ -22,6 +22,8 @@ using figures::Column;
 using figures::Digits;
 using figures::frame;
 using figures::Key;
+using figures::kNothing;
+using figures::kPercent;
 using figures::number_cell;
 using figures::tail_of;
 using figures::text_cell;

@@ -27,6 +27,7 @@ using figures::colour;
 using figures::Column;
 using figures::frame;
 using figures::height_with_key;
+using figures::kNeutral;
 using figures::label_text;
 using figures::Line;
 using figures::lines_script;

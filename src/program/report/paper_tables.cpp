@@ -19,6 +19,7 @@
 
 namespace eqt::report {
 
+using figures::kNothing;
 using figures::text_cell;
 
 namespace {

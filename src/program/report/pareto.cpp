@@ -14,6 +14,8 @@
 namespace eqt::report {
 using figures::frame;
 using figures::height_with_key;
+using figures::kMaxCurves;
+using figures::kNeutral;
 using figures::label_text;
 using figures::line_style;
 using figures::logarithmic;

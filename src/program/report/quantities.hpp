@@ -14,6 +14,7 @@
 namespace eqt::report {
 
 using figures::Digits;
+using figures::kPercent;
 
 struct Quantity {
   std::string key;   // in CSV and JSON, in SI units and fractions

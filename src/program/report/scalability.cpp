@@ -11,6 +11,7 @@
 
 namespace eqt::report {
 using figures::Cell;
+using figures::Column;
 using figures::Digits;
 using figures::number_cell;
 using figures::spread_cell;

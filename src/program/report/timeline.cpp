@@ -30,6 +30,8 @@ using figures::Digits;
 using figures::frame;
 using figures::height_of_bars;
 using figures::Key;
+using figures::kNeutral;
+using figures::kPercent;
 using figures::label_text;
 using figures::number_cell;
 using figures::shortened;
