@@ -16,7 +16,8 @@ double tolerance_of(Operands operands) {
 
 }  // namespace
 
-void require_same_results(const ConvolutionShape& shape, Kernels kernels, OneDnn& onednn) {
+void require_same_results(const int8::ConvolutionShape& shape, int8::Kernels kernels,
+                          OneDnn& onednn) {
   Layer layer(shape, kernels, {1, 1}, true);
   for (const Pass pass : kPasses) {
     layer.run(pass);

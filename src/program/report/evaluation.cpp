@@ -76,7 +76,7 @@ std::string tics(const Evaluated& e) {
   std::string text;
   for (std::size_t c = 0; c < e.classes.size(); ++c)
     text += fmt::format("{}{} {}", c == 0 ? "" : ", ",
-                        metrics::gnuplot_quoted(tail_of(visible(e.classes[c]), 20)), c);
+                        figures::gnuplot_quoted(tail_of(visible(e.classes[c]), 20)), c);
   return "(" + text + ")";
 }
 

@@ -52,7 +52,7 @@ const Json& empty_object() {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxDocumentBytes = std::size_t{16} << 20;
 
 }  // namespace
 
@@ -123,9 +123,9 @@ std::pair<Json, std::size_t> parse_lenient(const std::string& text) {
 std::string read_document(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return "";
-  if (fs::file_size(path, error) > kMaxBytes)
+  if (fs::file_size(path, error) > kMaxDocumentBytes)
     fail(Kind::data, "{}: expected at most {} MiB, found more; leave the run out",
-         visible(path.string()), kMaxBytes >> 20);
+         visible(path.string()), kMaxDocumentBytes >> 20);
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();

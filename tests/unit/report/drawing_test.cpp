@@ -14,6 +14,7 @@
 #include "support/made_runs.hpp"
 
 using namespace eqt;
+using namespace eqt::figures;
 using namespace eqt::report;
 
 namespace {

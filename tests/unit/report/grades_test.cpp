@@ -16,6 +16,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace eqt;
+using namespace eqt::figures;
 using namespace eqt::report;
 using Catch::Matchers::ContainsSubstring;
 
@@ -175,7 +176,7 @@ TEST_CASE("runs that choose nothing have none of these", "[report]") {
 }
 
 TEST_CASE("the page has the pictures and the table of grades", "[report]") {
-  if (!metrics::plot_available()) {
+  if (!figures::plot_available()) {
     std::cout << "[eqt-skip] gnuplot is not installed\n";
     return;
   }

@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 
 using namespace eqt;
+using namespace eqt::figures;
 using namespace eqt::report;
 
 namespace {

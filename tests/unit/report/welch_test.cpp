@@ -7,6 +7,7 @@
 
 #include "support/catch.hpp"
 
+using namespace eqt::figures;
 using namespace eqt::report;
 
 TEST_CASE("Welch's test agrees with two published examples", "[report]") {
