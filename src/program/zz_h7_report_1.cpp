@@ -1,6 +1,0 @@
-#include "/work/wt/h7/src/program/report/decentralised.cpp"
-#include "/work/wt/h7/src/program/report/drawing.cpp"
-#include "/work/wt/h7/src/program/report/evaluation.cpp"
-#include "/work/wt/h7/src/program/report/grades.cpp"
-#include "/work/wt/h7/src/program/report/group.cpp"
-#include "/work/wt/h7/src/program/report/members.cpp"
