@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's convolutions, to compare ours with. A benchmark alone links oneDNN; the program does not.
+// oneDNN's convolutions, to compare ours with. A benchmark alone links oneDNN; the program does
+// not.
 
 #pragma once
 

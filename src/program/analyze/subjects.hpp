@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an `analyze` question is about: compressors, ready to be asked, and the values that `variance`
-// and `bits` quantise, cut as training cuts them.
+// What an `analyze` question is about: compressors, ready to be asked, and the values that
+// `variance` and `bits` quantise, cut as training cuts them.
 
 #pragma once
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers that are JSON first: rows that are printed as lines of JSON or as a table of some of their
-// members. Tables of runs with deviations, notes and files in five formats are those of table.hpp.
+// Answers that are JSON first: rows that are printed as lines of JSON or as a table of some of
+// their members. Tables of runs with deviations, notes and files in five formats are those of
+// table.hpp.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Means and deviations over runs that differ only in their seed, and a mean's text with as many digits
-// as its deviation supports.
+// Means and deviations over runs that differ only in their seed, and a mean's text with as many
+// digits as its deviation supports.
 
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grades that a run gave its tensors, step by step, and why; what they did to it: noise added to the
-// gradients, bytes and seconds.
+// The grades that a run gave its tensors, step by step, and why; what they did to it: noise added
+// to the gradients, bytes and seconds.
 
 #pragma once
 

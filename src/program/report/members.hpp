@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads small files whole, and members of JSON objects from files: typed and checked; every error names
-// the place.
+// Reads small files whole, and members of JSON objects from files: typed and checked; every error
+// names the place.
 
 #pragma once
 
