@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "analyze/commands.hpp"
+#include "analyze/analyze.hpp"
 #include "model/replica.hpp"
 #include "theory/energy.hpp"
 

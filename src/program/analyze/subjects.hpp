@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyze/commands.hpp"
+#include "analyze/analyze.hpp"
 #include "analyze/dumped_gradient.hpp"
 #include "codec/compressor.hpp"
 #include "codec/message.hpp"

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "analyze/commands.hpp"
+#include "analyze/analyze.hpp"
 #include "app/evaluate_command.hpp"
 #include "app/export_command.hpp"
 #include "app/predict_command.hpp"
