@@ -37,7 +37,7 @@ int8::Kernels named(const std::string& name) {
 
 /// A line for something that was timed in turn with ours; x: how many times as fast ours are.
 void print_line(const char* pass, const std::string& name, double gmac_s, double ours) {
-  fmt::print("  {:<8} {:<10} {:>7.1f} {:>5.2f}x\n", pass, name, gmac_s, ours / gmac_s);
+  fmt::print("  {:<8} {:<42} {:>7.1f} {:>5.2f}x\n", pass, name, gmac_s, ours / gmac_s);
 }
 
 void measure(const int8::ConvolutionShape& shape, Layer& layer, Pass pass, OneDnn& onednn,
@@ -50,7 +50,7 @@ void measure(const int8::ConvolutionShape& shape, Layer& layer, Pass pass, OneDn
     auto other = onednn.pass(shape, kSamples, pass, kOperands[i], layer.integers());
     if (!other) continue;
     works.push_back([run = other.get()] { run->run(); });
-    names.push_back(fmt::format("{} ({})", kOperandNames[i], other->implementation()));
+    names.push_back(fmt::format("oneDNN {} ({})", kOperandNames[i], other->implementation()));
     others.push_back(std::move(other));
   }
   const std::vector<double> seconds = median_seconds_in_turn(works, limit);
