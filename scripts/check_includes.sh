@@ -48,7 +48,6 @@ library_of() {
     archive.h | archive_entry.h) echo libarchive ;;
     isa-l/*) echo isal ;;
     utf8proc.h) echo utf8proc ;;
-    oneapi/dnnl/* | omp.h) echo onednn ;;
     equant/compressor_plugin.h) echo plugin ;;
     equant/codec.h) echo interface ;;
     hwy/*) echo highway ;;

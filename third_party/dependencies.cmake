@@ -103,8 +103,7 @@ if(CMAKE_LIBRARY_ARCHITECTURE)
 endif()
 
 # Optional, for a comparison. Not by its find_package, which ends with an error where there is no OpenCL.
-# Version 3 has another interface; OpenMP's threads are those that onednn_library.cpp limits to one. Names of
-# the program come first in a sanitizer's process, which bench/onednn.cpp does not allow.
+# Version 3 has another interface; OpenMP's threads are those that tests/bench/onednn_library.cpp limits to one.
 find_library(EQT_ONEDNN_LIBRARY dnnl)
 find_package(OpenMP QUIET COMPONENTS CXX)
 if(EQT_ONEDNN_LIBRARY AND OpenMP_CXX_FOUND AND NOT EQT_SANITIZE)

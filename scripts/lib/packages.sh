@@ -20,7 +20,7 @@ EQT_DATA_PACKAGES=(dataset-fashion-mnist)
 # gnuplot-nox: plots; without it there are only tables. xz-utils: archives of runs.
 EQT_TEST_PACKAGES=(python3 python3-torch python3-pil clang-format-14 clang libclang-rt-dev iproute2 procps
   gnuplot-nox openssh-server openssh-client rsync sudo xz-utils mount)
-# libbenchmark-dev: the speed rows of tests/bench. libdnnl-dev: oneDNN beside bench convolutions.
+# libbenchmark-dev: the speed rows of tests/bench. libdnnl-dev: oneDNN beside our convolutions.
 # iperf3: measures links.
 EQT_BENCH_PACKAGES=(libbenchmark-dev libdnnl-dev iperf3)
 EQT_ARM64_PACKAGES=(g++-aarch64-linux-gnu qemu-user-static)

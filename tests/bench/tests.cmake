@@ -19,7 +19,20 @@ if(EQT_ONLY_PORTABLE)
 endif()
 
 eqt_test(bench_unit LABEL unit LINK eqt_bench eqt_networks
-  SOURCES unit/convolutions_test.cpp unit/measure_codec_test.cpp)
+  SOURCES same_results.cpp unit/convolutions_test.cpp unit/measure_codec_test.cpp)
+
+# Without LibTorch, which may bring a oneDNN of another version.
+if(TARGET eqt_found_onednn)
+  eqt_tool(onednn_convolutions NOT_IN_ALL LINK eqt_bench eqt_int8 eqt_model eqt_found_onednn
+    SOURCES onednn_convolutions.cpp onednn_library.cpp same_results.cpp)
+  add_test(NAME bench.onednn_convolutions.build
+    COMMAND ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target onednn_convolutions)
+  add_test(NAME bench.onednn_convolutions COMMAND onednn_convolutions)
+  set_tests_properties(bench.onednn_convolutions.build PROPERTIES LABELS bench FIXTURES_SETUP onednn_convolutions
+    TIMEOUT 300 RUN_SERIAL ON)
+  set_tests_properties(bench.onednn_convolutions PROPERTIES LABELS bench FIXTURES_REQUIRED onednn_convolutions
+    TIMEOUT 600 RUN_SERIAL ON)
+endif()
 
 eqt_tool(integer_speed LINK eqt_collective eqt_mpi_test_main SOURCES integer_speed.cpp)
 eqt_tool(guard_cost LINK eqt_train eqt_codec eqt_xxhash eqt_mpi_test_main SOURCES guard_cost.cpp)

@@ -33,6 +33,7 @@
 #include "data/pictures/picture.hpp"
 #include "data/pictures/picture_list.hpp"
 #include "data/pictures/resize.hpp"
+#include "figures/page.hpp"
 #include "forecast/step_simulation.hpp"
 #include "fuzz/memory_files.hpp"
 #include "fuzz/text_readers.hpp"
@@ -40,7 +41,6 @@
 #include "planner/cluster_file.hpp"
 #include "report/comparison.hpp"
 #include "report/drawing.hpp"
-#include "report/page.hpp"
 #include "report/paper_tables.hpp"
 #include "report/read_run.hpp"
 #include "report/report.hpp"
@@ -284,16 +284,16 @@ void read_layout(Bytes bytes) {
 /// The report about a run in every format: without markup from the run, and with valid JSON.
 void check_report(const std::vector<report::Run>& runs) {
   const std::vector<report::Group> groups = report::groups_of(runs);
-  report::Page page;
+  figures::Page page;
   page.title = runs.front().name;
   page.warnings = report::warnings_of(groups);
   page.results = {report::comparison_table(groups), report::details_table(groups)};
   page.published = report::published_tables(report::table_names(), groups);
   page.background = {report::conditions_table(runs), report::settings_table(groups),
                      report::runs_table(groups)};
-  for (const report::Table& table : page.results)
-    (void)(report::as_text(table) + report::as_csv(table) + report::as_markdown(table));
-  if (report::as_html(page).find("<script") != std::string::npos) breach("expected no script");
+  for (const figures::Table& table : page.results)
+    (void)(figures::as_text(table) + figures::as_csv(table) + figures::as_markdown(table));
+  if (figures::as_html(page).find("<script") != std::string::npos) breach("expected no script");
   (void)report::drawings_of(groups);
   if (!nlohmann::json::accept(report::as_json(groups, page.published, {}, {}, page.warnings)))
     breach("expected JSON");

@@ -8,13 +8,19 @@
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"
-#include "analyze/table.hpp"
-#include "analyze/values.hpp"
 #include "core/error.hpp"
+#include "figures/draw.hpp"
+#include "figures/drawing.hpp"
+#include "figures/rows.hpp"
 #include "theory/code_length.hpp"
 #include "theory/sampling.hpp"
 
 namespace eqt::analyze {
+using figures::Bars;
+using figures::bars_drawing;
+using figures::draw_if_asked;
+using figures::print_rows;
+
 namespace {
 
 constexpr std::array<std::string_view, 5> kUsual = {"qsgd", "qsgd-v", "nuqsgd", "elastiquant",
@@ -161,7 +167,7 @@ void print_subject(const Subject& subject, const Row& row) {
     fmt::print("published estimate, o(1) dropped: {:.4g}\n", published["nuqsgd"].get<double>());
 }
 
-report::Drawing plot_of(const std::vector<Row>& rows, const std::string& about) {
+figures::Drawing plot_of(const std::vector<Row>& rows, const std::string& about) {
   Bars bars{.title = fmt::format("Bits per value: {}", about),
             .unit = "bits",
             .logarithmic = false,
@@ -197,7 +203,7 @@ void run_analyze_bits(const AnalyzeBitsCommand& command) {
     if (!command.output.json) print_subject(subject, rows.back());
   }
   if (command.output.json) print_rows(rows, {}, true);
-  draw(command.output, [&] { return plot_of(rows, about); });
+  draw_if_asked(command.output.plot, [&] { return plot_of(rows, about); });
 }
 
 }  // namespace eqt::analyze

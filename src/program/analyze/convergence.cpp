@@ -9,15 +9,22 @@
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"
-#include "analyze/table.hpp"
 #include "config/build_topology.hpp"
 #include "core/error.hpp"
+#include "figures/draw.hpp"
+#include "figures/drawing.hpp"
+#include "figures/rows.hpp"
 #include "theory/code_length.hpp"
 #include "theory/convergence.hpp"
 #include "theory/sampling.hpp"
 #include "topology/spectrum.hpp"
 
 namespace eqt::analyze {
+using figures::Curve;
+using figures::curves_drawing;
+using figures::draw_if_asked;
+using figures::print_rows;
+
 namespace {
 
 constexpr std::array<std::string_view, 6> kUsual = {"none",   "qsgd",        "qsgd-v",
@@ -254,8 +261,8 @@ Row row_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixin
   return row;
 }
 
-report::Drawing plot_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing,
-                        const std::vector<Row>& rows) {
+figures::Drawing plot_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixing,
+                         const std::vector<Row>& rows) {
   std::vector<Curve> curves;
   for (const Row& row : rows) {
     const Theorem theorem(command, mixing, row["variance_bound"]);
@@ -312,7 +319,7 @@ void run_analyze_convergence(const AnalyzeConvergenceCommand& command) {
     }
   }
   if (!command.output.json) print_head(command, mixing);
-  std::vector<Column> columns = subject_columns();
+  std::vector<RowColumn> columns = subject_columns();
   columns.insert(columns.end(), {{"variance_bound", "variance"},
                                  {"bits_per_value", "bits"},
                                  {"bits_are", "are"},
@@ -324,7 +331,7 @@ void run_analyze_convergence(const AnalyzeConvergenceCommand& command) {
   if (!command.output.json) print_notes(subjects);
   if (!command.output.json && !left_out.empty())
     fmt::print("\nNot covered, for their variance: {}\n", left_out);
-  draw(command.output, [&] { return plot_of(command, mixing, rows); });
+  draw_if_asked(command.output.plot, [&] { return plot_of(command, mixing, rows); });
 }
 
 }  // namespace eqt::analyze

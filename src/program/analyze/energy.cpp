@@ -5,12 +5,21 @@
 #include <nlohmann/json.hpp>
 
 #include "analyze/analyze.hpp"
-#include "analyze/measured_tables.hpp"
-#include "analyze/table.hpp"
+#include "analyze/measured.hpp"
+#include "figures/draw.hpp"
+#include "figures/drawing.hpp"
+#include "figures/rows.hpp"
 #include "theory/energy.hpp"
 #include "theory/memory.hpp"
 
 namespace eqt::analyze {
+using figures::Bars;
+using figures::bars_drawing;
+using figures::draw_if_asked;
+using figures::print_rows;
+using figures::Row;
+using figures::RowColumn;
+
 namespace {
 
 using theory::Phase;
@@ -25,7 +34,7 @@ Row named(const theory::PublishedCost& cost) {
           {"norm", cost.norm == RangeNorm::batch ? "range-batchnorm" : "range-evonorm"}};
 }
 
-std::vector<Column> name_columns() {
+std::vector<RowColumn> name_columns() {
   return {{"phase", "phase"}, {"model", "model"}, {"norm", "norm"}};
 }
 
@@ -129,8 +138,8 @@ Row peak_memory_row(const theory::PublishedCost& cost, const AnalyzeMemoryComman
   return row;
 }
 
-report::Drawing plot_of(const std::vector<Row>& rows, bool paper, const char* title,
-                        const char* unit) {
+figures::Drawing plot_of(const std::vector<Row>& rows, bool paper, const char* title,
+                         const char* unit) {
   Bars bars{.title = title,
             .unit = unit,
             .logarithmic = true,
@@ -171,7 +180,7 @@ void print_paper_energy(const std::vector<Row>& rows, int batch) {
       "costs with O = (L + 2P - K) / S + 1, all layers, and 50 of them in resnet54.\n"
       "\n",
       batch);
-  std::vector<Column> columns = name_columns();
+  std::vector<RowColumn> columns = name_columns();
   columns.insert(columns.end(), {{"float32", "float32", 5},
                                  {"published_float32", "printed", 5},
                                  {"int8", "int8", 5},
@@ -192,7 +201,7 @@ void print_step_energy(const std::vector<Row>& rows, int batch) {
       "output through DRAM once a pass; caches lower that. Sending is not counted.\n"
       "\n",
       batch);
-  std::vector<Column> columns = name_columns();
+  std::vector<RowColumn> columns = name_columns();
   columns.insert(columns.end(), {{"float32/total", "float32", 5},
                                  {"float32/arithmetic", "arithmetic"},
                                  {"float32/memory", "memory"},
@@ -210,7 +219,7 @@ void print_paper_memory(const std::vector<Row>& rows, int batch) {
       "the\nparameters; int8: a quarter of all but the copies; inference: the parameters. Where "
       "\"same\" says\nno, the table has a misprint: its own formula gives the other figure.\n\n",
       batch);
-  std::vector<Column> columns = name_columns();
+  std::vector<RowColumn> columns = name_columns();
   columns.insert(columns.end(), {{"float32", "float32", 5},
                                  {"published_float32", "printed", 5},
                                  {"reproduced_float32", "same"},
@@ -229,7 +238,7 @@ void print_peak_memory(const std::vector<Row>& rows, const AnalyzeMemoryCommand&
       "parameters in int8.\n"
       "\n",
       command.batch_size, command.copies);
-  std::vector<Column> columns = name_columns();
+  std::vector<RowColumn> columns = name_columns();
   columns.insert(columns.end(), {{"float32/total", "float32", 5},
                                  {"float32/activations", "activations"},
                                  {"int8/total", "int8", 5},
@@ -255,7 +264,8 @@ void run_analyze_energy(const AnalyzeEnergyCommand& command) {
   } else {
     print_step_energy(rows, command.batch_size);
   }
-  draw(command.output, [&] { return plot_of(rows, command.paper, "Energy of a batch", "mJ"); });
+  draw_if_asked(command.output.plot,
+                [&] { return plot_of(rows, command.paper, "Energy of a batch", "mJ"); });
 }
 
 void run_analyze_memory(const AnalyzeMemoryCommand& command) {
@@ -272,7 +282,7 @@ void run_analyze_memory(const AnalyzeMemoryCommand& command) {
   } else {
     print_peak_memory(rows, command);
   }
-  draw(command.output, [&] { return plot_of(rows, command.paper, "Memory", "MiB"); });
+  draw_if_asked(command.output.plot, [&] { return plot_of(rows, command.paper, "Memory", "MiB"); });
 }
 
 }  // namespace eqt::analyze

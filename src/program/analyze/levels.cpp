@@ -6,12 +6,19 @@
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"
-#include "analyze/table.hpp"
 #include "codec/levels/level_design.hpp"
+#include "figures/draw.hpp"
+#include "figures/drawing.hpp"
+#include "figures/rows.hpp"
 #include "theory/sampling.hpp"
 #include "theory/variance.hpp"
 
 namespace eqt::analyze {
+using figures::Curve;
+using figures::curves_drawing;
+using figures::draw_if_asked;
+using figures::print_rows;
+
 namespace {
 
 constexpr std::array<std::string_view, 7> kUsual = {
@@ -69,7 +76,7 @@ void print_levels(const Subject& subject, const Row& row) {
              worst["bodies"].get<std::size_t>(), worst["body"].get<double>());
 }
 
-report::Drawing plot_of(const std::vector<Subject>& subjects) {
+figures::Drawing plot_of(const std::vector<Subject>& subjects) {
   std::vector<Curve> curves;
   for (const Subject& subject : subjects) {
     Curve curve{.title = subject.label(), .points = {}};
@@ -106,7 +113,7 @@ void run_analyze_levels(const AnalyzeLevelsCommand& command) {
         "least worst case.\n"
         "\n",
         kDraws);
-  std::vector<Column> columns = subject_columns();
+  std::vector<RowColumn> columns = subject_columns();
   columns.insert(columns.end(), {{"ratio", "R"},
                                  {"smallest", "A"},
                                  {"phi", "phi(A)"},
@@ -119,7 +126,7 @@ void run_analyze_levels(const AnalyzeLevelsCommand& command) {
   print_rows(rows, columns, command.output.json);
   if (!command.output.json)
     for (std::size_t i = 0; i < subjects.size(); ++i) print_levels(subjects[i], rows[i]);
-  draw(command.output, [&] { return plot_of(subjects); });
+  draw_if_asked(command.output.plot, [&] { return plot_of(subjects); });
 }
 
 }  // namespace eqt::analyze

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this program's networks take of a machine, to stand beside what theory counts: bytes of a
-// training step and multiply-adds, with each model.precision.
+// What this program's networks and its runs take of a machine, beside what theory counts: bytes of
+// a training step and multiply-adds, with each model.precision.
 
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "analyze/analyze.hpp"
 #include "model/replica.hpp"
 #include "theory/energy.hpp"
 
@@ -38,5 +39,15 @@ StepBytes measure_step(const model::ModelOptions& options, std::size_t batch_siz
 /// program's network: there is no gradient of the pictures, and the classifier is float32.
 /// @pre the network is one that is built with 8-bit operands
 theory::MultiplyAdds count_products(const model::ModelOptions& options, std::size_t batch_size);
+
+/// Shows bytes of published networks with each model.precision, modelled and as measure_step()
+/// measures them.
+void run_measured_memory(const AnalyzeMemoryCommand& command);
+/// Shows multiply-adds of the same networks, modelled and as count_products() counts them.
+void run_measured_energy(const AnalyzeEnergyCommand& command);
+
+/// Shows what the runs below command.runs wrote down, beside what is modelled.
+/// @throws Error{usage}, Error{data} as report::run_folders() and report::read_run()
+void run_memory_of_runs(const AnalyzeMemoryCommand& command);
 
 }  // namespace eqt::analyze

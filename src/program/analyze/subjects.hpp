@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compressors that an `analyze` question is about, ready to be asked.
+// What an `analyze` question is about: compressors, ready to be asked, and the values that
+// `variance` and `bits` quantise, cut as training cuts them.
 
 #pragma once
 
@@ -9,13 +10,18 @@
 #include <string_view>
 #include <vector>
 
-#include "analyze/commands.hpp"
-#include "analyze/table.hpp"
+#include "analyze/analyze.hpp"
+#include "analyze/dumped_gradient.hpp"
 #include "codec/compressor.hpp"
+#include "codec/message.hpp"
 #include "config/run_config.hpp"
+#include "figures/rows.hpp"
 #include "theory/variance.hpp"
 
 namespace eqt::analyze {
+
+using figures::Row;
+using figures::RowColumn;
 
 struct Subject {
   config::RunConfig config;  // of a run with this compressor, all else by default
@@ -34,7 +40,7 @@ void require_levels(const Subject& subject, const char* about);
 void print_notes(std::span<const Subject> subjects);
 
 /// The columns that Subject::row() fills.
-std::vector<Column> subject_columns();
+std::vector<RowColumn> subject_columns();
 
 /// The named ones, or the `usual` ones; those that a setting does not suit are left out.
 /// @param values of the message: a scheme without buckets takes all of them as one bucket
@@ -43,5 +49,16 @@ std::vector<Column> subject_columns();
 std::vector<Subject> analyzed_compressors(const CompressorQuestion& question,
                                           std::span<const std::string_view> usual,
                                           std::size_t values, const char* about);
+
+/// A drawn vector, or a file's gradient. @throws Error{data}
+DumpedGradient values_for(const ValuesQuestion& question);
+
+/// The segments, and the values that are sent raw. A gradient with a layout is divided as in a run
+/// with this compressor and otherwise default settings (including skip_below and granularity);
+/// otherwise all values are one segment.
+std::vector<codec::Segment> segments_for(const Subject& subject, const DumpedGradient& gradient);
+
+/// "65536 values of source normal, seed 1" or "gradient.npy, step 120, rank 0".
+std::string describe_values(const ValuesQuestion& question, const DumpedGradient& gradient);
 
 }  // namespace eqt::analyze

@@ -11,13 +11,18 @@
 #include <set>
 #include <utility>
 
-#include "analyze/table.hpp"
 #include "config/build_topology.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
+#include "figures/draw.hpp"
+#include "figures/drawing.hpp"
 #include "topology/spectrum.hpp"
 
 namespace eqt::analyze {
+using figures::Curve;
+using figures::curves_drawing;
+using figures::draw_if_asked;
+
 namespace {
 
 using topology::GraphKind;
@@ -228,7 +233,7 @@ std::vector<GraphRow> asked_rows(const AnalyzeTopologyCommand& command) {
 }
 
 /// A curve per graph that exists for several numbers of ranks.
-report::Drawing plot_of(const std::vector<GraphRow>& rows) {
+figures::Drawing plot_of(const std::vector<GraphRow>& rows) {
   std::vector<Curve> curves;
   for (const GraphRow& row : rows) {
     const std::string name =
@@ -258,7 +263,7 @@ void run_analyze_topology(const AnalyzeTopologyCommand& command) {
   if (text && !usual) print_graphs(rows);
   if (!text)
     for (const GraphRow& row : rows) fmt::print("{}\n", to_json(row).dump());
-  draw(command.output, [&] { return plot_of(rows); });
+  draw_if_asked(command.output.plot, [&] { return plot_of(rows); });
 }
 
 }  // namespace eqt::analyze

@@ -7,13 +7,19 @@
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"
-#include "analyze/table.hpp"
-#include "analyze/values.hpp"
 #include "core/error.hpp"
+#include "figures/draw.hpp"
+#include "figures/drawing.hpp"
+#include "figures/rows.hpp"
 #include "theory/sampling.hpp"
 #include "theory/variance.hpp"
 
 namespace eqt::analyze {
+using figures::Bars;
+using figures::bars_drawing;
+using figures::draw_if_asked;
+using figures::print_rows;
+
 namespace {
 
 constexpr std::array<std::string_view, 8> kUsual = {
@@ -121,7 +127,7 @@ std::vector<Part> parts_of(const std::vector<codec::Segment>& segments,
   return parts;
 }
 
-report::Drawing plot_of(const std::vector<Row>& rows, const std::string& about) {
+figures::Drawing plot_of(const std::vector<Row>& rows, const std::string& about) {
   Bars bars{.title = fmt::format("Relative variance: {}", about),
             .unit = "E|Q(v) - v|^2 / |v|^2",
             .logarithmic = true,
@@ -176,7 +182,7 @@ void run_analyze_variance(const AnalyzeVarianceCommand& command) {
         "the tables that they start from.\n"
         "\n",
         about, command.values.draws);
-  std::vector<Column> columns = subject_columns();
+  std::vector<RowColumn> columns = subject_columns();
   if (command.by_tensor) columns.insert(columns.begin() + 1, {"tensor", "tensor"});
   columns.insert(columns.end(), {{"compressed_values", "compressed"},
                                  {"exact", "exact", 5},
@@ -187,7 +193,7 @@ void run_analyze_variance(const AnalyzeVarianceCommand& command) {
                                  {"promised", "codec's bound", 5}});
   print_rows(rows, columns, command.output.json);
   if (!command.output.json) print_notes(subjects);
-  draw(command.output, [&] { return plot_of(rows, about); });
+  draw_if_asked(command.output.plot, [&] { return plot_of(rows, about); });
 }
 
 }  // namespace eqt::analyze

@@ -5,10 +5,19 @@
 #include <nlohmann/json.hpp>
 
 #include "analyze/analyze.hpp"
-#include "analyze/table.hpp"
+#include "figures/draw.hpp"
+#include "figures/drawing.hpp"
+#include "figures/rows.hpp"
 #include "theory/variance.hpp"
 
 namespace eqt::analyze {
+using figures::Curve;
+using figures::curves_drawing;
+using figures::draw_if_asked;
+using figures::print_rows;
+using figures::Row;
+using figures::stacked;
+
 namespace {
 
 constexpr std::array kWorstCaseBits = {2, 3, 4, 5, 6, 8};
@@ -57,7 +66,7 @@ std::vector<Curve> curves_of(const std::vector<theory::WorstCaseRow>& rows, cons
   return curves;
 }
 
-report::Drawing plot_of(std::size_t bucket) {
+figures::Drawing plot_of(std::size_t bucket) {
   std::vector<theory::WorstCaseRow> by_bits, by_bucket;
   for (int bits = 2; bits <= 8; ++bits) by_bits.push_back(theory::worst_case_row(bits, bucket));
   for (int power = kFirstPower; power <= kLastPower; ++power)
@@ -110,7 +119,7 @@ void run_analyze_worst_case(const AnalyzeWorstCaseCommand& command) {
               {"theta_max", "theta* max", 5},
               {"elastiquant_max", "ElastiQuant max"}},
              command.output.json);
-  draw(command.output, [&] { return plot_of(buckets.back()); });
+  draw_if_asked(command.output.plot, [&] { return plot_of(buckets.back()); });
 }
 
 }  // namespace eqt::analyze

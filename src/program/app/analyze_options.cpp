@@ -9,7 +9,7 @@
 #include "app/command_line.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
-#include "metrics/gnuplot.hpp"
+#include "figures/gnuplot.hpp"
 #include "theory/sampling.hpp"
 
 namespace eqt::app {
@@ -38,7 +38,7 @@ CLI::Validator source_names() {
 CLI::Validator plot_path() {
   return CLI::Validator(
       [](const std::string& path) {
-        return metrics::is_plot_path(path)
+        return figures::is_plot_path(path)
                    ? std::string()
                    : fmt::format("expected a file that ends in .svg or .png, found {}", path);
       },

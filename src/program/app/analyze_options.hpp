@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "analyze/commands.hpp"
+#include "analyze/analyze.hpp"
 
 namespace CLI {
 class App;

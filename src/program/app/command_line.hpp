@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "analyze/commands.hpp"
+#include "analyze/analyze.hpp"
 #include "bench/bench.hpp"
 #include "doctor/doctor.hpp"
 #include "planner/plan.hpp"

@@ -17,10 +17,10 @@
 #include "comm/session.hpp"
 #include "core/error.hpp"
 #include "data/class_names.hpp"
+#include "figures/draw.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/run_files.hpp"
 #include "model/array_loss.hpp"
-#include "report/draw.hpp"
 #include "report/evaluation.hpp"
 #include "report/read_run.hpp"
 #include "report/values.hpp"
@@ -298,14 +298,14 @@ std::vector<std::string> write_files(const report::Evaluated& result, const std:
   };
   write(report::kEvaluationFile, report::evaluation_json(result));
   if (result.classes.empty()) return names;
-  for (const report::Table& table :
+  for (const figures::Table& table :
        {report::class_table(result), report::confusion_table(result)}) {
-    write(table.name + ".csv", report::as_csv(table));
+    write(table.name + ".csv", figures::as_csv(table));
     names.push_back(table.name + ".csv");
   }
   if (result.classes.size() > report::kMaxDrawnClasses) return names;
-  const report::Drawn drawn =
-      report::draw_all({report::confusion_drawing(result, "confusion")}, folder);
+  const figures::Drawn drawn =
+      figures::draw_all({report::confusion_drawing(result, "confusion")}, folder);
   names.insert(names.end(), drawn.files.begin(), drawn.files.end());
   for (const std::string& sentence : drawn.failed) comm::print_warning(sentence);
   return names;
@@ -324,9 +324,9 @@ void print(const report::Evaluated& result, const Subject& subject) {
             ? fmt::format(", and the run was tested on all {} together", subject.samples_of_all)
             : "");
   if (result.classes.empty()) return;
-  fmt::print("\n{}", report::as_text(report::class_table(result)));
+  fmt::print("\n{}", figures::as_text(report::class_table(result)));
   if (result.classes.size() <= kMaxPrintedClasses)
-    fmt::print("\n{}", report::as_text(report::confusion_table(result)));
+    fmt::print("\n{}", figures::as_text(report::confusion_table(result)));
 }
 
 /// Returns true if set, network and part of the set are the same: the later evaluation then takes

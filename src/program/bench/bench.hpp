@@ -48,11 +48,11 @@ struct BenchConvolutionsCommand {
   bool json = false;
 };
 
-/// Compares each pass with plain loops, then times it on this thread in turn with float32 and, if
-/// the program has it, oneDNN, and beside the repeated instruction, for the shapes of ResNet-20 and
-/// ResNet-18 on images of 32 x 32; prints a row each.
+/// Compares each pass with plain loops, then times it on this thread in turn with float32, and
+/// beside the repeated instruction, for the shapes of ResNet-20 and ResNet-18 on images of 32 x 32;
+/// prints a row each.
 /// @throws Error{usage} for kernels that this processor does not have; Error{bug} if a pass gives
-/// another result than plain loops or oneDNN
+/// another result than plain loops
 void run_bench_convolutions(const BenchConvolutionsCommand& command);
 
 }  // namespace eqt::bench

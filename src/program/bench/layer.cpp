@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
+#include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
 
@@ -15,10 +17,6 @@ namespace {
 
 using int8::ConvolutionShape;
 using int8::Kernels;
-
-constexpr const char* title_of(Pass pass) {
-  return pass == Pass::forward ? "forward" : pass == Pass::backward_input ? "dX" : "dW";
-}
 
 /// Draws integers in [-127, 127].
 std::vector<std::int8_t> random_integers(std::size_t count, std::uint64_t seed) {
@@ -39,23 +37,23 @@ std::vector<std::int8_t> weights_of(const ConvolutionShape& shape) {
   return q;
 }
 
-/// Returns the tolerance as a part of the largest value: rounding of operands, products or sums
-/// stays below it, a mistake does not.
-double tolerance_of(Operands operands) {
-  if (operands == Operands::int8) return 0;
-  return operands == Operands::bf16 ? 1e-2 : 1e-4;
+double seconds_of(const std::function<void()>& work, std::size_t calls) {
+  const WorkStopwatch watch;
+  for (std::size_t i = 0; i < calls; ++i) work();
+  return watch.seconds() / static_cast<double>(calls);
 }
 
-bool near(std::span<const float> a, std::span<const float> b, double tolerance) {
-  double largest = 0, difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(a[i])));
-    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
-  }
-  return a.size() == b.size() && difference <= tolerance * largest;
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
 }
 
 }  // namespace
+
+const char* title_of(Pass pass) {
+  return pass == Pass::forward ? "forward" : pass == Pass::backward_input ? "dX" : "dW";
+}
 
 Layer::Layer(const ConvolutionShape& shape, Kernels kernels, std::vector<float> scales, bool small)
     : convolution_(shape, kernels),
@@ -125,26 +123,40 @@ void require_plain_results(const ConvolutionShape& shape, Kernels kernels) {
            describe(shape), name_of(kernels), title_of(pass));
     unscaled.run(pass);
     floats.run(pass);
-    if (!near(unscaled.result(pass), floats.result(pass), tolerance_of(Operands::f32)))
+    if (!near(unscaled.result(pass), floats.result(pass), kFloatTolerance))
       fail(Kind::bug, "convolution {} in float32: expected {} as {} gives it, found another",
            describe(shape), title_of(pass), name_of(kernels));
   }
 }
 
-void require_same_results(const ConvolutionShape& shape, Kernels kernels, OneDnn& onednn) {
-  Layer layer(shape, kernels, {1, 1}, true);
-  for (const Pass pass : kPasses) {
-    layer.run(pass);
-    for (const Operands operands : {Operands::int8, Operands::bf16, Operands::f32}) {
-      const auto other = onednn.pass(shape, 2, pass, operands, layer.integers());
-      if (!other) continue;
-      other->run();
-      if (!near(layer.result(pass), other->result(), tolerance_of(operands)))
-        fail(Kind::bug,
-             "convolution {} with {}: expected {} as oneDNN's {} gives it, found another",
-             describe(shape), name_of(kernels), title_of(pass), other->implementation());
-    }
+bool near(std::span<const float> a, std::span<const float> b, double tolerance) {
+  double largest = 0, difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(a[i])));
+    difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
   }
+  return a.size() == b.size() && difference <= tolerance * largest;
+}
+
+std::vector<double> median_seconds_in_turn(std::span<const std::function<void()>> works,
+                                           double seconds) {
+  const double turn = std::min(1e-3, seconds / 10);
+  std::vector<std::size_t> calls;
+  for (const auto& work : works) {
+    work();  // touches memory for the first time
+    const double one = std::max(seconds_of(work, 1), 1e-7);
+    calls.push_back(1 + static_cast<std::size_t>(turn / one));
+  }
+  std::vector<std::vector<double>> times(works.size());
+  const Stopwatch total;
+  do {
+    for (std::size_t i = 0; i < works.size(); ++i)
+      times[i].push_back(seconds_of(works[i], calls[i]));
+  } while (times.front().size() < 3 ||
+           total.seconds() < seconds * static_cast<double>(works.size()));
+  std::vector<double> medians;
+  for (std::vector<double>& of_work : times) medians.push_back(median(std::move(of_work)));
+  return medians;
 }
 
 }  // namespace eqt::bench

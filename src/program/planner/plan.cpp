@@ -8,13 +8,13 @@
 #include <iterator>
 #include <set>
 
-#include "analyze/table.hpp"
 #include "comm/host_facts.hpp"
 #include "config/compressor_settings.hpp"
 #include "config/document.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
 #include "data/catalogue.hpp"
+#include "figures/draw.hpp"
 #include "planner/calibration/calibrate.hpp"
 #include "planner/calibration/from_calibration.hpp"
 #include "planner/plans.hpp"
@@ -168,7 +168,7 @@ void run_plan(const PlanCommand& command) {
   notes.insert(notes.begin(), remarks.begin(), remarks.end());
   command.json ? print_json(plans, file, notes) : print_text(plans, file, notes);
   if (!command.page.empty()) write_page(command.page, plans, file, notes);
-  analyze::draw({.json = command.json, .plot = command.plot}, [&] { return drawing_of(plans); });
+  figures::draw_if_asked(command.plot, [&] { return drawing_of(plans); });
 }
 
 void print_cluster_schema() { fmt::print("{}", cluster_schema()); }

@@ -9,16 +9,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "analyze/table.hpp"
 #include "core/error.hpp"
 #include "core/whole_file.hpp"
-#include "metrics/gnuplot.hpp"
+#include "figures/draw.hpp"
+#include "figures/gnuplot.hpp"
+#include "figures/page.hpp"
 #include "metrics/output_file.hpp"
 #include "planner/plans.hpp"
-#include "report/colours.hpp"
-#include "report/draw.hpp"
-#include "report/page.hpp"
-#include "report/script.hpp"
 
 namespace eqt::planner {
 namespace {
@@ -48,35 +45,35 @@ class DrawingFolder {
   fs::path path_;
 };
 
-report::Cell cell_of(const analyze::Row& row, const analyze::Column& column) {
+figures::Cell cell_of(const figures::Row& row, const figures::RowColumn& column) {
   const auto found = row.find(column.key);
-  if (found == row.end() || found->is_null()) return report::number_cell({}, {});
+  if (found == row.end() || found->is_null()) return figures::number_cell({}, {});
   if (found->is_number_float())
-    return report::number_cell(found->get<double>(), {.significant = column.digits});
-  if (found->is_number()) return report::number_cell(found->get<double>(), {.significant = 9});
-  return report::text_cell(found->get<std::string>());
+    return figures::number_cell(found->get<double>(), {.significant = column.digits});
+  if (found->is_number()) return figures::number_cell(found->get<double>(), {.significant = 9});
+  return figures::text_cell(found->get<std::string>());
 }
 
-report::Table table_of(const PlanTable& plan) {
-  report::Table table;
+figures::Table table_of(const PlanTable& plan) {
+  figures::Table table;
   table.name = plan.name;
   table.caption = plan.caption;
   std::string remarks;
   for (const std::string& remark : plan.remarks) remarks += (remarks.empty() ? "" : " ") + remark;
   if (!remarks.empty()) table.notes.push_back(remarks);
-  for (const analyze::Column& column : plan.columns) {
-    const bool is_text = std::ranges::any_of(plan.rows, [&](const analyze::Row& row) {
+  for (const figures::RowColumn& column : plan.columns) {
+    const bool is_text = std::ranges::any_of(plan.rows, [&](const figures::Row& row) {
       const auto found = row.find(column.key);
       return found != row.end() && found->is_string();
     });
     table.columns.push_back(
         {.key = column.key,
          .head = column.title,
-         .type = is_text ? report::Column::Type::text : report::Column::Type::number});
+         .type = is_text ? figures::Column::Type::text : figures::Column::Type::number});
   }
-  for (const analyze::Row& row : plan.rows) {
-    std::vector<report::Cell> cells;
-    for (const analyze::Column& column : plan.columns) cells.push_back(cell_of(row, column));
+  for (const figures::Row& row : plan.rows) {
+    std::vector<figures::Cell> cells;
+    for (const figures::RowColumn& column : plan.columns) cells.push_back(cell_of(row, column));
     table.rows.push_back(std::move(cells));
   }
   return table;
@@ -91,7 +88,7 @@ const char* time_unit(const Plans& plans) {
 }
 
 /// Adds data in the script's last plot, which ends in a line.
-void add_to_plot(report::Drawing& drawing, const std::string& data, const std::string& plot) {
+void add_to_plot(figures::Drawing& drawing, const std::string& data, const std::string& plot) {
   const std::size_t at = drawing.script.rfind("plot ");
   drawing.script.insert(at, data);
   drawing.script.pop_back();
@@ -100,7 +97,7 @@ void add_to_plot(report::Drawing& drawing, const std::string& data, const std::s
 
 /// Draws a row for each scheme: computing and waiting, which are the step, in the upper half; what
 /// happens beside it, in the lower half.
-report::Drawing step_drawing(const Plans& plans) {
+figures::Drawing step_drawing(const Plans& plans) {
   struct Part {
     const char* name;
     double forecast::BoardUse::*seconds;
@@ -110,7 +107,7 @@ report::Drawing step_drawing(const Plans& plans) {
                              {"waiting", &forecast::BoardUse::waiting, true, false},
                              {"codec", &forecast::BoardUse::communicating, false, true},
                              {"link", &forecast::BoardUse::sending, false, false}};
-  report::Drawing drawing = {.name = "step", .title = "Seconds of a step by scheme"};
+  figures::Drawing drawing = {.name = "step", .title = "Seconds of a step by scheme"};
   std::vector<std::string> labels;
   std::string data, text, plot;
   double most = 0;
@@ -135,22 +132,22 @@ report::Drawing step_drawing(const Plans& plans) {
         "{}$d using {}:1:{}:{}:($1{}):($1{}) with boxxyerror fs solid noborder lc rgb '{}' title "
         "\"{}\"",
         p == 0 ? "plot " : ", \\\n", 2 * p + 2, 2 * p + 2, 2 * p + 3,
-        kParts[p].upper ? "-0.4" : "+0.02", kParts[p].upper ? "-0.02" : "+0.4", report::colour(p),
+        kParts[p].upper ? "-0.4" : "+0.02", kParts[p].upper ? "-0.02" : "+0.4", figures::colour(p),
         kParts[p].name);
   drawing.description =
       "Computing and waiting make the step. The work of the communication thread, codec, and its "
       "messages at the link's full rate are beside it; what computing hides of them is not waited "
       "for. " +
       text + ".";
-  drawing.script = report::frame(drawing.title, "seconds", "", report::Key::above_right) +
-                   report::bar_rows(labels, most) + "$d << end\n" + data + "end\n" + plot + "\n";
-  drawing.height = report::height_of_bars(labels, 2);
+  drawing.script = figures::frame(drawing.title, "seconds", "", figures::Key::above_right) +
+                   figures::bar_rows(labels, most) + "$d << end\n" + data + "end\n" + plot + "\n";
+  drawing.height = figures::height_of_bars(labels, 2);
   return drawing;
 }
 
 /// Nothing if no scheme has a rate.
-std::optional<report::Drawing> break_even_drawing(const Plans& plans) {
-  analyze::Bars bars = {.title = "Break-even rates with float32",
+std::optional<figures::Drawing> break_even_drawing(const Plans& plans) {
+  figures::Bars bars = {.title = "Break-even rates with float32",
                         .unit = "Mb/s",
                         .logarithmic = true,
                         .series = {"faster on slower links"},
@@ -164,7 +161,7 @@ std::optional<report::Drawing> break_even_drawing(const Plans& plans) {
     text += fmt::format(" {}: below {:.3g} Mb/s.", plans.whole[s].scheme, rate);
   }
   if (bars.groups.empty()) return {};
-  report::Drawing drawing = analyze::bars_drawing(bars);
+  figures::Drawing drawing = figures::bars_drawing(bars);
   drawing.name = "break-even";
   drawing.description =
       "Rates of the slowest link below which a scheme is faster than float32." + text;
@@ -172,13 +169,13 @@ std::optional<report::Drawing> break_even_drawing(const Plans& plans) {
 }
 
 /// Time against `cost` for all numbers of ranks, with the front.
-report::Drawing front_drawing(const Plans& plans, const std::string& name, const std::string& unit,
-                              double (*cost)(const PlannedRun&), bool PlannedRun::Fronts::*on) {
-  std::vector<analyze::Curve> curves;
+figures::Drawing front_drawing(const Plans& plans, const std::string& name, const std::string& unit,
+                               double (*cost)(const PlannedRun&), bool PlannedRun::Fronts::*on) {
+  std::vector<figures::Curve> curves;
   std::vector<const PlannedRun*> front;
   std::vector<double> times, costs;
   for (const auto& runs : plans.by_ranks) {
-    analyze::Curve curve = {runs.front().scheme, {}};
+    figures::Curve curve = {runs.front().scheme, {}};
     for (const PlannedRun& run : runs) {
       curve.points.emplace_back(cost(run), time_of(run));
       times.push_back(time_of(run));
@@ -188,12 +185,12 @@ report::Drawing front_drawing(const Plans& plans, const std::string& name, const
     curves.push_back(std::move(curve));
   }
   std::ranges::sort(front, {}, [&](const PlannedRun* run) { return cost(*run); });
-  report::Drawing drawing = analyze::curves_drawing({.title = "Time by " + name,
-                                                     .x = unit,
-                                                     .y = time_unit(plans),
-                                                     .log_x = report::wants_logarithm(costs),
-                                                     .log_y = report::wants_logarithm(times)},
-                                                    curves);
+  figures::Drawing drawing = figures::curves_drawing({.title = "Time by " + name,
+                                                      .x = unit,
+                                                      .y = time_unit(plans),
+                                                      .log_x = figures::wants_logarithm(costs),
+                                                      .log_y = figures::wants_logarithm(times)},
+                                                     curves);
   std::string data = "$front << end\n", text;
   for (const PlannedRun* const run : front) {
     data += fmt::format("{:.9g} {:.9g}\n", cost(*run), time_of(*run));
@@ -202,7 +199,7 @@ report::Drawing front_drawing(const Plans& plans, const std::string& name, const
   }
   add_to_plot(drawing, data + "end\n",
               fmt::format("$front using 1:2 with steps lw 2 lc rgb '{}' dt '-' title \"front\"",
-                          report::kNeutral));
+                          figures::kNeutral));
   drawing.name = name;
   drawing.description += " Nothing beats " + text + ".";
   return drawing;
@@ -212,32 +209,32 @@ report::Drawing front_drawing(const Plans& plans, const std::string& name, const
 
 void write_page(const std::string& path, const Plans& plans, const ClusterFile& file,
                 const std::vector<std::string>& notes) {
-  report::Page page;
+  figures::Page page;
   page.title = "A plan for " + std::to_string(file.cluster.ranks()) + " ranks";
   page.warnings = answer_of(plans, file);
   for (const PlanTable& table : tables_of(plans, file)) page.results.push_back(table_of(table));
   page.results.front().notes.insert(page.results.front().notes.end(), notes.begin(), notes.end());
-  if (!metrics::plot_available()) {
+  if (!figures::plot_available()) {
     page.warnings.emplace_back(
         "No plots: gnuplot was not found; install it (Debian: gnuplot-nox) and plan again.");
   } else {
     const DrawingFolder folder;
-    for (report::Drawing& drawing : drawings_of(plans, file)) {
+    for (figures::Drawing& drawing : drawings_of(plans, file)) {
       const fs::path svg = folder.path() / (drawing.name + ".svg");
-      report::draw_file(drawing, svg.string());
+      figures::draw_file(drawing, svg.string());
       std::string text = read_whole_file(
           svg, {.what = "a drawing", .max_bytes = 64 << 20, .remedy = "plan again"});
       page.pictures.push_back({std::move(drawing), std::move(text)});
     }
   }
-  metrics::write_atomically(path, report::as_html(page));
+  metrics::write_atomically(path, figures::as_html(page));
 }
 
-report::Drawing drawing_of(const Plans& plans) {
-  std::vector<analyze::Curve> curves;
+figures::Drawing drawing_of(const Plans& plans) {
+  std::vector<figures::Curve> curves;
   std::string data = "$least << end\n", text;
   for (const auto& runs : plans.by_ranks) {
-    analyze::Curve curve = {runs.front().scheme, {}};
+    figures::Curve curve = {runs.front().scheme, {}};
     const auto most = crossover(runs);
     for (const PlannedRun& run : runs) {
       curve.points.emplace_back(run.ranks, time_of(run));
@@ -247,24 +244,24 @@ report::Drawing drawing_of(const Plans& plans) {
     }
     curves.push_back(std::move(curve));
   }
-  report::Drawing drawing = analyze::curves_drawing({.title = "Plan by scheme and number of ranks",
-                                                     .x = "ranks",
-                                                     .y = time_unit(plans),
-                                                     .log_x = true,
-                                                     .log_y = true},
-                                                    curves);
+  figures::Drawing drawing = figures::curves_drawing({.title = "Plan by scheme and number of ranks",
+                                                      .x = "ranks",
+                                                      .y = time_unit(plans),
+                                                      .log_x = true,
+                                                      .log_y = true},
+                                                     curves);
   drawing.name = "ranks";
   drawing.description += text;
   if (!text.empty())
     add_to_plot(drawing, data + "end\n",
                 fmt::format("$least using 1:2 with points pt 6 ps 2 lw 2 lc rgb '{}' title \"more "
                             "make it slower\"",
-                            report::kNeutral));
+                            figures::kNeutral));
   return drawing;
 }
 
-std::vector<report::Drawing> drawings_of(const Plans& plans, const ClusterFile& file) {
-  std::vector<report::Drawing> drawings = {drawing_of(plans), step_drawing(plans)};
+std::vector<figures::Drawing> drawings_of(const Plans& plans, const ClusterFile& file) {
+  std::vector<figures::Drawing> drawings = {drawing_of(plans), step_drawing(plans)};
   if (auto rates = break_even_drawing(plans)) drawings.push_back(std::move(*rates));
   bool price = false, joules = false;
   for (const auto& runs : plans.by_ranks) {

@@ -23,8 +23,8 @@ std::string speed_text(const PlannedRun& run) {
 }
 
 /// In minutes, kilojoules and megabytes, as people read them.
-analyze::Row readable(const PlannedRun& run) {
-  analyze::Row row = row_of(run);
+figures::Row readable(const PlannedRun& run) {
+  figures::Row row = row_of(run);
   row["mb"] = run.forecast.sent_bytes / 1e6;
   row["mib"] = run.memory_bytes / (1 << 20);
   if (run.epoch_seconds) row["epoch_minutes"] = *run.epoch_seconds / 60;
@@ -68,7 +68,7 @@ PlanTable scheme_table(const Plans& plans) {
   bool joules = false, targets = false;
   for (std::size_t s = 0; s < plans.whole.size(); ++s) {
     const PlannedRun& run = plans.whole[s];
-    analyze::Row row = readable(run);
+    figures::Row row = readable(run);
     if (std::isinf(plans.break_even[s])) row["break_even"] = "always";
     if (std::isfinite(plans.break_even[s])) row["break_even"] = plans.break_even[s];
     if (plans.break_even[s] == 0) row["break_even"] = "never";
@@ -78,7 +78,7 @@ PlanTable scheme_table(const Plans& plans) {
     table.rows.push_back(std::move(row));
   }
   if (plans.one_board) {
-    analyze::Row row = readable(*plans.one_board);
+    figures::Row row = readable(*plans.one_board);
     row["times_one_board"] = 1.0;
     const bool first = one_board_is_fastest(plans);
     table.rows.insert(first ? table.rows.begin() : table.rows.end(), std::move(row));
@@ -102,7 +102,7 @@ PlanTable rank_table(const Plans& plans) {
   for (const PlannedRun& run : plans.whole)
     table.columns.push_back({run.scheme.c_str(), run.scheme.c_str(), 4});
   for (std::size_t i = 0; i < plans.ranks.size(); ++i) {
-    analyze::Row row = {{"ranks", plans.ranks[i]}};
+    figures::Row row = {{"ranks", plans.ranks[i]}};
     for (std::size_t s = 0; s < plans.whole.size(); ++s) {
       const PlannedRun& run = plans.by_ranks[s][i];
       row[run.scheme] = epochs ? *run.epoch_seconds / 60 : 1 / seconds_a_sample(run);
@@ -132,15 +132,15 @@ PlanTable front_table(const Plans& plans, const ClusterFile& file) {
                      .rows = {},
                      .columns = {{"scheme", "scheme"}, {"ranks", "ranks"}}};
   const bool epochs = plans.whole[0].epoch_seconds.has_value();
-  table.columns.push_back(epochs ? analyze::Column{"epoch_minutes", "min/epoch", 3}
-                                 : analyze::Column{"images_per_second", "samples/s", 4});
+  table.columns.push_back(epochs ? figures::RowColumn{"epoch_minutes", "min/epoch", 3}
+                                 : figures::RowColumn{"images_per_second", "samples/s", 4});
   if (prices) table.columns.push_back({"price_text", "price", 4});
   if (joules)
-    table.columns.push_back(epochs ? analyze::Column{"epoch_kj", "kJ/epoch", 3}
-                                   : analyze::Column{"samples_per_kj", "samples/kJ", 3});
+    table.columns.push_back(epochs ? figures::RowColumn{"epoch_kj", "kJ/epoch", 3}
+                                   : figures::RowColumn{"samples_per_kj", "samples/kJ", 3});
   table.columns.push_back({"front", "least time for its"});
   for (const PlannedRun* const run : front) {
-    analyze::Row row = readable(*run);
+    figures::Row row = readable(*run);
     row["price_text"] = fmt::format("{:.6g} {}", run->price, file.currency);
     row["front"] =
         run->pareto->price ? run->pareto->joules ? "price and energy" : "price" : "energy";
@@ -235,9 +235,9 @@ std::string duration(double seconds) {
   return fmt::format("{:.3g} days", seconds / 86400);
 }
 
-analyze::Row row_of(const PlannedRun& run) {
+figures::Row row_of(const PlannedRun& run) {
   const forecast::BoardUse& use = slowest_boards(run);
-  analyze::Row row = {{"scheme", run.scheme},
+  figures::Row row = {{"scheme", run.scheme},
                       {"ranks", run.ranks},
                       {"collective", run.collective},
                       {"step_seconds", run.forecast.mean_seconds},
@@ -378,7 +378,7 @@ void print_text(const Plans& plans, const ClusterFile& file,
   fmt::print("\n");
   for (const PlanTable& table : tables_of(plans, file)) {
     fmt::print("{}\n", table.caption);
-    analyze::print_rows(table.rows, table.columns, false);
+    figures::print_rows(table.rows, table.columns, false);
     for (const std::string& remark : table.remarks) fmt::print("{}\n", remark);
     fmt::print("\n");
   }

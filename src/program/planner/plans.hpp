@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "analyze/table.hpp"
+#include "figures/drawing.hpp"
+#include "figures/rows.hpp"
 #include "planner/plan.hpp"
 #include "planner/planned_run.hpp"
-#include "report/drawing.hpp"
 
 namespace eqt::planner {
 
@@ -73,10 +73,10 @@ void print_json(const Plans& plans, const ClusterFile& file, const std::vector<s
 
 /// Time of an epoch by number of ranks, a curve for each scheme, with the numbers beyond which more
 /// make it slower.
-report::Drawing drawing_of(const Plans& plans);
+figures::Drawing drawing_of(const Plans& plans);
 
 /// Returns drawing_of(), a step's parts and break-even rates by scheme, and fronts: with names.
-std::vector<report::Drawing> drawings_of(const Plans& plans, const ClusterFile& file);
+std::vector<figures::Drawing> drawings_of(const Plans& plans, const ClusterFile& file);
 
 /// Sentence, tables, drawings and notes as one HTML page that needs no other file. Without gnuplot
 /// it has no drawings and says so.
@@ -96,9 +96,9 @@ std::vector<bool> pareto_front(std::span<const std::optional<Tradeoff>> all);
 struct PlanTable {
   std::string name;     // letters and hyphens
   std::string caption;  // one sentence
-  std::vector<analyze::Row> rows;
-  std::vector<analyze::Column> columns;  // the first one names the row
-  std::vector<std::string> remarks{};    // on columns
+  std::vector<figures::Row> rows;
+  std::vector<figures::RowColumn> columns;  // the first one names the row
+  std::vector<std::string> remarks{};       // on columns
 };
 
 /// Returns the tables of schemes on the whole cluster, of epochs by ranks, and, where prices or
@@ -106,7 +106,7 @@ struct PlanTable {
 std::vector<PlanTable> tables_of(const Plans& plans, const ClusterFile& file);
 
 /// All figures of a plan.
-analyze::Row row_of(const PlannedRun& run);
+figures::Row row_of(const PlannedRun& run);
 
 /// "1.23 s", "16.2 min", "3.4 h", "2.1 days".
 std::string duration(double seconds);

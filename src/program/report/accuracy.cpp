@@ -7,13 +7,17 @@
 #include <cmath>
 #include <tuple>
 
-#include "report/paper_names.hpp"
 #include "report/paper_tables.hpp"
-#include "report/published.hpp"
 #include "report/quantities.hpp"
 #include "report/values.hpp"
 
 namespace eqt::report {
+using figures::Cell;
+using figures::Column;
+using figures::number_cell;
+using figures::spread_cell;
+using figures::text_cell;
+
 namespace {
 
 using Type = Column::Type;

@@ -6,10 +6,18 @@
 #include <algorithm>
 #include <array>
 
+#include "figures/script.hpp"
 #include "report/drawing.hpp"
-#include "report/script.hpp"
 
 namespace eqt::report {
+using figures::bar_rows;
+using figures::colour;
+using figures::data_text;
+using figures::frame;
+using figures::height_of_bars;
+using figures::Key;
+using figures::kNeutral;
+
 namespace {
 
 using metrics::PhaseSeconds;

@@ -6,10 +6,18 @@
 #include <algorithm>
 #include <set>
 
+#include "figures/script.hpp"
 #include "report/drawing.hpp"
-#include "report/script.hpp"
 
 namespace eqt::report {
+using figures::bar_rows;
+using figures::colours;
+using figures::frame;
+using figures::height_of_bars;
+using figures::height_of_key;
+using figures::Key;
+using figures::label_text;
+
 namespace {
 
 constexpr std::size_t kMaxRanks = 64;

@@ -10,6 +10,15 @@
 #include "report/quantities.hpp"
 
 namespace eqt::report {
+using figures::Cell;
+using figures::Column;
+using figures::drop_empty_columns;
+using figures::error_cell;
+using figures::kNothing;
+using figures::number_cell;
+using figures::spread_cell;
+using figures::text_cell;
+
 namespace {
 
 using Type = Column::Type;

@@ -5,10 +5,12 @@
 
 #include <vector>
 
+#include "figures/table.hpp"
 #include "report/group.hpp"
-#include "report/table.hpp"
 
 namespace eqt::report {
+
+using figures::Table;
 
 /// A row per group: mean and deviation over seeds of the main quantities(), and the groups of the
 /// pareto_front().

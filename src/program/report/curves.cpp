@@ -9,11 +9,21 @@
 #include <map>
 #include <string>
 
+#include "figures/script.hpp"
 #include "report/drawing.hpp"
 #include "report/quantities.hpp"
-#include "report/script.hpp"
 
 namespace eqt::report {
+using figures::frame;
+using figures::height_with_key;
+using figures::kMaxCurves;
+using figures::Line;
+using figures::lines_script;
+using figures::logarithmic;
+using figures::Marks;
+using figures::wants_logarithm;
+using figures::x_tics;
+
 namespace {
 
 /// The horizontal axis: a value after each epoch of a run.

@@ -10,13 +10,23 @@
 #include <map>
 #include <system_error>
 
+#include "figures/colours.hpp"
+#include "figures/script.hpp"
+#include "figures/text.hpp"
 #include "metrics/decisions.hpp"
 #include "metrics/run_files.hpp"
-#include "report/colours.hpp"
-#include "report/script.hpp"
-#include "report/text.hpp"
 
 namespace eqt::report {
+using figures::colour;
+using figures::colours;
+using figures::frame;
+using figures::height_with_key;
+using figures::kMaxCurves;
+using figures::Line;
+using figures::lines_script;
+using figures::tail_of;
+using figures::x_tics;
+
 namespace {
 
 constexpr std::size_t kMostRuns = 4;  // with a plot

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plots of a report, as scripts for gnuplot.
+// Plots of a report, as scripts for gnuplot, and the styles of its groups.
 
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "figures/colours.hpp"
+#include "figures/drawing.hpp"
 #include "report/group.hpp"
 
 namespace eqt::report {
 
-struct Drawing {
-  std::string name;              // of its files: letters, digits and hyphens
-  std::string title;             // of the plot
-  std::string description = {};  // the important figures, for people who cannot see it
-  std::string script = {};       // see metrics::run_gnuplot()
-  int height = 420;              // for a width of kPlotWidth [pixels]
-};
+using figures::Drawing;
+using figures::Style;
 
 struct Drawings {
   std::vector<Drawing> all;
@@ -25,6 +22,10 @@ struct Drawings {
 
 /// All plots for which the runs have figures.
 Drawings drawings_of(const std::vector<Group>& groups);
+
+/// Returns each group's style: its compressor's colour, or the next of colours() if all have the
+/// same compressor.
+std::vector<Style> styles_of(const std::vector<Group>& groups);
 
 // The kinds of plots; each function appends to `drawings`.
 

@@ -10,12 +10,24 @@
 #include <numeric>
 
 #include "core/error.hpp"
-#include "metrics/gnuplot.hpp"
-#include "report/script.hpp"
-#include "report/text.hpp"
+#include "figures/gnuplot.hpp"
+#include "figures/script.hpp"
+#include "figures/text.hpp"
 #include "report/values.hpp"
 
 namespace eqt::report {
+using figures::Cell;
+using figures::colour_of;
+using figures::Column;
+using figures::Digits;
+using figures::frame;
+using figures::Key;
+using figures::kNothing;
+using figures::kPercent;
+using figures::number_cell;
+using figures::tail_of;
+using figures::text_cell;
+
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
@@ -64,7 +76,7 @@ std::string tics(const Evaluated& e) {
   std::string text;
   for (std::size_t c = 0; c < e.classes.size(); ++c)
     text += fmt::format("{}{} {}", c == 0 ? "" : ", ",
-                        metrics::gnuplot_quoted(tail_of(visible(e.classes[c]), 20)), c);
+                        figures::gnuplot_quoted(tail_of(visible(e.classes[c]), 20)), c);
   return "(" + text + ")";
 }
 

@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "figures/table.hpp"
 #include "report/drawing.hpp"
-#include "report/table.hpp"
 
 namespace eqt::report {
+
+using figures::Table;
 
 struct Evaluated {
   std::string network;  // file of its weights

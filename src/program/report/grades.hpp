@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grades that a run gave its tensors, step by step, and why.
+// The grades that a run gave its tensors, step by step, and why; what they did to it: noise added
+// to the gradients, bytes and seconds.
 
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
+#include "core/layout.hpp"
+#include "figures/statistics.hpp"
+#include "figures/table.hpp"
 #include "metrics/records.hpp"
 #include "report/drawing.hpp"
 #include "report/run.hpp"
-#include "report/table.hpp"
 
 namespace eqt::report {
+
+using figures::Table;
 
 /// A decision about grades, without the fingerprint.
 struct GradeDecision {
@@ -41,5 +47,20 @@ void draw_grades(const std::vector<Run>& runs, Drawings& drawings);
 /// A row per change of grades: step, tensors that changed, what they have now and why. No rows
 /// without such runs.
 Table grades_table(const std::vector<Run>& runs);
+
+/// Records by completed steps. Those of steps that were taken again are the later ones.
+struct StepCourse {
+  std::map<StepId, Figure> added_noise;  // in units of the gradients' own
+  std::map<StepId, Figure> sent_bytes;   // of all ranks
+  std::map<StepId, Figure> seconds;      // of rank 0
+};
+
+/// Reads the folder's metrics.jsonl. A step that is cut off or no JSON is left out.
+/// @throws Error{data} for a record with a member of another type: file and line
+StepCourse read_steps(const Run& run);
+
+/// Draws noise added with its limit, bytes and seconds by step, of the runs that choose grades.
+/// With many steps, each point is the median of neighbours.
+void draw_adaptation(const std::vector<Run>& runs, Drawings& drawings);
 
 }  // namespace eqt::report

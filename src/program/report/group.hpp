@@ -10,6 +10,8 @@
 
 namespace eqt::report {
 
+using figures::spread_of;
+
 /// Runs with equal settings, all finished or all with the same last epoch.
 struct Group {
   std::string label;             // unique: the row of a sweep, or as few settings as possible

@@ -2,12 +2,19 @@
 #include "report/members.hpp"
 
 #include <array>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
 
 #include "core/error.hpp"
-#include "report/text.hpp"
+#include "figures/text.hpp"
 
 namespace eqt::report {
+
+using figures::finite;
+using figures::shortened;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -42,6 +49,10 @@ const Json& empty_object() {
   static const Json empty = Json::object();
   return empty;
 }
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxDocumentBytes = std::size_t{16} << 20;
 
 }  // namespace
 
@@ -107,6 +118,21 @@ std::pair<Json, std::size_t> parse_lenient(const std::string& text) {
   std::size_t replaced = 0;
   if (json.is_discarded()) json = Json::parse(without_words(text, replaced), is_shallow, false);
   return {std::move(json), replaced};
+}
+
+std::string read_document(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return "";
+  if (fs::file_size(path, error) > kMaxDocumentBytes)
+    fail(Kind::data, "{}: expected at most {} MiB, found more; leave the run out",
+         visible(path.string()), kMaxDocumentBytes >> 20);
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file)
+    fail(Kind::data, "{}: expected a readable file, but reading failed; check its permissions",
+         visible(path.string()));
+  return text.str();
 }
 
 }  // namespace eqt::report

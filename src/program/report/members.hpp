@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads members of JSON objects from files: typed and checked; every error names the place.
+// Reads small files whole, and members of JSON objects from files: typed and checked; every error
+// names the place.
 
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "report/statistics.hpp"
+#include "figures/statistics.hpp"
 
 namespace eqt::report {
+
+using figures::Figure;
 
 /// Reads members of one object; a member that is absent or null is empty, 0 or "".
 class Members {
@@ -47,5 +51,9 @@ class Members {
 /// dropped.
 /// @return whether it is JSON, and how many of these words there were
 std::pair<nlohmann::json, std::size_t> parse_lenient(const std::string& text);
+
+/// The text of a file of at most 16 MiB; empty if there is no such file.
+/// @throws Error{data} for a larger file, or one that cannot be read
+std::string read_document(const std::filesystem::path& path);
 
 }  // namespace eqt::report

@@ -5,6 +5,8 @@
 #include <array>
 
 namespace eqt::report {
+using figures::finite;
+
 namespace {
 
 using metrics::PhaseSeconds;

@@ -6,12 +6,23 @@
 #include <algorithm>
 #include <string_view>
 
+#include "figures/script.hpp"
 #include "report/comparison.hpp"
 #include "report/drawing.hpp"
 #include "report/quantities.hpp"
-#include "report/script.hpp"
 
 namespace eqt::report {
+using figures::frame;
+using figures::height_with_key;
+using figures::kMaxCurves;
+using figures::kNeutral;
+using figures::label_text;
+using figures::line_style;
+using figures::logarithmic;
+using figures::point_style;
+using figures::wants_logarithm;
+using figures::x_tics;
+
 namespace {
 
 constexpr double kMega = 1e6;

@@ -1,19 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs would take on boards with links of several rates, as a sweep planned it.
+#include "report/planned.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <map>
-#include <string>
+#include <numeric>
 
-#include "report/planned.hpp"
 #include "report/quantities.hpp"
 
 namespace eqt::report {
 
+using figures::Cell;
+using figures::number_cell;
+using figures::spread_cell;
+using figures::text_cell;
+
+namespace {
+
 using Type = Column::Type;
+constexpr std::array kShares = {0.85, 0.90};
+
+/// The first epoch whose test reaches the target; null if none does.
+const Epoch* first_at(const Run& run, const std::string& metric, double target) {
+  for (const Epoch& epoch : run.epochs)
+    if (const Figure found = metric_of(epoch, metric); found && *found >= target) return &epoch;
+  return nullptr;
+}
+
+/// A figure of the first epoch at the target, for spreads.
+template <typename Of>
+auto at_target(const std::string& metric, double target, Of of) {
+  return [=](const Run& run) {
+    const Epoch* epoch = first_at(run, metric, target);
+    return epoch == nullptr ? Figure() : Figure(of(run, *epoch));
+  };
+}
+
+double megabytes_until(const Run& run, const Epoch& end) {
+  double bytes = 0;
+  for (const Epoch& epoch : run.epochs)
+    if (epoch.epoch <= end.epoch) bytes += static_cast<double>(epoch.sent_bytes);
+  return 1e-6 * bytes / run.ranks;
+}
+
+Figure seconds_until(const Run& run, const Epoch& end, double megabits) {
+  const auto epochs = run.planned_epoch_seconds.find(megabits);
+  if (epochs != run.planned_epoch_seconds.end() && epochs->second.size() >= end.epoch)
+    return std::accumulate(epochs->second.begin(),
+                           epochs->second.begin() + static_cast<std::ptrdiff_t>(end.epoch), 0.0);
+  const Figure all = planned_seconds(run, megabits);
+  if (!all || run.outcome.steps == 0) return {};
+  return *all * static_cast<double>(end.step) / static_cast<double>(run.outcome.steps);
+}
+
+std::vector<Cell> cells_of(const Group& group, const MainFigure& main, double share, double target,
+                           const std::set<double>& rates) {
+  const std::string& metric = main.metric.name;
+  const auto spread = [&](auto of, Digits digits) {
+    return spread_cell(group.spread(at_target(metric, target, of)), digits);
+  };
+  std::vector<Cell> row = {
+      text_cell(group.label), number_cell(share, {0}, 100),
+      number_cell(target, main.digits(), main.scale()),
+      spread([](const Run&, const Epoch& e) { return static_cast<double>(e.epoch); }, {1}),
+      spread(megabytes_until, {-1, 4})};
+  for (const double rate : rates)
+    row.push_back(spread(
+        [rate](const Run& run, const Epoch& e) { return seconds_until(run, e, rate); }, {1}));
+  return row;
+}
+
+}  // namespace
 
 std::set<double> planned_rates(const std::vector<Group>& groups) {
   std::set<double> rates;
@@ -86,6 +147,50 @@ Table planned_table(const std::vector<Group>& groups) {
   table.notes.emplace_back(
       "One board alone: as many samples on one of these boards, with the same batch and no "
       "exchange.");
+  return table;
+}
+
+Figure plateau_of(const std::vector<Group>& groups) {
+  const MainFigure main = main_figure(groups);
+  const auto best_of = [&](auto counts) {
+    Figure best;
+    for (const Group& group : groups) {
+      if (!group.finished() || !counts(group.first())) continue;
+      const Spread spread = group.spread([&](const Run& run) { return main.of(run); });
+      if (spread.known > 0) best = std::max(best.value_or(spread.mean), spread.mean);
+    }
+    return best;
+  };
+  const Figure exact = best_of([](const Run& run) {
+    return run.compressor == "none" && run.algorithm == "allreduce" &&
+           run.setting("model.precision", "fp32") == "fp32";
+  });
+  return exact ? exact : best_of([](const Run&) { return true; });
+}
+
+Table targets_table(const std::vector<Group>& groups) {
+  const MainFigure main = main_figure(groups);
+  Table table{"targets",
+              fmt::format("Until the {} is a share of the plateau", main.title()),
+              {{"run", "runs"},
+               {"share", "share [%]", Type::number},
+               {"target", main.head(), Type::number},
+               {"epochs", "epochs", Type::spread},
+               {"sent_megabytes_per_rank", "sent per rank [MB]", Type::spread}},
+              {},
+              {"Plateau: the mean at the end of the best float32 allreduce, or without one of the "
+               "best row. Tests are after epochs: a run may be there up to one interval of tests "
+               "sooner. \"(1 of 3)\": so many seeds came there, and the mean is theirs alone."}};
+  const Figure plateau = plateau_of(groups);
+  if (!plateau || !(*plateau > 0) || !main.metric.higher_is_better || groups.size() < 2)
+    return table;
+  const std::set<double> rates = planned_rates(groups);
+  for (const double rate : rates) table.columns.push_back(planned_column(rate));
+  table.notes.push_back(own_collectives(groups));
+  for (const double share : kShares)
+    for (const Group& group : groups)
+      if (group.finished())
+        table.rows.push_back(cells_of(group, main, share, share * *plateau, rates));
   return table;
 }
 

@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "figures/table.hpp"
 #include "report/group.hpp"
-#include "report/table.hpp"
 
 namespace eqt::report {
+
+using figures::Column;
+using figures::Table;
 
 /// A row per finished group: the main figure, bits per value, bytes per rank and the planned
 /// seconds of all its steps on links of each rate. No rows if no run was planned.

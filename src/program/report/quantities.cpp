@@ -5,6 +5,8 @@
 #include <functional>
 
 namespace eqt::report {
+using figures::finite;
+
 namespace {
 
 Figure step_seconds(const Run& run) {

@@ -7,11 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "figures/table.hpp"
 #include "report/group.hpp"
 #include "report/run.hpp"
-#include "report/table.hpp"
 
 namespace eqt::report {
+
+using figures::Digits;
+using figures::kPercent;
 
 struct Quantity {
   std::string key;   // in CSV and JSON, in SI units and fractions

@@ -15,15 +15,17 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "figures/text.hpp"
 #include "metrics/run_files.hpp"
-#include "report/document.hpp"
 #include "report/members.hpp"
 #include "report/outcome.hpp"
 #include "report/quantities.hpp"
 #include "report/sweep_files.hpp"
-#include "report/text.hpp"
 
 namespace eqt::report {
+using figures::finite;
+using figures::shortened;
+
 namespace {
 
 using Json = nlohmann::json;

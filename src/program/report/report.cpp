@@ -12,23 +12,31 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "figures/draw.hpp"
+#include "figures/page.hpp"
+#include "figures/text.hpp"
 #include "metrics/output_file.hpp"
-#include "report/adaptation.hpp"
 #include "report/comparison.hpp"
 #include "report/decisions.hpp"
-#include "report/draw.hpp"
 #include "report/evaluation.hpp"
 #include "report/grades.hpp"
 #include "report/group.hpp"
-#include "report/page.hpp"
 #include "report/paper_tables.hpp"
 #include "report/planned.hpp"
 #include "report/read_run.hpp"
 #include "report/report_json.hpp"
-#include "report/text.hpp"
 #include "report/timeline.hpp"
 
 namespace eqt::report {
+using figures::as_csv;
+using figures::as_html;
+using figures::as_latex;
+using figures::as_markdown;
+using figures::as_text;
+using figures::draw_all;
+using figures::Drawn;
+using figures::Page;
+
 namespace {
 
 namespace fs = std::filesystem;

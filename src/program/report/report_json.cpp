@@ -11,10 +11,12 @@
 #include "core/checksum.hpp"
 #include "core/error.hpp"
 #include "core/whole_file.hpp"
+#include "figures/text.hpp"
 #include "report/quantities.hpp"
-#include "report/text.hpp"
 
 namespace eqt::report {
+using figures::Column;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "figures/table.hpp"
 #include "report/group.hpp"
-#include "report/table.hpp"
 
 namespace eqt::report {
+
+using figures::Table;
 
 inline constexpr const char* kReportFile = "report.json";
 

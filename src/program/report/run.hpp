@@ -9,10 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "figures/statistics.hpp"
 #include "metrics/records.hpp"
-#include "report/statistics.hpp"
 
 namespace eqt::report {
+
+using figures::Figure;
+using figures::Spread;
 
 /// An epoch record. Figures are empty if the record has null or no such key.
 struct Epoch : metrics::Figures {

@@ -7,9 +7,9 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "figures/text.hpp"
 #include "metrics/run_files.hpp"
 #include "report/read_run.hpp"
-#include "report/text.hpp"
 
 namespace eqt::report {
 namespace {

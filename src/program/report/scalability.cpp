@@ -7,11 +7,16 @@
 #include <map>
 #include <optional>
 
-#include "report/paper_names.hpp"
 #include "report/paper_tables.hpp"
-#include "report/published.hpp"
 
 namespace eqt::report {
+using figures::Cell;
+using figures::Column;
+using figures::Digits;
+using figures::number_cell;
+using figures::spread_cell;
+using figures::text_cell;
+
 namespace {
 
 using metrics::PhaseSeconds;

@@ -8,11 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "report/document.hpp"
+#include "figures/text.hpp"
 #include "report/members.hpp"
-#include "report/text.hpp"
 
 namespace eqt::report {
+using figures::finite;
+
 namespace {
 
 using Json = nlohmann::json;

@@ -16,12 +16,27 @@
 #include <system_error>
 
 #include "core/error.hpp"
+#include "figures/script.hpp"
+#include "figures/text.hpp"
 #include "metrics/run_files.hpp"
 #include "report/members.hpp"
-#include "report/script.hpp"
-#include "report/text.hpp"
 
 namespace eqt::report {
+using figures::bar_rows;
+using figures::colour;
+using figures::Column;
+using figures::Digits;
+using figures::frame;
+using figures::height_of_bars;
+using figures::Key;
+using figures::kNeutral;
+using figures::kPercent;
+using figures::label_text;
+using figures::number_cell;
+using figures::shortened;
+using figures::tail_of;
+using figures::text_cell;
+
 namespace {
 
 using metrics::Activity;

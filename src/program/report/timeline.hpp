@@ -8,12 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "figures/table.hpp"
 #include "metrics/records.hpp"
 #include "report/drawing.hpp"
 #include "report/run.hpp"
-#include "report/table.hpp"
 
 namespace eqt::report {
+
+using figures::Table;
 
 struct StepRange {
   StepId first = 1, last = 1;

@@ -12,6 +12,8 @@
 #include "report/values.hpp"
 
 namespace eqt::report {
+using figures::text_cell;
+
 namespace {
 
 std::size_t count_of(const std::vector<Group>& groups, const TextOf& of) {

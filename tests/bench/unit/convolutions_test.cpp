@@ -4,7 +4,6 @@
 #include "bench/bench.hpp"
 #include "bench/layer.hpp"
 #include "bench/onednn.hpp"
-#include "bench/turns.hpp"
 #include "core/error.hpp"
 #include "support/catch.hpp"
 
@@ -86,10 +85,6 @@ TEST_CASE("work is timed in turn, three turns at least", "[bench]") {
   // Each is called twice before the turns.
   for (const int count : calls) CHECK(count >= 5);
   CHECK(changes >= 6);
-}
-
-TEST_CASE("there is no oneDNN without the shared object beside the program", "[bench]") {
-  CHECK(bench::load_onednn(int8::fastest_here()) == nullptr);
 }
 
 TEST_CASE("bench convolutions refuses kernels that the processor does not have", "[bench]") {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "metrics/gnuplot.hpp"
+#include "figures/gnuplot.hpp"
 #include "support/catch.hpp"
 #include "support/html_check.hpp"
 #include "support/temporary_folder.hpp"
@@ -195,7 +195,7 @@ TEST_CASE("the page needs no other file", "[planner]") {
                        ContainsSubstring("Minutes an epoch by"));
   for (const char* const outside : {"src=", "<script", "<link", "@import", "url(http"})
     CHECK(html.find(outside) == std::string::npos);
-  if (!metrics::plot_available()) return;
+  if (!figures::plot_available()) return;
   CHECK(test::count_of(html, "<svg ") == 5);
   CHECK(test::repeated_id(html).empty());
 }

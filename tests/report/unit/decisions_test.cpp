@@ -10,6 +10,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace eqt;
+using namespace eqt::figures;
 using namespace eqt::report;
 using Catch::Matchers::ContainsSubstring;
 

@@ -7,13 +7,14 @@
 #include <set>
 #include <tuple>
 
-#include "report/page_style.hpp"
-#include "report/script.hpp"
+#include "figures/page.hpp"
+#include "figures/script.hpp"
 #include "support/catch.hpp"
 #include "support/html_check.hpp"
 #include "support/made_runs.hpp"
 
 using namespace eqt;
+using namespace eqt::figures;
 using namespace eqt::report;
 
 namespace {
@@ -224,8 +225,8 @@ double contrast(std::string_view a, std::string_view b) {
 TEST_CASE("every colour of every plot has a contrast of 3 to 1 on a light and a dark page",
           "[report]") {
   CHECK(contrast("#000000", "#ffffff") == Approx(21.0));  // the largest possible contrast
-  CHECK(std::string(kPageStyle).find("--paper: #fff;") != std::string::npos);
-  CHECK(std::string(kPageStyle).find(kDarkPage) != std::string::npos);
+  CHECK(std::string(page_style()).find("--paper: #fff;") != std::string::npos);
+  CHECK(std::string(page_style()).find(kDarkPage) != std::string::npos);
   std::vector<Run> runs = test::made_runs("qsgd");
   for (Run& run : runs)
     for (Epoch& epoch : run.epochs) {

@@ -5,10 +5,9 @@
 #include <fstream>
 #include <iostream>
 
-#include "metrics/gnuplot.hpp"
-#include "report/adaptation.hpp"
-#include "report/colours.hpp"
-#include "report/draw.hpp"
+#include "figures/colours.hpp"
+#include "figures/draw.hpp"
+#include "figures/gnuplot.hpp"
 #include "report/read_run.hpp"
 #include "report/report.hpp"
 #include "support/catch.hpp"
@@ -17,6 +16,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace eqt;
+using namespace eqt::figures;
 using namespace eqt::report;
 using Catch::Matchers::ContainsSubstring;
 
@@ -176,7 +176,7 @@ TEST_CASE("runs that choose nothing have none of these", "[report]") {
 }
 
 TEST_CASE("the page has the pictures and the table of grades", "[report]") {
-  if (!metrics::plot_available()) {
+  if (!figures::plot_available()) {
     std::cout << "[eqt-skip] gnuplot is not installed\n";
     return;
   }

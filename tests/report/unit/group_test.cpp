@@ -8,6 +8,7 @@
 #include "support/refusal.hpp"
 
 using namespace eqt;
+using namespace eqt::figures;
 using namespace eqt::report;
 
 namespace {

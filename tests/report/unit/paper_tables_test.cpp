@@ -4,11 +4,10 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "report/paper_names.hpp"
-#include "report/published.hpp"
 #include "support/catch.hpp"
 
 using namespace eqt;
+using namespace eqt::figures;
 using namespace eqt::report;
 
 namespace {

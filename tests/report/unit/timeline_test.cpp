@@ -4,8 +4,8 @@
 #include <fstream>
 #include <iostream>
 
-#include "metrics/gnuplot.hpp"
-#include "report/draw.hpp"
+#include "figures/draw.hpp"
+#include "figures/gnuplot.hpp"
 #include "report/read_run.hpp"
 #include "report/report.hpp"
 #include "support/catch.hpp"
@@ -14,6 +14,7 @@
 #include "support/temporary_folder.hpp"
 
 using namespace eqt;
+using namespace eqt::figures;
 using namespace eqt::report;
 using metrics::Activity;
 using metrics::TimelineRecord;
@@ -186,7 +187,7 @@ TEST_CASE("a report has the timeline, the waits, and how messages were held", "[
   const std::string text =
       make_report({.folders = {folder.path()}, .out = "", .tables = {}, .steps = ""});
   CHECK(has(text, "EQT_LINK=latency_ms=50"));
-  if (!metrics::plot_available()) {
+  if (!figures::plot_available()) {
     std::cout << "[eqt-skip] gnuplot is not installed\n";
     return;
   }

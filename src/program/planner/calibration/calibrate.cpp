@@ -120,7 +120,7 @@ struct Steps {
 };
 
 double seconds_in(const report::Members& seconds, const char* key, bool above_0 = false) {
-  const report::Figure figure = seconds.figure(key);
+  const figures::Figure figure = seconds.figure(key);
   if (!figure || !(*figure >= 0 && *figure <= kMostSeconds) || (above_0 && *figure == 0))
     seconds.fail_member(key, above_0 ? "seconds above 0 and at most 1e6" : "seconds from 0 to 1e6");
   return *figure;
