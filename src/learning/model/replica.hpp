@@ -156,8 +156,8 @@ struct NetworkMemory {
   std::uint64_t evaluate_bytes = 0;  // and during an evaluate()
 };
 
-/// Without parameters, gradient and buffers. With 8-bit operands the memory is planned; otherwise
-/// the network runs on batches of two sizes, and the peak memory of LibTorch's allocator is
+/// Measures memory without parameters, gradient and buffers. With 8-bit operands it is planned;
+/// otherwise the network runs on batches of two sizes, and the peak memory of LibTorch's allocator is
 /// extrapolated linearly in the batch size, which takes a fraction of a second.
 /// @throws Error{usage} as make_replica()
 NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t batch_size,

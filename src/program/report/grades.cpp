@@ -182,7 +182,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// At most kMostPoints, each the median of as many neighbours.
+/// Returns at most kMostPoints, each the median of as many neighbours.
 std::vector<Line::Point> points_of(const std::map<StepId, Figure>& course, double scale) {
   std::vector<std::pair<StepId, double>> known;
   for (const auto& [step, figure] : course)

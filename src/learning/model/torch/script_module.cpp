@@ -316,7 +316,7 @@ ScriptState::ScriptState(const torch::jit::Module& module) {
     if (paths.contains(attribute.name)) changed_.push_back(std::move(attribute));
 }
 
-/// In the order of module.named_parameters() and named_buffers().
+/// Collects attributes in the order of module.named_parameters() and named_buffers().
 void ScriptState::collect(const c10::intrusive_ptr<c10::ivalue::Object>& object,
                           const std::string& prefix, std::vector<Attribute>& parameters,
                           std::vector<Attribute>& others) {
