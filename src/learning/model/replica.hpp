@@ -157,8 +157,8 @@ struct NetworkMemory {
 };
 
 /// Measures memory without parameters, gradient and buffers. With 8-bit operands it is planned;
-/// otherwise the network runs on batches of two sizes, and the peak memory of LibTorch's allocator is
-/// extrapolated linearly in the batch size, which takes a fraction of a second.
+/// otherwise the network runs on batches of two sizes, and the peak memory of LibTorch's allocator
+/// is extrapolated linearly in the batch size, which takes a fraction of a second.
 /// @throws Error{usage} as make_replica()
 NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t batch_size,
                                      std::size_t test_batch_size);
