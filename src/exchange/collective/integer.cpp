@@ -12,9 +12,9 @@
 // Decode   d values per rank for any n; adding d codes costs a fraction of that
 // Lossy    once, and unbiased where the codec is: independent errors of n ranks average out
 //
-// Segments are multiples of the codec's buckets and assigned to ranks in turn over the whole model,
-// as in scatter_reduce.cpp. If a scale belongs to a whole tensor, its segments share it. Integer
-// sums do not depend on the order, so neither owners nor fusion buckets change a bit.
+// Segments are multiples of the codec's buckets and assigned to ranks as in scatter_reduce.cpp. If
+// a scale belongs to a whole tensor, its segments share it. Integer sums do not depend on the
+// order, so neither owners nor fusion buckets change a bit.
 
 #include <algorithm>
 #include <array>

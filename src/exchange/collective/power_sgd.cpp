@@ -7,7 +7,8 @@
 // Steps    P = mean of M_i Q; P made orthonormal; Q = mean of M_i^T P; out = P Q^T = P P^T M.
 //          Q is kept per tensor and used as the start of the next step, a power iteration over
 //          steps
-// Rounds   4: two messages per fusion bucket, each averaged in two rounds (rank_order_mean.hpp)
+// Rounds   4: two messages per fusion bucket, each averaged in two rounds (rank_order_mean.hpp); 2
+//          for two ranks
 // Sent     2 * 4f * (n-1)/n bytes per rank, f = floats in both messages: r (n + m) per compressed
 //          tensor, and the values of all others, exactly, beside P
 // Decode   d values per rank for any number of ranks

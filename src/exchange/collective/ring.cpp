@@ -23,9 +23,9 @@
 // e_k = S_n - D_n, which is all that was not applied. So a rank's contribution is the change that
 // it made to the sum, g_k - e_k = D_k - D_{k-1}, and there is no second stage.
 //
-// Segments are assigned to chunks in turn over the whole model, so fusion buckets change neither
-// which values share a norm nor the order in which ranks are added. A rank draws once per value and
-// step, so the stream is a new one at every hop.
+// A segment is assigned to the chunk that has the fewest values of the model so far, so fusion
+// buckets change neither which values share a norm nor the order in which ranks are added. A rank
+// draws once per value and step, so the stream is a new one at every hop.
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scatter-reduce: each rank owns every n-th segment; all send an owner its segments, the owner
+// Scatter-reduce: each rank owns an n-th of the segments; all send an owner its segments, the owner
 // sums them, encodes the mean once more and sends it to all.
 //
 // m = frame bytes of d values, n ranks.
@@ -11,9 +11,9 @@
 //          |g_m|^2 + eps (|mean|^2 + (eps/n^2) sum |g_m|^2). The owner adds its own values exactly,
 //          so the first term is smaller than that.
 //
-// A segment is a multiple of the codec's bucket, and segments are assigned to ranks in turn over
-// the whole model. So neither the fusion buckets nor the owner change which values share a norm.
-// The second quantisation has a separate random stream (kReducer).
+// A segment is a multiple of the codec's bucket, and each is assigned to the rank that owns the
+// fewest values of the model so far. So neither the fusion buckets nor the owner change which
+// values share a norm. The second quantisation has a separate random stream (kReducer).
 
 #include <algorithm>
 #include <array>
