@@ -427,7 +427,8 @@ TEST_CASE("everything that is shown of an emulated run says so, and has no loss"
     StepRecord step = step_record(1);
     EpochRecord epoch = epoch_record();
     Summary end = summary();
-    step.loss = epoch.train_loss = end.train_loss = std::nan("");
+    step.loss = std::nan("");
+    epoch.train_loss = end.train_loss = std::nan("");
     sink->write(run);
     sink->write(step);
     sink->write(NoteRecord{.step = 1, .text = "a"});

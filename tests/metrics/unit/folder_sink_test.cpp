@@ -50,8 +50,8 @@ std::set<std::string> keys_of(const json& object) {
   return keys;
 }
 
-const std::set<std::string> kPhases = {"data",   "compute", "encode", "transfer",
-                                       "decode", "update",  "total"};
+const std::set<std::string> kPhaseKeys = {"data",   "compute", "encode", "transfer",
+                                          "decode", "update",  "total"};
 
 template <typename Act>
 std::string output_error(Act act) {
@@ -81,7 +81,7 @@ TEST_CASE("records are read back from metrics.jsonl, one per line, immediately",
   CHECK(step.at("type") == "step");
   CHECK(keys_of(step) == std::set<std::string>{"type", "step", "epoch", "loss", "learning_rate",
                                                "seconds", "sent_bytes", "received_bytes"});
-  CHECK(keys_of(step.at("seconds")) == kPhases);
+  CHECK(keys_of(step.at("seconds")) == kPhaseKeys);
   CHECK(step.at("step") == 1);
   CHECK(step.at("epoch") == 1);
   CHECK(step.at("loss") == 2.5);
@@ -99,7 +99,7 @@ TEST_CASE("records are read back from metrics.jsonl, one per line, immediately",
   CHECK(epoch.at("quantization_variance") == 0.25);
   CHECK(epoch.at("mean_quantization_variance") == 0.0625);
   const json& seconds = epoch.at("seconds");
-  CHECK(keys_of(seconds) == kPhases);
+  CHECK(keys_of(seconds) == kPhaseKeys);
   CHECK(seconds.at("data") == 10);
   CHECK(seconds.at("compute") == 20);
   CHECK(seconds.at("encode") == 30);
@@ -404,7 +404,7 @@ TEST_CASE("summary.json is written last, atomically, with the documented keys", 
                                             "sent_bytes_by_edge",
                                             "sent_bytes_by_node",
                                             "paper_sent_bytes_per_node"});
-  CHECK(keys_of(s.at("epoch_seconds")) == kPhases);
+  CHECK(keys_of(s.at("epoch_seconds")) == kPhaseKeys);
   CHECK(s.at("steps") == 250);
   CHECK(s.at("epochs") == 3);
   CHECK(s.at("best_test_accuracy") == 0.9);
