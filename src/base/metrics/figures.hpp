@@ -308,7 +308,7 @@ inline constexpr std::array kFigures = {
               .in = Records::summary,
               .form = Form::real,
               .unit = "s",
-              .meaning = "the time from the first step to the last record, evaluations, "
+              .meaning = "the time from the start of training to the last record, evaluations, "
                          "checkpoints and earlier starts included",
               .head = "wall [s]",
               .decimals = 1},

@@ -163,7 +163,7 @@ class FolderSink : public Sink {
   }
 
  private:
-  /// Marks every record of an emulated or simulated run, so that none is mistaken for a real one.
+  /// Marks a record of an emulated or simulated run, so that it is not mistaken for a real one.
   Json marked(Json json) const {
     if (emulated_) json["emulated"] = true;
     if (simulated_) json["simulated"] = true;

@@ -117,9 +117,10 @@ struct NoteRecord {
 
 /// A controller decided this by measured times. It is a line of decisions.jsonl.
 struct DecisionRecord {
-  StepId step = 0;             // completed steps
+  StepId step = 0;             // completed steps; of kind "quorum" the number of the round
   std::string kind;            // "batches": samples per batch, by rank; "grades": a fingerprint of
-                               // model and menu, then grades by tensor
+                               // model and menu, then grades by tensor; "quorum": steps that count
+                               // and own steps after which ranks applied the round, by rank
   std::vector<double> values;  // what was decided
   std::string why;             // one sentence
 };

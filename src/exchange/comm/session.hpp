@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI from start to end, what its library is, and the only place where the program's errors are
+// MPI from start to end, what its library is, and the place where errors that end a rank are
 // caught.
 
 #pragma once
@@ -58,7 +58,7 @@ Failure current_failure();
 
 /// Runs `body` and returns its result. Rank 0 prints an AgreedError, and its exit code is returned.
 /// Any other exception is printed with rank and host, and the world is aborted with the exit code
-/// of current_failure(). This is the only catch in a training run.
+/// of current_failure(). Other catches in a training run throw again, or go on with what they know.
 int run_guarded(const Session& session, const std::function<int()>& body);
 
 /// Ends the job with the kind's exit code by MPI_Abort. Ends only this process if MPI does not run

@@ -42,7 +42,7 @@ enum class GraphKind {
   graph,  // the user's own
 };
 
-/// Says how edges get their weights; see weights.hpp.
+/// Says how edges get their weights; see docs/topologies.md.
 enum class Weights { automatic, uniform, metropolis, given };
 std::span<const Named<Weights>> names_of(Weights);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's state as bytes: named sections with hashes. FORMAT.md describes the layout.
+// One rank's state as bytes: named sections with hashes. docs/checkpoints.md describes the layout.
 
 #pragma once
 

@@ -31,7 +31,7 @@ TEST_CASE("every config file is valid and documented", "[config]") {
     if (entry.path().parent_path() == kConfigs / "sweeps")
       continue;  // of configs; see e2e/sweep.sh
     if (entry.path().parent_path() == kConfigs / "clusters")
-      continue;  // of boards; see planner/cluster_file_test.cpp
+      continue;  // of boards; see planner/unit/cluster_file_test.cpp
     INFO(entry.path());
     ++files;
     const RunConfig config = parse_config(text_of(entry.path()), entry.path().string(), {});
