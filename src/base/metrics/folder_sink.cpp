@@ -152,7 +152,7 @@ class FolderSink : public Sink {
   }
   void write(const TimelineRecord& record) override {
     if (!timeline_) timeline_.emplace(timeline_path_, OutputFile::Begin::at_end);
-    timeline_->write(text_of(json_of(record), -1));
+    timeline_->write(text_of(marked(json_of(record)), -1));
     timeline_->require_in_place();
   }
   void write(const EpochRecord& record) override { append(json_of(record)); }

@@ -44,6 +44,7 @@ struct AlgorithmRow {
   // All ranks average by a collective, with error feedback: gradients in every step, or the changes
   // of models over several steps.
   bool averages_gradients = false;
+  bool can_be_simulated = false;  // by one process, see simulated_averaging.hpp
   bool averages_models = false;
   // All ranks average gradients and may leave a message out; no collective and no compressor.
   bool lazy = false;

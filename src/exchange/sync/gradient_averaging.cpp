@@ -303,6 +303,7 @@ const AlgorithmRow kAllreduce = {
     .name = "allreduce",
     .about = "the mean of all ranks' gradients in every step",
     .averages_gradients = true,
+    .can_be_simulated = true,
     .make = [](AlgorithmParts parts, const AlgorithmSettings& settings) {
       if (parts.collective->row().shares_memory) parts.comm.share_memory(parts.gradient_memory);
       GradientAveragingOptions options = averaging_options(parts, settings);

@@ -57,7 +57,7 @@ void set_values(std::span<const double> values, const std::array<double Struct::
 
 }  // namespace
 
-struct RunStatistics::SumLists {
+struct RunStatistics::Lists {
   // All, in the order of checkpoints.
   static constexpr std::array kAll = {
       &Sums::steps,          &Sums::mean_steps,  &Sums::loss,          &Sums::sent_bytes,
@@ -71,10 +71,19 @@ struct RunStatistics::SumLists {
                                          &Sums::encoded_bytes, &Sums::encoded_values};
   static constexpr std::array kOfTraffic = {&Sums::sent_bytes, &Sums::received_bytes,
                                             &Sums::encoded_bytes, &Sums::encoded_values};
+
+  struct MeanRow {
+    Mean Totals::*mean;
+    const char* name;  // in checkpoints
+    Across across;
+  };
+  static constexpr std::array kMeans = {
+      MeanRow{&Totals::error, "variance", Across::sum},
+      MeanRow{&Totals::error_of_means, "variance of means", Across::same}};
 };
 
 void RunStatistics::Sums::operator+=(const Sums& other) {
-  for (const auto sum : SumLists::kAll) this->*sum += other.*sum;
+  for (const auto sum : Lists::kAll) this->*sum += other.*sum;
 }
 
 void RunStatistics::Sums::add(const Traffic& traffic) {
@@ -110,16 +119,15 @@ void RunStatistics::Mean::visit_state(StateVisitor& visitor, std::string_view na
 void RunStatistics::Totals::operator+=(const Totals& other) {
   sums += other.sums;
   seconds += other.seconds;
-  error += other.error;
-  error_of_means += other.error_of_means;
+  for (const Lists::MeanRow& row : Lists::kMeans) this->*row.mean += other.*row.mean;
 }
 
 void RunStatistics::Totals::visit_state(StateVisitor& visitor) {
-  auto all = values_of(sums, SumLists::kAll);
+  auto all = values_of(sums, Lists::kAll);
   visitor.doubles("totals", all, Across::same);
-  set_values(all, SumLists::kAll, sums);
-  error.visit_state(visitor, "variance", Across::sum);
-  error_of_means.visit_state(visitor, "variance of means", Across::same);
+  set_values(all, Lists::kAll, sums);
+  for (const Lists::MeanRow& row : Lists::kMeans)
+    (this->*row.mean).visit_state(visitor, row.name, row.across);
   visit_seconds(visitor, Across::own, seconds);
 }
 
@@ -176,13 +184,13 @@ void RunStatistics::note_wait(const sync::SyncResult& result, double seconds) {
 
 /// Sums the steps that each rank has counted.
 void RunStatistics::add_up_ranks() {
-  const auto mine = values_of(own_, SumLists::kOfRank);
+  const auto mine = values_of(own_, Lists::kOfRank);
   std::array<double, mine.size() + 1> all{};
   std::ranges::copy(mine, all.begin());
   all.back() = own_rounds_;
   comm_.allreduce_sum(all);
   Sums sums;
-  set_values(all, SumLists::kOfRank, sums);
+  set_values(all, Lists::kOfRank, sums);
   sums.mean_steps = sums.steps / comm_.size();
   sums.dense_bytes = all.back() * dense_bytes_of_step() / comm_.size();
   epoch_.sums += sums;
@@ -198,9 +206,9 @@ void RunStatistics::note_dense_mean(std::size_t count) {
 std::uint64_t RunStatistics::note_rounds(std::uint64_t rounds, const Traffic& traffic) {
   Sums sums;
   sums.add(traffic);
-  auto all = values_of(sums, SumLists::kOfTraffic);
+  auto all = values_of(sums, Lists::kOfTraffic);
   comm_.allreduce_sum(all);
-  set_values(all, SumLists::kOfTraffic, sums);
+  set_values(all, Lists::kOfTraffic, sums);
   sums.dense_bytes = static_cast<double>(rounds) * ring_bytes(static_cast<double>(options_.values));
   epoch_.sums += sums;
   return static_cast<std::uint64_t>(sums.sent_bytes);
@@ -219,7 +227,7 @@ void RunStatistics::flush_steps() {
   if (unflushed_.empty()) return;
   reduction_.clear();
   for (const LocalStep& local : unflushed_) {
-    const auto values = values_of(local.sums, SumLists::kOfStep);
+    const auto values = values_of(local.sums, Lists::kOfStep);
     reduction_.insert(reduction_.end(), values.begin(), values.end());
   }
   for (const sync::MeanSketch& sketch : sketches_)
@@ -229,8 +237,8 @@ void RunStatistics::flush_steps() {
 
   for (LocalStep& local : unflushed_) {
     Sums& sums = local.sums;
-    set_values(rest, SumLists::kOfStep, sums);
-    rest = rest.subspan(SumLists::kOfStep.size());
+    set_values(rest, Lists::kOfStep, sums);
+    rest = rest.subspan(Lists::kOfStep.size());
     sums.steps = ranks();
     sums.mean_steps = 1;
     sums.dense_bytes = std::round(local.rounds * dense_bytes_of_step());

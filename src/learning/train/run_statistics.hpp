@@ -78,7 +78,7 @@ class RunStatistics {
     void operator+=(const Sums& other);
     void add(const Traffic& traffic);
   };
-  struct SumLists;
+  struct Lists;
 
   /// The mean of a figure over the steps that measured it.
   struct Mean {

@@ -33,7 +33,7 @@ void require_simulable(const config::RunConfig& config, int workers,
          "--simulate {}: expected one process, which computes for all ranks, found {}; start it "
          "without mpirun, or leave --simulate out",
          workers, comm.size());
-  if (!config.synchronization.algorithm->averages_gradients)
+  if (!config.synchronization.algorithm->can_be_simulated)
     fail(Kind::usage,
          "--simulate: expected synchronization.algorithm \"allreduce\", whose ranks share one "
          "model, found \"{}\"; start the ranks by mpirun",
