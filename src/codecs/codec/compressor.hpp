@@ -65,7 +65,7 @@ class IntegerCodec;
 class LevelRounding;
 class MixedGrades;
 
-/// Stateless and thread-safe; knows no ranks. One instance serves every slice.
+/// Has no state but adapted levels, is thread-safe and knows no ranks. One serves every slice.
 class Compressor {
  public:
   virtual ~Compressor() = default;

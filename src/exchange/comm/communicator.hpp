@@ -125,7 +125,7 @@ class Communicator {
   /// Null unless share_memory() has made it: on every rank, or on none. Not collective.
   HostMemory* host_memory() noexcept;
 
-  /// Sets a hook, for tests only. It sees everything that this rank sends except in reductions. See
+  /// Sets a hook, for tests only. It sees this rank's messages, without their checksums. See
   /// Transfers.
   void set_send_hook(SendHook* hook) noexcept;
 

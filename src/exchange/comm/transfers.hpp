@@ -100,13 +100,13 @@ class SendHook {
                                                             Rank to) = 0;
 };
 
-/// All point-to-point traffic of a rank. One thread at a time.
+/// All messages between two ranks but link probes and stop notes. One thread at a time.
 ///
 /// Every message is followed by a checksum of its bytes, sender and channel. A message that does
 /// not match its checksum or does not fit into its buffer is Error{wire}, which names sender,
 /// operation and step. No exchange is done() before all its messages were checked.
 ///
-/// Large messages between hosts are cut into fragments, of which MPI holds only a few at a time.
+/// Large messages are cut into fragments, of which MPI holds only a few at a time.
 /// This keeps both directions busy and lets an urgent message overtake the rest of a long one. A
 /// message ends with the first fragment that is shorter than the rule's length; it may be empty.
 ///

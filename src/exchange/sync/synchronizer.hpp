@@ -67,7 +67,7 @@ class LateExchange {
   virtual void rethrow() = 0;
 };
 
-/// Belongs to algorithms whose ranks have no common step (Plan::asynchronous).
+/// Belongs to algorithms whose ranks have no common step.
 class OwnPace {
  public:
   virtual ~OwnPace() = default;

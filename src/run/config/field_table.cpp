@@ -33,7 +33,8 @@ constexpr Named<ErrorFeedback> kErrorFeedback[] = {
     {ErrorFeedback::automatic, "auto",
      "ef14 for biased compressors whose error is not small (docs/compressors.md, column error "
      "feedback); none for unbiased ones, for casts, and for those with a memory of their own"},
-    {ErrorFeedback::none, "none", "what is not sent is lost"},
+    {ErrorFeedback::none, "none",
+     "what is not sent is lost, but for compressors and algorithms with a memory of their own"},
     {ErrorFeedback::ef14, "ef14",
      "what is not sent is added to the next gradient (Seide et al. 2014)"},
     {ErrorFeedback::ef21, "ef21",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The passes over values and codes that determine a quantizer's speed: norms and rounding, whole
 // buckets to payload bytes, without and with error feedback, and whole blocks of fixed coding
-// (fixed_coding.hpp has their layout): packing, unpacking, and adding decoded values to sums.
+// (fixed_coding.hpp has their layout): packing, and adding decoded values to sums.
 // Compiled once per instruction set and chosen at run time. The bits are the same on every
 // instruction set: fp32 or fp64 operations in a stated order, never fused unless the product is
 // exact.
