@@ -144,8 +144,8 @@ std::unique_ptr<Mixer> make_plain_mixer(const MixerParts& parts, std::size_t cou
 /// CHOCO-Gossip (Koloskova et al., ICML 2019, algorithm 2 in its memory-efficient form): neighbours
 /// keep public copies of each other's models and send q = Q(x - xh), the compressed differences.
 ///   xh += q;  s += sum_j W_ij q_j;  x += gamma (s + (W_ii - 1) xh)
-/// where q is multiplied by its damping, if it has one. With events, q_l = 0 for slices l that are not sent (EventTrigger). With push-sum it is
-/// Quantized Push-sum's (Taheri et al., ICML 2020).
+/// where q is multiplied by its damping, if it has one. With events, q_l = 0 for slices l that are
+/// not sent (EventTrigger). With push-sum it is Quantized Push-sum's (Taheri et al., ICML 2020).
 /// @throws Error{usage} unless the topology is static: s is a sum over fixed neighbours
 std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t count,
                                         const MixerOptions& options);
