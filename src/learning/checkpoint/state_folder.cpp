@@ -49,20 +49,6 @@ constexpr std::string_view kOf = "-of-", kBegin = "{\n  \"format\": ", kStep = "
 
 constexpr int kHex = 16;
 
-/// manifest.json of a set: its files, and the save that they belong to.
-struct Manifest {
-  StepId step = 0;
-  int ranks = 1;
-  std::uint64_t set = 0;  // FileHead::set
-  std::vector<ManifestEntry> files;
-
-  /// The entry of this rank's file; null if there is none.
-  const ManifestEntry* find(Rank rank) const noexcept {
-    const auto found = std::ranges::find(files, rank, &ManifestEntry::rank);
-    return found == files.end() ? nullptr : &*found;
-  }
-};
-
 /// Reads the line of one file. @return false if there is none
 bool take_entry(std::string_view& rest, Manifest& manifest) {
   ManifestEntry entry;
@@ -74,6 +60,8 @@ bool take_entry(std::string_view& rest, Manifest& manifest) {
   if (good) manifest.files.push_back(entry);
   return good;
 }
+
+}  // namespace
 
 std::string text_of(const Manifest& manifest) {
   std::string text =
@@ -87,9 +75,6 @@ std::string text_of(const Manifest& manifest) {
   return text += kEnd;
 }
 
-/// Reads what text_of() made.
-/// @param origin the file, for error messages
-/// @throws Error{data} unless the text is exactly that
 Manifest read_manifest(std::string_view text, std::string_view origin) {
   Manifest manifest;
   std::uint32_t format = 0;
@@ -105,8 +90,9 @@ Manifest read_manifest(std::string_view text, std::string_view origin) {
        origin, text.size() - rest.size());
 }
 
-/// True if a file with this beginning was written as a manifest, damaged or not.
 bool begins_like_manifest(std::string_view text) noexcept { return text.starts_with(kBegin); }
+
+namespace {
 
 constexpr std::string_view kSet = "step-", kRank = "rank-", kSuffix = ".eqt", kTemporary = ".tmp";
 constexpr const char* kManifest = "manifest.json";

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folder with a rank's checkpoints: checkpoints/step-00000120/rank-3-of-4.eqt.
+// The folder with a rank's checkpoints: checkpoints/step-00000120/rank-3-of-4.eqt, and the list of
+// the files of a set, manifest.json.
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,6 +24,30 @@ struct ManifestEntry {
 
   bool operator==(const ManifestEntry&) const = default;
 };
+
+/// manifest.json of a set: its files, and the save that they belong to.
+struct Manifest {
+  StepId step = 0;
+  int ranks = 1;
+  std::uint64_t set = 0;  // FileHead::set
+  std::vector<ManifestEntry> files;
+
+  /// The entry of this rank's file; null if there is none.
+  const ManifestEntry* find(Rank rank) const noexcept {
+    const auto found = std::ranges::find(files, rank, &ManifestEntry::rank);
+    return found == files.end() ? nullptr : &*found;
+  }
+};
+
+std::string text_of(const Manifest& manifest);
+
+/// Reads what text_of() made.
+/// @param origin the file, for error messages
+/// @throws Error{data} unless the text is exactly that
+Manifest read_manifest(std::string_view text, std::string_view origin);
+
+/// True if a file with this beginning was written as a manifest, damaged or not.
+bool begins_like_manifest(std::string_view text) noexcept;
 
 /// A file with a valid head.
 struct FoundFile {
