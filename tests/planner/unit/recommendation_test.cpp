@@ -11,14 +11,14 @@ namespace eqt::planner {
 namespace {
 
 // Compressors of a slow core: what is recommended must not depend on the machine of the test.
-const char* const kLines =
+const char* const kSlowCore =
     R"({"compressor":"none","bits":null,"encode_gb_s":5,"decode_add_gb_s":5}
 {"compressor":"bf16","bits":null,"encode_gb_s":4,"decode_add_gb_s":4}
 {"compressor":"e-elastiquant","bits":null,"encode_gb_s":1,"decode_add_gb_s":1.5}
 )";
 
 Recommendation recommended(const ClusterFile& cluster) {
-  CodecSpeeds codecs(parse_codec_lines(kLines, "test"), "test");
+  CodecSpeeds codecs(parse_codec_lines(kSlowCore, "test"), "test");
   return recommend(cluster, codecs);
 }
 
