@@ -133,9 +133,7 @@ std::vector<metrics::PhaseSeconds> mean_steps_of(const Run& run) {
   }
   if (steps == 0) return {};
   for (metrics::PhaseSeconds& sum : sums)
-    for (double* const seconds : {&sum.data, &sum.compute, &sum.encode, &sum.transfer, &sum.decode,
-                                  &sum.update, &sum.total})
-      *seconds /= steps;
+    for (const metrics::PhaseRow& phase : metrics::kPhases) sum.*phase.seconds /= steps;
   return sums;
 }
 
