@@ -69,23 +69,4 @@ class MessageSpans {
   double busy_since_ = 0;
 };
 
-/// Notes the time from its construction to its destruction. `timeline` may be null.
-class NotedSpan {
- public:
-  NotedSpan(Timeline* timeline, metrics::Activity activity)
-      : timeline_(timeline),
-        activity_(activity),
-        begin_(timeline == nullptr ? 0 : timeline->now()) {}
-  ~NotedSpan() {
-    if (timeline_ != nullptr) timeline_->note(activity_, begin_, timeline_->now());
-  }
-  NotedSpan(const NotedSpan&) = delete;
-  NotedSpan& operator=(const NotedSpan&) = delete;
-
- private:
-  Timeline* timeline_;
-  metrics::Activity activity_;
-  double begin_;
-};
-
 }  // namespace eqt::sync

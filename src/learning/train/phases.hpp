@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "comm/communicator.hpp"
 #include "comm/fault.hpp"
@@ -16,8 +17,8 @@ namespace eqt::train {
 
 struct Phase {
   const char* activity;  // a message about a rank that is stuck names it
-  bool waits_too =
-      false;  // another thread may wait for messages meanwhile, see Watchdog::heartbeat
+  // Another thread may wait for messages meanwhile, see Watchdog::heartbeat.
+  bool waits_too = false;
   double metrics::PhaseSeconds::*seconds = nullptr;  // null: no phase of the record
   std::optional<metrics::Activity> span = {};        // none: a gap in the timeline
   std::optional<comm::Fault::Phase> fault = {};      // EQT_FAULT may act when it begins
@@ -55,7 +56,11 @@ inline constexpr Phase kUpdating{
     .activity = "update", .seconds = &PhaseSeconds::update, .span = Activity::update};
 inline constexpr Phase kStepRecords{.activity = "records of a step", .waits_too = true};
 inline constexpr Phase kBalancing{.activity = "batches by speed", .waits_too = true};
-// Between steps.
+// Between steps. Asynchronous ranks wait for the others' steps and answer them.
+inline constexpr Phase kWaitingForSteps{.activity = "end of an epoch",
+                                        .seconds = &PhaseSeconds::transfer,
+                                        .span = Activity::wait,
+                                        .has_deadline = false};
 inline constexpr Phase kEvaluating{
     .activity = "evaluation", .waits_too = true, .fault = comm::Fault::Phase::evaluation};
 inline constexpr Phase kKeepingBest{.activity = "writing of the best weights", .waits_too = true};
@@ -75,22 +80,21 @@ class CurrentPhase {
   CurrentPhase(comm::Communicator& comm, sync::Timeline* timeline)
       : comm_(comm), timeline_(timeline) {}
 
-  /// From now on seconds are added to those of `record`; null: to none.
-  void count_in(metrics::PhaseSeconds* record) { record_ = record; }
-
   /// Ends the phase before. @param phase must live on
   void enter(const Phase& phase);
   /// The phase goes on: the watchdog's deadline begins anew.
   void goes_on(const char* activity) { comm_.heartbeat(activity); }
   /// Ends the phase; what follows may take any time.
   void leave();
+  /// Returns the seconds of the phases that have ended since the last call.
+  metrics::PhaseSeconds take_seconds() { return std::exchange(seconds_, {}); }
 
  private:
   void close();
 
   comm::Communicator& comm_;
   sync::Timeline* timeline_;
-  metrics::PhaseSeconds* record_ = nullptr;
+  metrics::PhaseSeconds seconds_;
   const Phase* phase_ = nullptr;
   Stopwatch clock_;
   double begin_ = 0;  // by the timeline's clock
@@ -98,8 +102,7 @@ class CurrentPhase {
 
 inline void CurrentPhase::close() {
   if (phase_ == nullptr) return;
-  if (record_ != nullptr && phase_->seconds != nullptr)
-    record_->*phase_->seconds += clock_.seconds();
+  if (phase_->seconds != nullptr) seconds_.*phase_->seconds += clock_.seconds();
   if (timeline_ != nullptr && phase_->span)
     timeline_->note(*phase_->span, begin_, timeline_->now());
   phase_ = nullptr;

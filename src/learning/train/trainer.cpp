@@ -156,14 +156,11 @@ void Trainer::train_until_pause() {
     train_step({.own = own_++, .common = done_});
     done_ = std::min(end, pace().steps_of_all_ranks() / ranks);
   } while (done_ < end && !p_.comm.knows_of_stop());
+  enter(phases::kWaitingForSteps);
+  const sync::SyncResult rest = pace().end_epoch();
   phase_.leave();
-  const Stopwatch wait;
-  const sync::SyncResult rest = [&] {
-    const sync::NotedSpan span(p_.timeline, metrics::Activity::wait);
-    return pace().end_epoch();
-  }();
   done_ = std::min(end, pace().steps_of_all_ranks() / ranks);
-  statistics_.note_wait(rest, wait.seconds());
+  statistics_.note_wait(rest, phase_.take_seconds().transfer);
   write_results(rest, done_);
 }
 

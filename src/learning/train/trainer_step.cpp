@@ -17,7 +17,6 @@ namespace eqt::train {
 Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   metrics::StepRecord record;
   const Stopwatch total;
-  phase_.count_in(&record.seconds);
   p_.comm.set_step(step.own);
   if (p_.timeline != nullptr) p_.timeline->begin_step(step.own + 1);
   enter(phases::kStep, step.own);
@@ -38,7 +37,7 @@ Trainer::StepOutcome Trainer::train_step(const StepNumbers& step) {
   result.add(p_.synchronizer.after_update(rate));
 
   enter(phases::kStepRecords);
-  phase_.count_in(nullptr);
+  record.seconds = phase_.take_seconds();
   if (average_) average_->update(p_.replica, step.own);
   record.step = completed(step);
   record.epoch = plan_.epoch_of(step.common) + 1;

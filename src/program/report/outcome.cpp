@@ -2,7 +2,6 @@
 #include "report/outcome.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace eqt::report {
 using figures::finite;
