@@ -115,7 +115,7 @@ struct Message {
   std::size_t synchronization = 0, bucket = 0, round = 0;
 };
 
-/// From one group to another one message is on its way at a time, that of the first bucket; a more
+/// One message at a time is on its way from one group to another, that of the first bucket; a more
 /// urgent one interrupts it.
 class MessageQueues {
  public:

@@ -111,13 +111,13 @@ struct Figures {
   Value evaluation_sent_bytes, paper_sent_bytes_per_node;
 };
 
-/// Which records have a figure.
+/// These records have a figure.
 enum class Records { epoch, summary, both };
 
-/// How a number is written.
+/// A number is written in one of these forms.
 enum class Form { real, fraction, count };
 
-/// What stands for a run that has epochs but no summary.
+/// A run that has epochs but no summary gets its figure by one of these rules.
 enum class OverEpochs {
   none,        // nothing: only a summary has it
   last,        // that of the last epoch
@@ -145,7 +145,7 @@ struct FigureRow {
   const char* console_form = "{:.2f}";
   bool positive = false;  // 0 stands for none there
 
-  // How a report shows it: the head of its column, null for none.
+  // A report shows it under this head of a column; null: it does not.
   const char* head = nullptr;
   int decimals = -1;  // -1: `digits` significant ones
   int digits = 0;

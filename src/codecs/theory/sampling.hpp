@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a codec does with values, by Monte-Carlo: vectors drawn from named distributions, a pure
-// function of (name, count, seed), that the real codec encodes and decodes with many seeds.
+// Monte-Carlo shows what a codec does with values: the real one encodes and decodes with many seeds
+// vectors drawn from named distributions, which are a pure function of (name, count, seed).
 
 #pragma once
 

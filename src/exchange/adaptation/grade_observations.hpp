@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ranks observe for the adaptation of grades: rows of numbers, running means of them, and
+// All ranks observe these for the adaptation of grades: rows of numbers, running means of them, and
 // how fast computing, compressors and links are. Private to the room.
 
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace eqt::adaptation {
 
-/// Where numbers stand in what the adaptation of grades exchanges and keeps.
+/// Numbers stand at these places in what the adaptation of grades exchanges and keeps.
 namespace grade_numbers {
 
 /// Says where numbers stand in what a rank sends to the others.
@@ -116,12 +116,12 @@ class GradeRows {
 
   /// This rank's gradient, bucket by bucket.
   void take(const pipeline::FusionBucket& bucket, std::span<const float> flat);
-  /// What was taken is a worker's; the next is another one's.
+  /// Ends a worker: all that is taken from now on belongs to the next one.
   void end_worker();
   /// @param mean stays valid until of_all_ranks()
   void take_mean(std::span<const float> mean, const StepSeconds& seconds);
 
-  /// What was taken is kept until the next step, whose rows say how it has changed.
+  /// Keeps what was taken until the next step, whose rows say how it has changed.
   void keep();
   /// Returns the rows by rank; empty if they are to be compared with a step that was not kept.
   /// Collective.
@@ -154,7 +154,7 @@ class GradeRows {
 /// The slowdown nearest to `present` with which a step would take as long as measured, within the
 /// precision of the prediction: links that computing hides tell only that they are not slower.
 /// A step that links have no part in tells nothing of them.
-/// From 1 (what was measured alone is the best that a link can do) to 4096.
+/// It is from 1 (what was measured alone is the best that a link can do) to 4096.
 /// @param seconds of a step, never less with a greater slowdown
 /// @param present what was found before
 double link_slowdown(const std::function<double(double slowdown)>& seconds, double measured,

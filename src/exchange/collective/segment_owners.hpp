@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank sums which values: ranges of values are dealt to ranks or lanes, evenly. Private to
-// the room.
+// Ranges of values are dealt evenly to the ranks or lanes that sum them. Private to the room.
 
 #pragma once
 
@@ -46,7 +45,7 @@ using DealtSegments = std::vector<std::vector<codec::Segment>>;
 std::vector<DealtSegments> deal_segments(std::span<const pipeline::FusionBucket> plan,
                                          const codec::Compressor& compressor, std::size_t ranks);
 
-// For the collective `sparse`.
+// The rest serves the collective `sparse`.
 
 /// A segment of a fusion bucket and the owners of its parts. Part p of a compressed segment is
 /// part p of the deal, of a raw one its range p of kRawPart values.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank can find out without communication about its machine and the other ranks there.
+// A rank finds out about its machine and the other ranks there without communication.
 
 #pragma once
 

@@ -78,7 +78,7 @@ void print_error(Kind kind, const std::string& sentence);
 /// Writes "equant-train: warning: SENTENCE" to stderr in one piece, when the job can continue.
 void print_warning(const std::string& sentence);
 
-/// How the MPI library of this job was built and configured.
+/// The facts say how the MPI library of this job was built and configured.
 struct MpiFacts {
   std::string library;  // "Open MPI v4.1.4"
   std::string runtime;  // of mpirun, which started this process: "ORTE", "PRRTE"; "" if another did

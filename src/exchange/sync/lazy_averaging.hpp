@@ -23,7 +23,7 @@ namespace eqt::sync {
 /// The largest number of bits of a code.
 inline constexpr unsigned kMostLazyBits = 16;
 
-/// What a rank sends of its gradient: the difference from what the others know already, on a
+/// A rank sends this of its gradient: the difference from what the others know already, on a
 /// uniform grid or as float32.
 ///
 /// The grid is that of LAQ (Sun et al., NeurIPS 2019, arXiv:1909.07588, equation 5): 2^bits points

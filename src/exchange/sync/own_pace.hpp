@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What algorithms without a common step share: notes between ranks, and a communication thread that
-// exchanges from the first step of an epoch to its end.
+// Algorithms without a common step share these: notes between ranks, and a communication thread
+// that exchanges from the first step of an epoch to its end.
 
 #pragma once
 
@@ -79,8 +79,8 @@ class NoteLink {
   comm::Exchange receiving_{}, sending_{};
 };
 
-/// What a rank's trainer and its communication thread tell each other: the base of their shared
-/// state. Thread-safe.
+/// A rank's trainer and its communication thread tell each other the steps taken: the base of their
+/// shared state. It is thread-safe.
 class SharedProgress {
  public:
   /// This rank's trainer has finished the epoch.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the phases of a step take, and when its gradient is ready, which is also recorded once in a
-// run.
+// A clock of a step tells what its phases take and when its gradient is ready, which is also
+// recorded once in a run.
 
 #pragma once
 
@@ -116,7 +116,7 @@ class StepClock {
 /// The profiled steps, counted from 1: memory and kernels have settled by then.
 inline constexpr StepId kFirstProfiled = 20, kLastProfiled = 24;
 
-/// When the slices of a gradient are ready: means over the profiled steps.
+/// Means over the profiled steps tell when the slices of a gradient are ready.
 class StepProfile {
  public:
   /// @param layout must outlive it

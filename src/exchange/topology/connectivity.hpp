@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks edges lead to, after how many steps they come back, and whether ranks fall into two
-// sides with edges only between them.
+// These tell to which ranks edges lead, after how many steps they come back, and whether ranks fall
+// into two sides with edges only between them.
 
 #pragma once
 

@@ -56,7 +56,7 @@ struct PictureFraming {
   bool operator==(const PictureFraming&) const = default;
 };
 
-/// How pictures of the user's own become samples: the keys of the config that say so.
+/// These keys of the config say how pictures of the user's own become samples.
 struct PictureOptions {
   int size = 224;    // [pixels] of a side
   int channels = 3;  // 1: grey, 3: red, green, blue

@@ -67,7 +67,7 @@ std::size_t bytes_of(NpyType type);
 /// Returns true where the type holds whole numbers; booleans are 0 and 1.
 bool is_whole(NpyType type);
 
-/// What the header of a file says.
+/// The header of a file says this.
 struct NpyHeader {
   NpyType type = NpyType::float32;
   bool big_endian = false;

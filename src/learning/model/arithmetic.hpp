@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LibTorch computes with on this processor: the library of its matrix products and its speed,
-// and bf16. No torch in this header.
+// LibTorch computes with these on this processor: the library of its matrix products, whose speed
+// is measured, and bf16. This header includes nothing of torch.
 
 #pragma once
 
@@ -28,7 +28,7 @@ std::optional<LinearAlgebra> linear_algebra();
 /// [floating-point operations per second]; 0 in a build without LibTorch.
 double matmul_flops(double seconds);
 
-/// What a network in bf16 computes with.
+/// A network in bf16 computes with one of these.
 enum class Bf16Arithmetic {
   none,     // a build without LibTorch
   native,   // products of bf16, sums in float32

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows from the options of any network, in whatever precision: what it refuses, its groups
+// These follow from the options of any network, in whatever precision: what it refuses, its groups
 // of channels, a batch to try it on. Private to this room.
 
 #pragma once

@@ -66,7 +66,7 @@ class RunStatistics {
   void visit_state(StateVisitor& visitor);
 
  private:
-  /// What steps of ranks add up to.
+  /// The steps of ranks add up to these.
   struct Sums {
     double steps = 0;
     double mean_steps = 0;  // of a rank
@@ -116,7 +116,7 @@ class RunStatistics {
   void flush_steps();
   void note_errors_of_means(std::span<const double> sums);
   double ring_bytes(double values) const;
-  /// By all ranks, since the first step of the run.
+  /// Returns what all ranks have sent since the first step of the run.
   double sent_bytes() const { return run_.sums.sent_bytes + epoch_.sums.sent_bytes; }
   double dense_bytes_of_step() const;
   void note_assessment(const Assessment& assessment, metrics::EpochRecord& record);

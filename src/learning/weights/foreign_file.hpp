@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all readers of files share: the error for files that are not what they should be, and
+// All readers of files share these: the error for files that are not what they should be, and
 // numbers in bytes. Private to this room.
 
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this program's networks and its runs take of a machine, beside what theory counts: bytes of
+// This program's networks and its runs take these of a machine, beside what theory counts: bytes of
 // a training step and multiply-adds, with each model.precision.
 
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an `analyze` question is about: compressors, ready to be asked, and the values that
+// An `analyze` question is about these: compressors, ready to be asked, and the values that
 // `variance` and `bits` quantise, cut as training cuts them.
 
 #pragma once

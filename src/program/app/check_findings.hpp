@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is told before training: the data and the weights that a run would read, and guarantees of
-// its compressor's settings.
+// A user is told this before training: the data and the weights that a run would read, and
+// guarantees of its compressor's settings.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is written of gradients during a run: a rank's own, every few steps, to a file
+// Observers write gradients during a run: a rank's own, every few steps, to a file
 // (output.dump_gradients); for TensorBoard, histograms of gradients and of level usage at the end
 // of each epoch, and the samples of the first step.
 

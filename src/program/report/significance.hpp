@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether groups of runs differ from float32's by more than their seeds do: Welch's t-test, and the
-// group of runs that another group is compared with.
+// Welch's t-test tells whether groups of runs differ from float32's by more than their seeds do;
+// each is compared with a group that is its baseline.
 
 #pragma once
 

@@ -299,7 +299,7 @@ void check_board_speed(const RunConfig& config, const std::string& origin) {
            origin, kShortestDistance, distance);
 }
 
-/// Not every run can have batches of another size on each rank.
+/// Refuses batches of other sizes by rank where a run cannot have them.
 void check_batches(const RunConfig& config, const codec::Properties& compressor,
                    const std::string& origin) {
   const RunConfig::Train& train = config.train;
@@ -336,7 +336,7 @@ void check_batches(const RunConfig& config, const codec::Properties& compressor,
        origin, partition.kind->name, partition.kind->reshuffles ? " without reshuffling" : "");
 }
 
-/// What choosing grades cannot be combined with.
+/// Refuses what cannot be combined with choosing grades.
 void check_auto(const RunConfig& config, const std::string& origin) {
   const CompressorConfig& compressor = config.compressor;
   if (!compressor.adapts_grades()) {

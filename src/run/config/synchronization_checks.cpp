@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the keys of the section synchronization allow, without a number of ranks: algorithms,
+// These check the keys of the section synchronization, without a number of ranks: algorithms,
 // rounds, quorums, error feedback.
 
 #include <fmt/format.h>

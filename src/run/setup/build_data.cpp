@@ -80,7 +80,7 @@ std::unique_ptr<data::Partition> make_partition(const config::RunConfig& config,
       std::move(plan.shards.at(static_cast<std::size_t>(rank))), rank, config.seed);
 }
 
-/// What a run says about its shards.
+/// Returns what a run records about its shards.
 metrics::PartitionRecord describe_partition(const config::RunConfig::Data::Partition& config,
                                             const data::PartitionPlan& plan,
                                             std::span<const int> labels, int classes) {

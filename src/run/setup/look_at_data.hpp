@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run's data is like, before anything of it is opened; from config keys to how texts are
-// read, and to the network that reads them.
+// These functions tell what a run's data is like before it is opened, and from config keys how
+// texts are read, and by which network.
 
 #pragma once
 

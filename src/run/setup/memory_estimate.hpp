@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory a run will need, before it takes any, and whether the system grants memory and
-// threads: libraries crash, or wait for ever, where they get none.
+// Before a run takes memory, these functions tell how much it will need, and whether the system
+// grants memory and threads: libraries crash, or wait for ever, where they get none.
 
 #pragma once
 

@@ -117,8 +117,8 @@ class LevelCodec final : public Compressor, public LevelRounding {
   std::optional<EntropyCoding> entropy_;  // set unless the coding is fixed
 };
 
-/// How often a level codec uses each of its levels: counts the codes of values, without encoding
-/// them to bytes.
+/// Counts how often a level codec uses each of its levels, by the codes of values, which are not
+/// encoded to bytes.
 class LevelUsage {
  public:
   /// Null if the compressor has no levels.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a compressor keeps of Gaussian values, and the consensus step that this allows.
+// The consensus step follows from what a compressor keeps of Gaussian values.
 
 #include "sync/gossip/consensus_step.hpp"
 

@@ -57,7 +57,7 @@ struct QuorumRule {
   std::optional<double> grace_seconds = {};
 };
 
-/// When a round closes, and who is in it: rank 0's rule. Pure; knows no messages.
+/// Decides when a round closes and who is in it, on rank 0. It is pure and knows no messages.
 ///
 /// Decoupled DiLoCo has a coordinator of this kind, with a least number of learners, a time of
 /// grace and weights by work. Deviates: rank 0 of the job is it, and no rank starves.

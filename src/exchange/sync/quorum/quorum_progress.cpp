@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank's trainer and its communication thread do to the common model and to its own.
+// A rank's trainer and its communication thread change the common model and its own by these.
 
 #include "sync/quorum/quorum_progress.hpp"
 

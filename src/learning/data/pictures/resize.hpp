@@ -53,7 +53,7 @@ class Resizer {
   std::vector<float> line_;  // a row of weighted sums over rows, with some floats to spare
 };
 
-/// Of pictures' rows: line[x] = the sum over k of weights[k] rows[k stride + x].
+/// Adds rows of a picture: line[x] = the sum over k of weights[k] rows[k stride + x].
 void add_rows(const std::uint8_t* rows, std::size_t stride, std::span<const float> weights,
               std::span<float> line);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an executor consists of, its memory, its weights and its forward pass. executor_backward.cpp
-// has the backward pass.
+// An executor consists of memory, weights, a forward pass and a backward pass, which is in
+// executor_backward.cpp.
 #include "model/own/executor.hpp"
 
 #include <algorithm>

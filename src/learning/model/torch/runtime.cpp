@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LibTorch is told before it computes, and what it has on this machine: threads, memory,
-// matrix products, bf16, devices. Devices are found by interfaces that every LibTorch has: no
-// header of CUDA is needed.
+// LibTorch is told these before it computes, or is asked what it has on this machine: threads,
+// memory, matrix products, bf16, devices. Devices are found by interfaces that every LibTorch has:
+// no header of CUDA is needed.
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>

@@ -36,8 +36,8 @@ void require_computing_only(const torch::jit::Module& module, const std::string&
 /// output belongs to the verbs' results.
 void move_prints_of_modules();
 
-/// What a module keeps. Its tensors stay in their attributes for good: what its code assigns to
-/// such an attribute is copied into the tensor.
+/// Keeps the state of a module. Its tensors stay in their attributes for good: what its code
+/// assigns to such an attribute is copied into the tensor.
 class ScriptState {
  public:
   /// Attributes with the same memory get the same tensor. Buffers that are parts of other tensors,

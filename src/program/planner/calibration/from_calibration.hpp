@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan takes from a calibration: what a cluster file leaves out, and when gradients are
-// ready. Private to the room.
+// A plan takes from a calibration what a cluster file leaves out, and when gradients are ready.
+// Private to the room.
 
 #pragma once
 
