@@ -3,9 +3,9 @@
 # one static library per room; with OBJECTS, objects that a program links one by one. LINK lists the rooms
 # and libraries that the room's headers show; PRIVATE_LINK those that only its sources use. A room that
 # calls one it does not list fails to link. Headers of the standard library, fmt and (in rooms that link it)
-# nlohmann/json are precompiled, but for OWN_PRECOMPILED. UNITY compiles
-# several sources as one unit, for rooms of small sources whose speed does not matter: names in unnamed
-# namespaces must then differ between the sources of a room.
+# nlohmann/json are precompiled, but for OWN_PRECOMPILED. UNITY compiles several sources as one unit, but for
+# those that Highway includes once for each instruction set. It is for rooms whose speed does not matter:
+# names in unnamed namespaces must then differ between the sources of a room.
 #
 # Rooms are compiled as position-independent code with hidden symbols, so that libequant_codec.so is linked
 # from the program's own objects. Calls and data that cannot be seen from outside are reached as in an
@@ -104,6 +104,12 @@ function(eqt_add_library room)
   endif()
   # A build without precompiled headers shows what a source forgets to include, each on its own.
   if(ARG_UNITY AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-    set_target_properties(eqt_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    set_target_properties(eqt_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    foreach(source IN LISTS ARG_SOURCES)
+      file(STRINGS ${source} vectors REGEX HWY_TARGET_INCLUDE LIMIT_COUNT 1)
+      if(vectors)
+        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      endif()
+    endforeach()
   endif()
 endfunction()

@@ -45,7 +45,7 @@ std::string text_of(const ArraySpec& spec) {
     sides.push_back(side < 0 && spec.longest > 0 ? fmt::format("up to {}", spec.longest)
                                                  : std::to_string(side));
   const std::string below = spec.bound > 0 ? fmt::format(" below {}", spec.bound) : "";
-  return fmt::format("{} ({}{}, [{}])", spec.name, name_of(spec.type), below,
+  return fmt::format("{} ({}{}, [{}])", spec.name, eqt::name_of(spec.type), below,
                      fmt::join(sides, ", "));
 }
 

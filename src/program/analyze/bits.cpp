@@ -23,8 +23,8 @@ using figures::print_rows;
 
 namespace {
 
-constexpr std::array<std::string_view, 5> kUsual = {"qsgd", "qsgd-v", "nuqsgd", "elastiquant",
-                                                    "e-elastiquant"};
+constexpr std::array<std::string_view, 5> kUsualForBits = {"qsgd", "qsgd-v", "nuqsgd",
+                                                           "elastiquant", "e-elastiquant"};
 
 std::span<const Named<codec::Coding>> codings() { return names_of(codec::Coding()); }
 
@@ -186,8 +186,8 @@ figures::Drawing plot_of(const std::vector<Row>& rows, const std::string& about)
 
 void run_analyze_bits(const AnalyzeBitsCommand& command) {
   const DumpedGradient gradient = values_for(command.values);
-  const std::vector<Subject> subjects =
-      analyzed_compressors(command.compressors, kUsual, gradient.values.size(), "analyze bits");
+  const std::vector<Subject> subjects = analyzed_compressors(
+      command.compressors, kUsualForBits, gradient.values.size(), "analyze bits");
   for (const Subject& subject : subjects) require_levels(subject, "analyze bits");
   std::vector<Row> rows;
   const std::string about = describe_values(command.values, gradient);

@@ -27,8 +27,8 @@ using figures::print_rows;
 
 namespace {
 
-constexpr std::array<std::string_view, 6> kUsual = {"none",   "qsgd",        "qsgd-v",
-                                                    "nuqsgd", "elastiquant", "e-elastiquant"};
+constexpr std::array<std::string_view, 6> kUsualForConvergence = {
+    "none", "qsgd", "qsgd-v", "nuqsgd", "elastiquant", "e-elastiquant"};
 
 template <typename... Args>
 [[noreturn]] void outside(const AnalyzeConvergenceCommand& command,
@@ -307,8 +307,8 @@ void run_analyze_convergence(const AnalyzeConvergenceCommand& command) {
       setting_of(command).decentralised ? mixing_of(command) : theory::Mixing{};
   std::vector<Row> rows;
   std::string left_out;
-  const std::vector<Subject> subjects =
-      analyzed_compressors(command.compressors, kUsual, command.values, "analyze convergence");
+  const std::vector<Subject> subjects = analyzed_compressors(
+      command.compressors, kUsualForConvergence, command.values, "analyze convergence");
   for (const Subject& subject : subjects) {
     const double variance = covered_variance(command, subject);
     if (gossip_admits(command, mixing, subject, variance)) {

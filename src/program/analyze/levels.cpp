@@ -21,7 +21,7 @@ using figures::print_rows;
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kUsual = {
+constexpr std::array<std::string_view, 7> kUsualForLevels = {
     "qsgd", "qsgd-v", "nuqsgd", "elastiquant", "e-elastiquant", "alq", "amq"};
 constexpr int kDraws = 50;
 
@@ -96,7 +96,7 @@ figures::Drawing plot_of(const std::vector<Subject>& subjects) {
 
 void run_analyze_levels(const AnalyzeLevelsCommand& command) {
   const std::vector<Subject> subjects =
-      analyzed_compressors(command.compressors, kUsual, 8192, "analyze levels");
+      analyzed_compressors(command.compressors, kUsualForLevels, 8192, "analyze levels");
   std::vector<Row> rows;
   for (const Subject& subject : subjects) {
     require_levels(subject, "analyze levels");

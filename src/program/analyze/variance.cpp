@@ -22,7 +22,7 @@ using figures::print_rows;
 
 namespace {
 
-constexpr std::array<std::string_view, 8> kUsual = {
+constexpr std::array<std::string_view, 8> kUsualForVariance = {
     "qsgd", "qsgd-v", "nuqsgd", "elastiquant", "e-elastiquant", "alq", "amq", "natural"};
 
 /// Some of a gradient's segments.
@@ -165,8 +165,8 @@ void check(const AnalyzeVarianceCommand& command, const DumpedGradient& gradient
 void run_analyze_variance(const AnalyzeVarianceCommand& command) {
   const DumpedGradient gradient = values_for(command.values);
   std::vector<Row> rows;
-  const std::vector<Subject> subjects =
-      analyzed_compressors(command.compressors, kUsual, gradient.values.size(), "analyze variance");
+  const std::vector<Subject> subjects = analyzed_compressors(
+      command.compressors, kUsualForVariance, gradient.values.size(), "analyze variance");
   check(command, gradient, subjects);
   for (const Subject& subject : subjects)
     for (const Part& part : parts_of(segments_for(subject, gradient), gradient, command.by_tensor))

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{64} << 20;
 constexpr std::string_view kContinues = "##";
-constexpr std::string_view kRemedy = "take the vocab.txt of the model that is trained";
+constexpr std::string_view kVocabularyRemedy = "take the vocab.txt of the model that is trained";
 
 /// Without white space at its end.
 std::string_view trimmed(std::string_view line) {
@@ -28,7 +28,7 @@ Vocabulary::Vocabulary(std::string file, const std::string& path) : file_(std::m
   add_lines(path);
   if (lines_ == 0)
     fail(Kind::data, "expected a vocabulary, one token a line, in {}, found an empty file; {}",
-         path, kRemedy);
+         path, kVocabularyRemedy);
   special_ = {.padding = special("[PAD]", path),
               .unknown = special("[UNK]", path),
               .begin = special("[CLS]", path),
@@ -42,7 +42,7 @@ void Vocabulary::add_lines(const std::string& path) {
     const std::string_view token = trimmed(all.substr(at, end - at));
     if (!is_utf8(token))
       fail(Kind::data, "expected UTF-8 in line {} of the vocabulary {}, found other bytes; {}",
-           lines_ + 1, path, kRemedy);
+           lines_ + 1, path, kVocabularyRemedy);
     const auto id = static_cast<TokenId>(lines_);
     first_[token] = id;
     if (token.size() > kContinues.size() && token.starts_with(kContinues))
@@ -56,7 +56,7 @@ TokenId Vocabulary::special(std::string_view token, const std::string& path) con
   const TokenId id = find_first(token);
   if (id < 0)
     fail(Kind::data, "expected the token {} in the vocabulary {}, found none among its {}; {}",
-         token, path, lines_, kRemedy);
+         token, path, lines_, kVocabularyRemedy);
   return id;
 }
 
@@ -96,7 +96,7 @@ std::u32string cleaned(std::string_view text) {
 std::u32string without_accents_in_lower_case(const std::u32string& text) {
   std::u32string out = decomposed(text);
   std::erase_if(out, is_nonspacing_mark);
-  std::ranges::transform(out, out.begin(), lower_case);
+  std::ranges::transform(out, out.begin(), [](char32_t c) { return lower_case(c); });
   return out;
 }
 

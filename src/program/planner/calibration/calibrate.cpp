@@ -111,7 +111,7 @@ CollectiveLine collective_line_of(const CheckedObject& line) {
 
 // The first step allocates memory; the second may still choose kernels.
 constexpr std::uint64_t kFirstStep = 3;
-constexpr double kMostSeconds = 1e6;
+constexpr double kMostStepSeconds = 1e6;
 
 /// Figures of all steps, by kind.
 struct Steps {
@@ -121,7 +121,7 @@ struct Steps {
 
 double seconds_in(const report::Members& seconds, const char* key, bool above_0 = false) {
   const figures::Figure figure = seconds.figure(key);
-  if (!figure || !(*figure >= 0 && *figure <= kMostSeconds) || (above_0 && *figure == 0))
+  if (!figure || !(*figure >= 0 && *figure <= kMostStepSeconds) || (above_0 && *figure == 0))
     seconds.fail_member(key, above_0 ? "seconds above 0 and at most 1e6" : "seconds from 0 to 1e6");
   return *figure;
 }

@@ -19,7 +19,7 @@ using Type = Key::Type;
 constexpr double kMostSeconds = 1e6, kMostCount = 1e15;
 constexpr double kMostRate = 1e15;  // [bytes/s]
 
-constexpr Key kFileKeys[] = {
+constexpr Key kCalibrationKeys[] = {
     {"processor", Type::text, "name of the processor that was measured", true},
     {"version", Type::text, "of the program that made it", true},
     {"made_from", Type::list, "what it was made from"},
@@ -36,7 +36,7 @@ constexpr Key kCommunicationKeys[] = {
     {"message_seconds", Type::number, "of a message, on each side", true, 0, false, 1},
     {"byte_seconds", Type::number, "of a byte, on each side", true, 0, false, 1},
 };
-constexpr Key kLinkKeys[] = {
+constexpr Key kMeasuredLinkKeys[] = {
     {"count", Type::integer, "directions that were measured", true, 1, false, kMostCount},
     {"latency_seconds", Type::number, "of a message", true, 0, false, kMostSeconds},
     {"bytes_per_second", Type::number, "in one direction", true, 0, true, kMostRate},
@@ -199,7 +199,7 @@ Calibration parse_calibration(const std::string& text, const std::string& origin
     return result;
   }
   const Json document = config::parse_document(text, origin, "calibration");
-  const CheckedObject object(document, kFileKeys, origin);
+  const CheckedObject object(document, kCalibrationKeys, origin);
   result.processor = object.text("processor");
   result.version = object.text("version");
   result.made_from = texts_of(object, "made_from");
@@ -229,9 +229,9 @@ Calibration parse_calibration(const std::string& text, const std::string& origin
                             .byte = costs.number("byte_seconds", 0)};
   }
   if (object.has("links_between_hosts"))
-    result.between_hosts = links_of(object.object("links_between_hosts", kLinkKeys));
+    result.between_hosts = links_of(object.object("links_between_hosts", kMeasuredLinkKeys));
   if (object.has("links_within_host"))
-    result.within_host = links_of(object.object("links_within_host", kLinkKeys));
+    result.within_host = links_of(object.object("links_within_host", kMeasuredLinkKeys));
   return result;
 }
 
