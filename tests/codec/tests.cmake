@@ -2,7 +2,8 @@
 # Frames, casts, the catalogue, dispatch by instruction set, and terngrad of signs/.
 eqt_test(codec_unit LABEL unit LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES unit/frame_test.cpp unit/casts_test.cpp unit/catalogue_test.cpp unit/simd_test.cpp unit/terngrad_test.cpp)
-eqt_test(codec_property LABEL property LINK eqt_codec eqt_hwy SOURCES property/basic_laws_test.cpp)
+eqt_test(codec_property LABEL property LINK eqt_codec eqt_hwy
+  SOURCES property/basic_laws_test.cpp property/correlated_laws_test.cpp)
 eqt_test(codec_golden LABEL golden LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES golden/codec_basic_test.cpp)
 

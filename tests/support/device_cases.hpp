@@ -30,7 +30,9 @@ inline std::vector<DeviceCase> device_cases() {
   using codec::Norm;
   std::vector<DeviceCase> cases;
   const auto add = [&](const std::string& name, const CompressorOptions& options = {}) {
-    cases.push_back({fmt::format("{} bits {} bucket {}", name, options.bits, options.bucket_size),
+    const bool correlated = options.rounding == codec::Rounding::correlated;
+    cases.push_back({fmt::format("{} bits {} bucket {}{}", name, options.bits, options.bucket_size,
+                                 correlated ? " correlated" : ""),
                      codec::make_compressor(name, options)});
   };
   for (const char* name : {"fp16", "bf16", "signsgd", "ef-signsgd"}) add(name);
@@ -44,6 +46,11 @@ inline std::vector<DeviceCase> device_cases() {
       elastic.norm = bits % 2 == 0 ? Norm::l2 : Norm::max;
       elastic.levels = LevelFamily::sinh;
       add("elastiquant", elastic);
+    }
+    for (const int bits : {3, 4, 8}) {
+      CompressorOptions correlated{.bits = bits, .bucket_size = size};
+      correlated.rounding = codec::Rounding::correlated;
+      add("elastiquant", correlated);
     }
     add("qsgd-v", {.bits = 4, .bucket_size = size});
     add("nuqsgd", {.bits = 3, .bucket_size = size});
@@ -140,6 +147,7 @@ inline DeviceCounts check_device(device::Queue& queue, const std::vector<std::si
       for (std::uint64_t seed = 0; seed < seeds; ++seed) {
         codec::EncodeContext context;
         context.key = {seed, 7, 3, 5};
+        context.strata = strata_of(3, 4);
         context.first_index = seed % 2 == 0 ? 0 : (std::uint64_t{1} << 32) - count / 2 - 1;
         std::vector<float> values = gaussian(count, {seed, 0, 0, 9});
         const std::vector<float> residual = gaussian(count, {seed, 1, 0, 9});

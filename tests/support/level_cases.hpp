@@ -28,7 +28,8 @@ struct LevelCase {
 };
 
 /// All four codecs; every bit width, norm and family occurs.
-inline std::vector<LevelCase> level_cases(codec::Coding coding, std::size_t bucket_size) {
+inline std::vector<LevelCase> level_cases(codec::Coding coding, std::size_t bucket_size,
+                                          codec::Rounding rounding = codec::Rounding::independent) {
   using codec::LevelFamily;
   using codec::Norm;
   std::vector<LevelCase> cases;
@@ -36,7 +37,7 @@ inline std::vector<LevelCase> level_cases(codec::Coding coding, std::size_t buck
     const int n = (1 << (bits - 1)) - 1;
     const std::string suffix = fmt::format(" {} bits", bits);
     const codec::CompressorOptions uniform{
-        .bits = bits, .bucket_size = bucket_size, .coding = coding};
+        .bits = bits, .bucket_size = bucket_size, .coding = coding, .rounding = rounding};
     cases.push_back({"qsgd" + suffix,
                      codec::make_compressor("qsgd", uniform),
                      {codec::uniform_levels(n), true, bits, bucket_size, Norm::l2}});
@@ -50,7 +51,8 @@ inline std::vector<LevelCase> level_cases(codec::Coding coding, std::size_t buck
                                                               .bucket_size = bucket_size,
                                                               .norm = norm,
                                                               .levels = LevelFamily::sinh,
-                                                              .coding = coding}),
+                                                              .coding = coding,
+                                                              .rounding = rounding}),
                        {codec::sinh_levels(n, theta), false, bits, bucket_size, norm}});
     }
     const double p = bits <= 4 ? 0.5 : 0.9;
@@ -60,7 +62,8 @@ inline std::vector<LevelCase> level_cases(codec::Coding coding, std::size_t buck
                                                             .norm = Norm::l2,
                                                             .levels = LevelFamily::exponential,
                                                             .elasticity = p,
-                                                            .coding = coding}),
+                                                            .coding = coding,
+                                                            .rounding = rounding}),
                      {codec::exponential_levels(n, p), false, bits, bucket_size, Norm::l2}});
     if (coding != codec::Coding::fixed) {
       cases.push_back({"e-elastiquant" + suffix,
@@ -69,7 +72,8 @@ inline std::vector<LevelCase> level_cases(codec::Coding coding, std::size_t buck
                                                                 .norm = Norm::l2,
                                                                 .levels = LevelFamily::sinh,
                                                                 .elasticity = 0.25,
-                                                                .coding = coding}),
+                                                                .coding = coding,
+                                                                .rounding = rounding}),
                        {codec::sinh_levels(n, 0.25), false, bits, bucket_size, Norm::l2}});
     }
   }

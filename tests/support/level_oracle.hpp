@@ -102,23 +102,33 @@ inline unsigned oracle_index(float value, float norm, const codec::Levels& level
   return static_cast<unsigned>(fixed / one + (u < fixed % one));
 }
 
-/// The random word of value i of the bucket of `count` values that starts at `first_index`.
-inline std::uint32_t oracle_word(const RandomKey& key, std::uint64_t first_index, std::size_t count,
-                                 std::size_t i) {
+/// The random word of value i, negative or not, of the bucket of `count` values that starts at
+/// `first_index`. Strata may be null.
+inline std::uint32_t oracle_word(const RandomKey& key, const Strata* strata,
+                                 std::uint64_t first_index, std::size_t count, std::size_t i,
+                                 bool negative) {
   auto block = static_cast<std::uint32_t>(first_index >> 32);
   if ((first_index + count - 1) >> 32 != first_index >> 32) block |= 0x80000000u;
   const std::size_t index = first_index + i / 64 * 16 + i % 16;
-  std::uint32_t word = RandomStream(key, block).product(static_cast<std::uint32_t>(index));
+  const RandomStream stream(key, block, strata);
+  std::uint32_t word = stream.product(static_cast<std::uint32_t>(index));
   for (std::size_t row = 0; row < i / 16 % 4; ++row) word *= 0x45108B7Du;
-  return word;
+  if (strata == nullptr) return word;
+  const auto run = static_cast<std::uint32_t>(first_index + i / 64 * 16);
+  const std::uint64_t upper = std::uint64_t{word / 65536} * (strata->factor() / 65536) / 65536;
+  const std::uint64_t lower = std::uint64_t{word % 65536} * (strata->factor() % 65536) / 65536;
+  word = static_cast<std::uint32_t>(stream.strata_of_run(run)[i % 64] + 65536 * upper + lower);
+  return negative ? 0xFFFFFFFFu - word : word;
 }
 
 inline std::vector<unsigned> oracle_indices(std::span<const float> bucket, float norm,
                                             const codec::Levels& levels, bool uniform,
-                                            const RandomKey& key, std::uint64_t first_index) {
+                                            const RandomKey& key, std::uint64_t first_index,
+                                            const Strata* strata = nullptr) {
   std::vector<unsigned> indices;
   for (std::size_t i = 0; i < bucket.size(); ++i) {
-    const std::uint32_t word = oracle_word(key, first_index, bucket.size(), i);
+    const std::uint32_t word =
+        oracle_word(key, strata, first_index, bucket.size(), i, std::signbit(bucket[i]));
     indices.push_back(oracle_index(bucket[i], norm, levels, uniform, word));
   }
   return indices;
@@ -143,8 +153,8 @@ struct OracleCodec {
 
 /// The payload of fixed coding.
 inline std::vector<std::byte> oracle_fixed_payload(const OracleCodec& c, std::span<const float> v,
-                                                   const RandomKey& key,
-                                                   std::uint64_t first_index) {
+                                                   const RandomKey& key, std::uint64_t first_index,
+                                                   const Strata* strata = nullptr) {
   std::vector<std::byte> payload;
   const auto append = [&](const void* from, std::size_t bytes) {
     const std::size_t at = payload.size();
@@ -158,7 +168,7 @@ inline std::vector<std::byte> oracle_fixed_payload(const OracleCodec& c, std::sp
     if (norm == kInfinity) append(bucket.data(), bucket.size_bytes());
     if (norm == 0 || norm == kInfinity) continue;
     const auto indices =
-        oracle_indices(bucket, norm, c.levels, c.uniform, key, first_index + start);
+        oracle_indices(bucket, norm, c.levels, c.uniform, key, first_index + start, strata);
     const std::size_t at = payload.size();
     payload.resize(at + (bucket.size() * static_cast<std::size_t>(c.bits) + 7) / 8);
     for (std::size_t i = 0; i < bucket.size(); ++i) {

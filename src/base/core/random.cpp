@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/random.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -10,6 +11,13 @@ namespace eqt {
 namespace {
 
 __extension__ using Uint128 = unsigned __int128;  // GCC and Clang have it on every 64-bit target
+
+std::uint64_t mixed(const RandomKey& key, std::uint32_t rank, std::uint32_t block) noexcept {
+  std::uint64_t state = mix64(key.run_seed);
+  state = mix64(state ^ key.step);
+  state = mix64(state ^ (std::uint64_t{rank} << 32 | key.slice));
+  return mix64(state ^ block);
+}
 
 }  // namespace
 
@@ -21,12 +29,33 @@ std::uint64_t mix64(std::uint64_t x) noexcept {
 }
 
 RandomStream::RandomStream(const RandomKey& key, std::uint32_t block) noexcept {
-  std::uint64_t state = mix64(key.run_seed);
-  state = mix64(state ^ key.step);
-  state = mix64(state ^ (std::uint64_t{key.rank} << 32 | key.slice));
-  state = mix64(state ^ block);
+  const std::uint64_t state = mixed(key, key.rank, block);
   first_ = static_cast<std::uint32_t>(state);
   second_ = static_cast<std::uint32_t>(state >> 32);
+}
+
+RandomStream::RandomStream(const RandomKey& key, std::uint32_t block, const Strata* strata) noexcept
+    : RandomStream(key, block) {
+  if (strata == nullptr) return;
+  strata_ = strata;
+  const std::uint64_t own = mixed(key, strata->pair(), block);
+  first_ = static_cast<std::uint32_t>(own);
+  second_ = static_cast<std::uint32_t>(own >> 32);
+  // The negative product is the complement and 1, for each multiple as well.
+  if (strata->is_second()) multiplier_ = 0u - multiplier_;
+  constexpr auto kTogether = static_cast<std::uint64_t>(RandomPurpose::strata) << 32;
+  together_ = static_cast<std::uint32_t>(mix64(mixed(key, strata->group(), block) ^ kTogether));
+}
+
+void RandomStream::copy_strata(std::uint32_t index, std::span<std::uint32_t> bases) const noexcept {
+  constexpr auto kRun = static_cast<std::uint32_t>(Strata::kRun);
+  for (std::size_t i = 0; i < bases.size();) {
+    const std::uint32_t at = index % kRun;
+    const std::size_t count = std::min<std::size_t>(kRun - at, bases.size() - i);
+    std::copy_n(strata_of_run(index / kRun) + at, count, bases.data() + i);
+    i += count;
+    index += static_cast<std::uint32_t>(count);
+  }
 }
 
 std::uint64_t RandomStream::bounded(std::uint32_t index, std::uint64_t bound) const noexcept {

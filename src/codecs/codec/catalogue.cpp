@@ -24,6 +24,9 @@ constexpr Named<Atoms> kAtoms[] = {
     {Atoms::spectral, "spectral", "singular triples of each weight tensor"},
     {Atoms::entrywise, "entrywise", "single values"}};
 
+constexpr Named<Rounding> kRoundings[] = {
+    {Rounding::independent, "independent", "each rank with random numbers of its own"},
+    {Rounding::correlated, "correlated", "ranks against each other, so that errors cancel"}};
 constexpr Named<Granularity> kGranularities[] = {
     {Granularity::layer, "layer", "each tensor by itself"},
     {Granularity::model, "model", "all tensors as one vector"}};
@@ -116,6 +119,7 @@ std::string why_no_levels(const CompressorRow& row, const CompressorOptions& opt
 std::span<const Named<Norm>> names_of(Norm) { return kNorms; }
 std::span<const Named<Coding>> names_of(Coding) { return kCodings; }
 std::span<const Named<Atoms>> names_of(Atoms) { return kAtoms; }
+std::span<const Named<Rounding>> names_of(Rounding) { return kRoundings; }
 std::span<const Named<Granularity>> names_of(Granularity) { return kGranularities; }
 
 const Catalogue<CompressorRow>& CompressorRow::all() { return catalogue(); }

@@ -56,6 +56,9 @@ struct EncodeContext {
   std::optional<float> own_scale = {};  // local_scale() of these values, if it is known already
   std::optional<double> density;  // sparse codecs: fraction kept in this step, not the option's
   std::size_t rows = 0;  // the values are a matrix of this many rows, row-major; 0: a vector
+  // Other ranks encode the same values with other strata, and the mean of all is taken: codecs with
+  // the option rounding `correlated` round against them. Null: there are none.
+  const Strata* strata = nullptr;
   // int8-channels: the same values, rounded already, which are sent as they are.
   std::optional<RoundedRows> rounded = {};
 };

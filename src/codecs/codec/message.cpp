@@ -123,7 +123,8 @@ std::size_t MessageCodec::encode_segment(std::size_t i, std::span<const float> v
                        .shared_scale = {},
                        .own_scale = {},
                        .density = context.density,
-                       .rows = segment.rows};
+                       .rows = segment.rows,
+                       .strata = context.strata};
   if (!context.scales.empty()) encode.shared_scale = context.scales[i];
   if (!context.rounded.empty()) encode.rounded = context.rounded[i];
   if (!context.own_scales.empty()) encode.own_scale = context.own_scales[i];

@@ -49,6 +49,7 @@ struct MessageContext {
   MessageId id = {};                       // its step also names the random stream
   std::uint32_t rank = 0;                  // of the encoder: names the random stream
   std::optional<double> density = {};      // see EncodeContext
+  const Strata* strata = nullptr;          // see EncodeContext
   std::span<const float> scales = {};      // shared scale per segment, or empty
   std::span<const float> own_scales = {};  // this rank's own scale per segment, or empty
   // Segments may have values that are rounded already, see EncodeContext. Empty: none has.

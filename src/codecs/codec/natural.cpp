@@ -38,14 +38,9 @@
 namespace eqt::codec {
 namespace {
 
-constexpr std::size_t kGroup = 32;    // values; a whole number of vectors and of bytes of signs
-constexpr std::size_t kBlock = 4096;  // values whose signs are collected outside the payload
-
-/// A kernel's draws depend on these: constants of the stream, low half of the first value's
-/// counter.
-struct Draw {
-  std::uint32_t first, second, index;
-};
+constexpr std::size_t kGroup = 32;     // values; a whole number of vectors and of bytes of signs
+constexpr std::size_t kBlock = 4096;   // values whose signs are collected outside the payload
+constexpr std::size_t kStrata = 1024;  // values whose strata are looked up together
 
 }  // namespace
 }  // namespace eqt::codec
@@ -56,8 +51,11 @@ namespace eqt::codec::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using eqt::HWY_NAMESPACE::complement_if_negative;
 using eqt::HWY_NAMESPACE::kRandomIndexFactor;
+using eqt::HWY_NAMESPACE::random_products;
 using eqt::HWY_NAMESPACE::random_words;
+using eqt::HWY_NAMESPACE::stratified_words;
 
 using Floats = hn::CappedTag<float, kGroup>;
 using Ints = hn::RebindToSigned<Floats>;
@@ -65,25 +63,42 @@ using Words = hn::RebindToUnsigned<Floats>;
 using Bytes = hn::Rebind<std::uint8_t, Floats>;
 constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 
-/// `groups` groups of values whose counters do not cross a multiple of 2^32.
-/// @pre 4 * groups + 8 bytes may be written at `signs`
-/// @return the largest |x| as bits
-std::uint32_t encode_groups(const float* HWY_RESTRICT values, std::size_t groups, Draw draw,
-                            std::uint8_t* HWY_RESTRICT exponents,
-                            std::uint8_t* HWY_RESTRICT signs) {
+template <bool kStratified>
+std::uint32_t encode_groups_with(const float* HWY_RESTRICT values, std::size_t groups,
+                                 const RandomStream& stream, std::uint32_t index,
+                                 std::uint8_t* HWY_RESTRICT exponents,
+                                 std::uint8_t* HWY_RESTRICT signs) {
   const Ints di;
   const Words du;
-  auto scaled = hn::Add(hn::Mul(hn::Iota(du, draw.index), hn::Set(du, kRandomIndexFactor)),
-                        hn::Set(du, draw.first));
+  auto scaled = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
+                        hn::Set(du, stream.first()));
+  // Copies, because bytes are stored, which might be anything's.
+  const std::uint32_t second = stream.second(), multiplier = stream.multiplier();
+  const std::uint32_t factor = kStratified ? stream.strata()->factor() : 0;
+  std::uint32_t strata[kStratified ? kStrata : 1];
   const auto next = hn::Set(du, static_cast<std::uint32_t>(kLanes) * kRandomIndexFactor);
   auto largest = hn::Zero(di);
   constexpr std::size_t kStep = mask_group(Floats());
-  for (std::size_t i = 0; i < groups * kGroup; i += kStep) {
+  const std::size_t count = groups * kGroup;
+  for (std::size_t i = 0; i < count; i += kStep) {
+    if constexpr (kStratified) {
+      if (i % kStrata == 0)
+        stream.copy_strata(index + static_cast<std::uint32_t>(i),
+                           {strata, std::min(kStrata, count - i)});
+    }
     const auto round_vector = [&](std::size_t j) HWY_ATTR {
       const auto bits = hn::BitCast(du, hn::LoadU(Floats(), values + i + j));
       const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFFu));
       largest = hn::Max(largest, hn::BitCast(di, magnitude));
-      const auto random = hn::ShiftRight<9>(random_words(du, scaled, draw.second));
+      auto word = hn::Zero(du);
+      if constexpr (kStratified) {
+        const auto products = random_products(du, scaled, second, multiplier);
+        const auto bases = hn::LoadU(du, strata + i % kStrata + j);
+        word = complement_if_negative(du, stratified_words(du, products, bases, factor), bits);
+      } else {
+        word = random_words(du, scaled, second);
+      }
+      const auto random = hn::ShiftRight<9>(word);
       scaled = hn::Add(scaled, next);
       const auto exponent = hn::ShiftRight<23>(hn::Add(magnitude, random));
       hn::StoreU(hn::TruncateTo(Bytes(), exponent), Bytes(), exponents + i + j);
@@ -93,6 +108,17 @@ std::uint32_t encode_groups(const float* HWY_RESTRICT values, std::size_t groups
     store_masks(di, round_vector, signs + i / 8);
   }
   return static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest)));
+}
+
+/// Encodes groups of values whose counters do not cross a multiple of 2^32. `index` is the low half
+/// of the first one's.
+/// @pre 4 * groups + 8 bytes may be written at `signs`
+/// @return the largest |x| as bits
+std::uint32_t encode_groups(const float* values, std::size_t groups, const RandomStream& stream,
+                            std::uint32_t index, std::uint8_t* exponents, std::uint8_t* signs) {
+  return stream.strata() != nullptr
+             ? encode_groups_with<true>(values, groups, stream, index, exponents, signs)
+             : encode_groups_with<false>(values, groups, stream, index, exponents, signs);
 }
 
 /// sum += scale * values of whole groups.
@@ -138,16 +164,17 @@ std::size_t payload_bytes(std::size_t count) { return count + count / 8 + (count
 
 /// One value at a time: where a counter crosses a multiple of 2^32.
 std::uint32_t encode_across(std::span<const float> values, const RandomKey& key,
-                            std::uint64_t first_index, std::uint8_t* exponents,
-                            std::uint8_t* signs) {
+                            const Strata* strata, std::uint64_t first_index,
+                            std::uint8_t* exponents, std::uint8_t* signs) {
   std::uint32_t largest = 0;
   std::memset(signs, 0, (values.size() + 7) / 8);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint64_t index = first_index + i;
-    const RandomStream stream(key, static_cast<std::uint32_t>(index >> 32));
+    const RandomStream stream(key, static_cast<std::uint32_t>(index >> 32), strata);
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(values[i]) & 0x7FFFFFFFu;
     largest = std::max(largest, magnitude);
-    const std::uint32_t random = stream.bits(static_cast<std::uint32_t>(index)) >> 9;
+    const std::uint32_t random =
+        stream.rounding_bits(static_cast<std::uint32_t>(index), std::signbit(values[i])) >> 9;
     exponents[i] = static_cast<std::uint8_t>((magnitude + random) >> 23);
     const bool negative = exponents[i] != 0 && std::signbit(values[i]);
     signs[i / 8] |= static_cast<std::uint8_t>(unsigned{negative} << (i % 8));
@@ -157,26 +184,26 @@ std::uint32_t encode_across(std::span<const float> values, const RandomKey& key,
 
 /// @return the largest |x| as bits
 std::uint32_t encode_block(std::span<const float> values, const RandomKey& key,
-                           std::uint64_t first_index, std::uint8_t* exponents,
+                           const Strata* strata, std::uint64_t first_index, std::uint8_t* exponents,
                            std::uint8_t* signs) {
   const auto block = static_cast<std::uint32_t>(first_index >> 32);
   if ((first_index + values.size() - 1) >> 32 != block) {
-    return encode_across(values, key, first_index, exponents, signs);
+    return encode_across(values, key, strata, first_index, exponents, signs);
   }
-  const RandomStream stream(key, block);
-  Draw draw{stream.first(), stream.second(), static_cast<std::uint32_t>(first_index)};
+  const RandomStream stream(key, block, strata);
+  const auto index = static_cast<std::uint32_t>(first_index);
   const auto run = HWY_DYNAMIC_DISPATCH(encode_groups);
   const std::size_t groups = values.size() / kGroup;
   const std::size_t whole = groups * kGroup;
-  std::uint32_t largest = run(values.data(), groups, draw, exponents, signs);
+  std::uint32_t largest = run(values.data(), groups, stream, index, exponents, signs);
   if (whole < values.size()) {
     const std::size_t rest = values.size() - whole;
     float last[kGroup] = {};
     std::uint8_t last_exponents[kGroup];
     std::uint8_t last_signs[kGroup / 8 + 8];
     std::memcpy(last, values.data() + whole, rest * sizeof(float));
-    draw.index += static_cast<std::uint32_t>(whole);
-    largest = std::max(largest, run(last, 1, draw, last_exponents, last_signs));
+    const auto last_index = index + static_cast<std::uint32_t>(whole);
+    largest = std::max(largest, run(last, 1, stream, last_index, last_exponents, last_signs));
     std::memcpy(exponents + whole, last_exponents, rest);
     std::memcpy(signs + whole / 8, last_signs, (rest + 7) / 8);
   }
@@ -195,6 +222,8 @@ std::uint32_t encode_block(std::span<const float> values, const RandomKey& key,
 
 class Natural final : public Compressor {
  public:
+  explicit Natural(const CompressorOptions& options) : rounding_(options.rounding) {}
+
   CodecId id() const noexcept override { return CodecId::natural; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override { return {.unbiased = true, .random = true}; }
@@ -209,11 +238,12 @@ class Natural final : public Compressor {
     auto* exponents = reinterpret_cast<std::uint8_t*>(payload.data());
     std::byte* signs = payload.data() + values.size();
     std::uint8_t plane[kBlock / 8 + 8];
+    const Strata* const strata = rounding_ == Rounding::correlated ? context.strata : nullptr;
     std::uint32_t largest = 0;
     for (std::size_t i = 0; i < values.size(); i += kBlock) {
       const auto block = values.subspan(i, std::min(kBlock, values.size() - i));
-      largest = std::max(
-          largest, encode_block(block, context.key, context.first_index + i, exponents + i, plane));
+      largest = std::max(largest, encode_block(block, context.key, strata, context.first_index + i,
+                                               exponents + i, plane));
       std::memcpy(signs + i / 8, plane, (block.size() + 7) / 8);
     }
     if (largest > kLargestBits) fail_too_large(values);
@@ -247,6 +277,9 @@ class Natural final : public Compressor {
            sum.size());
     }
   }
+
+ private:
+  Rounding rounding_;
 };
 
 }  // namespace
@@ -255,6 +288,7 @@ const CompressorRow kNatural = {.name = "natural",
                                 .about = "powers of two, stochastic rounding (natural compression)",
                                 .id = CodecId::natural,
                                 .make = make_a<Natural>,
+                                .reads = {Option::rounding},
                                 .colour = "#6987ff"};
 
 }  // namespace eqt::codec

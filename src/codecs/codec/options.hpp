@@ -52,6 +52,13 @@ struct LevelFamilyRow {
 };
 std::span<const LevelFamilyRow> names_of(LevelFamily);
 
+/// The rounding says how a value goes to one of the two levels around it.
+enum class Rounding {
+  independent,  // at random, by each rank for itself, as in the papers
+  correlated    // at random, against the other ranks (core/strata.hpp)
+};
+std::span<const Named<Rounding>> names_of(Rounding);
+
 /// The units that ATOMO samples: singular triples or single values.
 enum class Atoms { spectral, entrywise };
 std::span<const Named<Atoms>> names_of(Atoms);
@@ -69,6 +76,7 @@ struct CompressorOptions {
   std::optional<double> elasticity = {};
   Coding coding = Coding::fixed;
   std::vector<double> table = {};  // general: l_1 < ... < l_n = 1
+  Rounding rounding = Rounding::independent;
   Atoms atoms = Atoms::spectral;
   int rank = 2;           // 1 ... 32: of the factors, or atoms kept on average
   double threshold = 0;   // 0: chosen so that about max(1, floor(density * count)) values are sent
@@ -99,6 +107,7 @@ enum class Option {
   elasticity,
   coding,
   table,
+  rounding,
   atoms,
   rank,
   threshold,

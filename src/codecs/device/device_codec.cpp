@@ -136,6 +136,7 @@ std::size_t DeviceCodec::device_bytes() const noexcept {
   bytes += levels_->level.size() * sizeof(float);
   bytes += (levels_->offset.size() + levels_->slope.size()) * sizeof(float);
   bytes += levels_->threshold.size() * sizeof(float);
+  for (const auto& [strata, bases] : strata_) bytes += bases->size() * sizeof(std::uint32_t);
   if (device_offsets_) bytes += device_offsets_->size() * sizeof(std::uint64_t);
   return bytes;
 }
@@ -181,13 +182,21 @@ void DeviceCodec::start_levels(const Encoding& encoding) {
                       .slot_bytes = levels_->slot_bytes,
                       .first_index = context.first_index,
                       .stream = {},
+                      .strata = {},
                       .payload = payload_.data(),
                       .flags = flags_.data()};
+  const Strata* const strata =
+      levels_->options.rounding == codec::Rounding::correlated ? context.strata : nullptr;
   const auto block = static_cast<std::uint32_t>(context.first_index >> 32);
   const std::uint32_t blocks[] = {block, block | 0x80000000u, block + 1};
   for (std::size_t k = 0; k < 3; ++k) {
-    const RandomStream stream(context.key, blocks[k]);
-    job.stream[k] = {stream.first(), stream.second()};
+    const RandomStream stream(context.key, blocks[k], strata);
+    job.stream[k] = {stream.first(), stream.second(), stream.multiplier(), stream.together()};
+  }
+  if (strata != nullptr) {
+    auto& bases = strata_[strata];
+    if (bases == nullptr) bases = std::make_unique<Array<std::uint32_t>>(queue_, strata->bases());
+    job.strata = {bases->data(), strata->places(), strata->factor()};
   }
   queue_.run(job);
 }

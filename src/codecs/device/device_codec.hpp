@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -93,7 +94,8 @@ class DeviceCodec {
 
   const codec::Compressor& compressor_;
   Queue& queue_;
-  std::unique_ptr<DeviceLevels> levels_;  // of codecs with levels
+  std::unique_ptr<DeviceLevels> levels_;                                   // of codecs with levels
+  std::map<const Strata*, std::unique_ptr<Array<std::uint32_t>>> strata_;  // their bases
   Array<std::byte> payload_;
   Array<std::uint32_t> flags_;
   std::uint32_t found_ = 0;  // the flags, on the host

@@ -36,6 +36,8 @@ class Encoder final : public GradientEncoder {
         "residuals of signs of several segments at once");
     std::size_t segments = 0, bytes = 0;
     for (EncodedBucket& bucket : buckets) {
+      EQT_CHECK(bucket.strata.empty() || bucket.strata.size() == bucket.encoded.size(),
+                "strata of {} of {} segments", bucket.strata.size(), bucket.encoded.size());
       State& state = states_.emplace_back();
       state.bucket = std::move(bucket);
       state.event = queue_.make_event();
@@ -77,12 +79,14 @@ class Encoder final : public GradientEncoder {
     for (std::size_t k = 0; k < state.bucket.encoded.size(); ++k) {
       const codec::Segment& segment = state.bucket.encoded[k];
       const std::size_t place = state.first + k;
-      const codec::EncodeContext context = {.key = {run_seed_, step_, rank(), segment.slice},
-                                            .first_index = segment.first_index,
-                                            .shared_scale = {},
-                                            .own_scale = {},
-                                            .density = {},
-                                            .rows = segment.rows};
+      const codec::EncodeContext context = {
+          .key = {run_seed_, step_, rank(), segment.slice},
+          .first_index = segment.first_index,
+          .shared_scale = {},
+          .own_scale = {},
+          .density = {},
+          .rows = segment.rows,
+          .strata = state.bucket.strata.empty() ? nullptr : state.bucket.strata[k]};
       encodings_[place] =
           codec_.queue(p_.device_gradient + segment.begin, residual_of(segment), segment.count,
                        context, slots_of(place), &flags_->span()[place]);

@@ -41,9 +41,10 @@ class GradientEncoder : public codec::Payloads {
 
 /// The fields say what to do with the values of a fusion bucket.
 struct EncodedBucket {
-  std::size_t begin = 0, end = 0;       // in the flat gradient
-  std::vector<codec::Segment> encoded;  // become payloads
-  std::vector<codec::Segment> plain;    // come to the host as they are
+  std::size_t begin = 0, end = 0;          // in the flat gradient
+  std::vector<codec::Segment> encoded;     // become payloads
+  std::vector<const Strata*> strata = {};  // of each, see codec::EncodeContext; empty: all null
+  std::vector<codec::Segment> plain;       // come to the host as they are
 };
 
 struct GradientEncoderParts {

@@ -80,7 +80,13 @@ struct LevelGrid {
 
 /// The constants of a random stream (core/random.hpp).
 struct StreamWords {
-  std::uint32_t first, second;
+  std::uint32_t first, second, multiplier, together;
+};
+
+/// Strata in device memory (core/strata.hpp).
+struct DeviceStrata {
+  const std::uint32_t* bases = nullptr;  // null: ranks round independently
+  std::uint32_t places = 0, factor = 0;
 };
 
 /// Fixed coding. Every bucket takes a slot of slot_bytes = 4 + fixed_bytes(bucket_size); a bucket
@@ -97,6 +103,7 @@ struct EncodeLevels {
   std::uint64_t first_index;
   StreamWords
       stream[3];  // of first_index's block of 2^32, of a bucket that crosses it, of the next
+  DeviceStrata strata;
   std::byte* payload;
   std::uint32_t* flags;
 };

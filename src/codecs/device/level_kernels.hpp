@@ -141,7 +141,7 @@ struct BucketScale {
   float norm = 0;     // as it is sent
   float power = 1;    // brings values and norm into the range of kSmallNorm ... kLargeNorm
   float inverse = 0;  // of the norm in that range, times the cells' scale
-  StreamWords stream = {0, 0};
+  StreamWords stream = {0, 0, 0, 0};
   std::uint32_t first_word = 0;
 };
 
@@ -176,19 +176,33 @@ struct LaneWords {
     const std::uint32_t x = scaled + j * (16 * 0x9E3779B1u);
     std::uint32_t h = (x ^ (x >> 16)) * 0x21F0AAADu;
     h = (h ^ (h >> 15)) + second;
-    return h * 0xD35A2D97u;
+    return h * multiplier;
   }
   EQT_KERNEL std::uint32_t factor(std::uint32_t round) const { return round % 2 == 0 ? even : odd; }
 
-  std::uint32_t scaled, second, even, odd;
+  std::uint32_t scaled, second, multiplier, even, odd;
 };
 
 EQT_KERNEL LaneWords lane_words(const BucketScale& scale, std::uint32_t k, unsigned lane) {
   constexpr std::uint32_t kRowFactor = 0x45108B7Du;
   const std::uint32_t even = lane < 16 ? 1 : kRowFactor;
   const std::uint32_t index = scale.first_word + 16 * k + lane % 16;
-  return {index * 0x9E3779B1u + scale.stream.first, scale.stream.second, even,
-          even * (kRowFactor * kRowFactor)};
+  return {index * 0x9E3779B1u + scale.stream.first, scale.stream.second, scale.stream.multiplier,
+          even, even * (kRowFactor * kRowFactor)};
+}
+
+/// RandomStream::stratified() of value i of a bucket, p; its word itself without strata.
+EQT_KERNEL_ONCE std::uint32_t rounding_word(const DeviceStrata& strata, const BucketScale& scale,
+                                            std::size_t i, std::uint32_t word, float p) {
+  if (strata.bases == nullptr) return word;
+  const std::uint32_t run = scale.first_word + 16 * static_cast<std::uint32_t>(i / 64);
+  std::uint32_t h = run * 0x9E3779B1u + scale.stream.together;
+  h = (h ^ (h >> 16)) * 0x21F0AAADu;
+  const std::uint64_t place = (static_cast<std::uint64_t>(h ^ (h >> 15)) * strata.places) >> 32;
+  const std::uint32_t upper = (word >> 16) * (strata.factor >> 16) >> 16;
+  const std::uint32_t lower = (word & 0xFFFFu) * (strata.factor & 0xFFFFu) >> 16;
+  word = strata.bases[place + i % 64] + (upper << 16 | lower);
+  return bits_of(p) >> 31 != 0 ? ~word : word;
 }
 
 EQT_KERNEL float magnitude_of(float x) { return float_of(bits_of(x) & 0x7FFFFFFFu); }
@@ -372,8 +386,9 @@ EQT_KERNEL void encode_blocks(const Warp& warp, const EncodeLevels& job, const B
       const auto position = cells.at(warp, scaled);
       warp.each([&](unsigned lane) {
         if (r % 2 == 0) product[lane] = words[lane].product(r / 2);
-        const std::uint32_t word = product[lane] * words[lane].factor(r);
         const float p = tile.v[r][lane];
+        const std::uint32_t word = rounding_word(job.strata, scale, first + r * kLanes + lane,
+                                                 product[lane] * words[lane].factor(r), p);
         const std::uint32_t rounded = position[lane] + (word >> kBits);
         const std::uint32_t sign = bits_of(p) & 0x80000000u;
         if constexpr (kWords == 1) {
@@ -428,8 +443,9 @@ EQT_KERNEL void encode_rest(const Warp& warp, const EncodeLevels& job, const Buc
       code[lane] = 0;
       if (i >= left) return;
       const LaneWords words = lane_words(scale, static_cast<std::uint32_t>(i / 64), lane);
+      const std::uint32_t factor = words.factor(static_cast<std::uint32_t>(i / kLanes));
       const std::uint32_t word =
-          words.product(0) * words.factor(static_cast<std::uint32_t>(i / kLanes));
+          rounding_word(job.strata, scale, i, words.product(0) * factor, p[lane]);
       const std::uint32_t index = (position[lane] + (word >> kBits)) >> (32 - kBits);
       code[lane] = index | (index != 0 ? bits_of(p[lane]) >> 31 << (kBits - 1) : 0);
       if (kFeedback) residual[i] = left_of(job, scale.norm, p[lane], index);

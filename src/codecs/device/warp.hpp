@@ -16,9 +16,11 @@
 
 #ifdef __CUDACC__
 #define EQT_KERNEL __device__ __forceinline__
+#define EQT_KERNEL_ONCE __device__ __forceinline__
 #define EQT_UNROLL _Pragma("unroll")
 #else
 #define EQT_KERNEL inline
+#define EQT_KERNEL_ONCE [[gnu::noinline]] inline  // many calls, which the emulation need not unroll
 #define EQT_UNROLL
 #endif
 

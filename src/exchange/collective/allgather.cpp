@@ -25,6 +25,7 @@
 #include "core/checksum.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/strata.hpp"
 
 namespace eqt::collective {
 namespace {
@@ -101,6 +102,7 @@ class Allgather final : public Collective {
     OwnParts parts;
     for (const codec::Segment& segment : bucket.segments)
       (segment.compressed ? parts.encoded : parts.plain).push_back(segment);
+    parts.strata.assign(parts.encoded.size(), own_strata());
     return parts;
   }
 
@@ -192,11 +194,17 @@ class Allgather final : public Collective {
     return {compressor_, bucket.segments, workspace_};
   }
 
+  const Strata* own_strata() const {
+    return strata_of(static_cast<std::uint32_t>(group_.me),
+                     static_cast<std::uint32_t>(group_.ranks.size()));
+  }
+
   std::span<const std::byte> encode(const Call& call) {
     if (!group_.sends(group_.me)) return {};
     const AddedSeconds timed(call.traffic.encode_seconds);
     codec::MessageContext message =
         call.context.message(static_cast<std::uint32_t>(group_.me), call.bucket.index);
+    message.strata = own_strata();
     if (compressor_.properties().shared_scale) {
       message.scales = call.slot.scales;
       message.own_scales = call.slot.own_scales;
@@ -356,6 +364,8 @@ class WorkerAllgather final : public WorkerMean {
     Message& own = message(worker, bucket);
     codec::MessageContext message =
         context.message(static_cast<std::uint32_t>(worker), bucket.index);
+    message.strata =
+        strata_of(static_cast<std::uint32_t>(worker), static_cast<std::uint32_t>(workers_));
     if (shares_scale()) {
       message.scales = scales_[bucket.index];
       message.own_scales = own.own_scales;

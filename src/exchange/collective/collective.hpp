@@ -143,6 +143,7 @@ Group everyone(const comm::Communicator& comm);
 /// A rank's own values of a bucket in its mean.
 struct OwnParts {
   std::vector<codec::Segment> encoded;  // become payloads: MeanContext::payloads may have them
+  std::vector<const Strata*> strata;    // of each, see codec::MessageContext
   std::vector<codec::Segment> plain;    // the others
 };
 

@@ -26,6 +26,7 @@
 #include "collective/messages.hpp"
 #include "collective/segment_owners.hpp"
 #include "core/clock.hpp"
+#include "core/strata.hpp"
 
 namespace eqt::collective {
 namespace {
@@ -227,8 +228,9 @@ class Integer final : public Collective {
   void write_codes(const FusionBucket& bucket, const Chunks& chunks, const MeanContext& context,
                    std::span<const float> values, Slot& slot, Traffic& traffic) const {
     const AddedSeconds timed(traffic.encode_seconds);
-    const codec::MessageContext message =
-        context.message(static_cast<std::uint32_t>(me_), bucket.index);
+    const auto me = static_cast<std::uint32_t>(me_);
+    codec::MessageContext message = context.message(me, bucket.index);
+    message.strata = strata_of(me, static_cast<std::uint32_t>(ranks_));
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
       const auto& segments = chunks.of_rank[owner];
       if (segments.empty() || codes_for(owner) != owner) continue;

@@ -8,13 +8,14 @@
 
 namespace eqt::collective {
 
-std::span<const std::byte> SumCoder::encode(const Hop& hop, std::uint32_t encoder,
+std::span<const std::byte> SumCoder::encode(const Hop& hop, const SumEncoder& encoder,
                                             std::span<const codec::Segment> segments,
-                                            std::span<const float> values, bool feedback,
+                                            std::span<const float> values,
                                             std::span<std::byte> buffer, Traffic& traffic) {
   const AddedSeconds timed(traffic.encode_seconds);
-  codec::MessageContext message = hop.context.message(encoder, hop.id().index);
-  if (!feedback) message.residual = {};
+  codec::MessageContext message = hop.context.message(encoder.stream, hop.id().index);
+  message.strata = encoder.strata;
+  if (!encoder.feedback) message.residual = {};
   const std::size_t bytes =
       codec::MessageCodec(compressor_, segments, workspace_).encode(values, message, buffer);
   count_encoded(segments, bytes, traffic);

@@ -28,6 +28,13 @@ struct SumMessage {
   std::span<const std::byte> message = {};  // a part of some message's bytes
 };
 
+/// Says how a rank encodes a partial sum.
+struct SumEncoder {
+  std::uint32_t stream = 0;        // the random stream, in place of the rank
+  bool feedback = true;            // use the mean's residual, as in MessageContext
+  const Strata* strata = nullptr;  // as in MessageContext; only for a rank's own values
+};
+
 /// Encodes and decodes the messages of one collective, and counts the costs.
 class SumCoder {
  public:
@@ -36,13 +43,11 @@ class SumCoder {
       : compressor_(compressor), collective_(collective) {}
 
   /// Encodes the segments into `buffer`.
-  /// @param encoder selects the random stream, in place of the rank
-  /// @param feedback true to use the mean's residual, as in MessageContext
   /// @return the message, a part of `buffer`
-  std::span<const std::byte> encode(const Hop& hop, std::uint32_t encoder,
+  std::span<const std::byte> encode(const Hop& hop, const SumEncoder& encoder,
                                     std::span<const codec::Segment> segments,
-                                    std::span<const float> values, bool feedback,
-                                    std::span<std::byte> buffer, Traffic& traffic);
+                                    std::span<const float> values, std::span<std::byte> buffer,
+                                    Traffic& traffic);
 
   /// values += scale * decoded
   /// @throws Error{wire} that names step, collective and sender

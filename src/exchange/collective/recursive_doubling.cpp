@@ -44,6 +44,7 @@
 #include "collective/messages.hpp"
 #include "collective/partial_sums.hpp"
 #include "core/clock.hpp"
+#include "core/strata.hpp"
 
 namespace eqt::collective {
 namespace {
@@ -134,10 +135,16 @@ class RecursiveDoubling final : public Collective {
     return rank + (hop << kRankBits);
   }
 
+  /// Ranks round against each other where they encode their own values. A rank that has added an
+  /// extra rank's values does not: its words must not depend on what that rank has drawn.
+  const Strata* own_strata() const {
+    return me_ < 2 * extras_ && !is_extra() ? nullptr : strata_of(me_, ranks_);
+  }
+
   void encode_mine(const Hop& hop, std::span<const float> values, Slot& slot, Traffic& traffic) {
     SumMessage& buffer = slot.encoded.front();
-    buffer.message = coder_.encode(hop, encoder(me_, 0), hop.bucket.segments, values, true,
-                                   buffer.bytes, traffic);
+    buffer.message = coder_.encode(hop, {.stream = encoder(me_, 0), .strata = own_strata()},
+                                   hop.bucket.segments, values, buffer.bytes, traffic);
   }
 
   void encode_sum(const Hop& hop, std::uint32_t round, std::span<const float> values, Slot& slot,
@@ -147,8 +154,11 @@ class RecursiveDoubling final : public Collective {
     const float part = std::ldexp(1.0f, -static_cast<int>(round));
     if (round > 0 && !residual.empty()) keep(hop, part, values, residual, traffic);
     SumMessage& buffer = slot.encoded[round];
-    buffer.message = coder_.encode(hop, encoder(leader, hop.number), hop.bucket.segments, values,
-                                   round == 0, buffer.bytes, traffic);
+    buffer.message = coder_.encode(hop,
+                                   {.stream = encoder(leader, hop.number),
+                                    .feedback = round == 0,
+                                    .strata = round == 0 ? own_strata() : nullptr},
+                                   hop.bucket.segments, values, buffer.bytes, traffic);
     if (round > 0 && !residual.empty()) {
       coder_.add(hop, comm_.rank(), hop.bucket.segments, buffer.message, -part, residual, traffic);
     }

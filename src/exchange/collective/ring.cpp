@@ -123,8 +123,8 @@ class Ring final : public Collective {
               Traffic& traffic) {
     if (segments(hop, chunk).empty()) return;
     SumMessage& buffer = slot.encoded[chunk];
-    buffer.message = coder_.encode(hop, static_cast<std::uint32_t>(me_), segments(hop, chunk),
-                                   values, true, buffer.bytes, traffic);
+    buffer.message = coder_.encode(hop, {.stream = static_cast<std::uint32_t>(me_)},
+                                   segments(hop, chunk), values, buffer.bytes, traffic);
   }
 
   /// The rank that added last encodes the complete sum for all.

@@ -24,6 +24,7 @@
 #include "collective/messages.hpp"
 #include "collective/segment_owners.hpp"
 #include "core/clock.hpp"
+#include "core/strata.hpp"
 
 namespace eqt::collective {
 namespace {
@@ -65,9 +66,11 @@ class ScatterReduce final : public Collective {
   std::optional<OwnParts> own_parts(const FusionBucket& bucket) const override {
     OwnParts parts;
     const DealtSegments& of_rank = chunks_[bucket.index].of_rank;
-    for (std::size_t owner = 0; owner < ranks_; ++owner)
+    for (std::size_t owner = 0; owner < ranks_; ++owner) {
       for (const codec::Segment& segment : of_rank[owner])
         (segment.compressed && owner != me_ ? parts.encoded : parts.plain).push_back(segment);
+      if (owner != me_) parts.strata.resize(parts.encoded.size(), strata_for(owner));
+    }
     return parts;
   }
 
@@ -139,6 +142,12 @@ class ScatterReduce final : public Collective {
     return {compressor_, segments, workspace_};
   }
 
+  /// Those of my values for an owner, which adds its own as they are.
+  const Strata* strata_for(std::size_t owner) const {
+    return strata_of(static_cast<std::uint32_t>(me_ > owner ? me_ - 1 : me_),
+                     static_cast<std::uint32_t>(ranks_ - 1));
+  }
+
   void encode_contributions(const FusionBucket& bucket, const Chunks& chunks,
                             const MeanContext& context, std::span<const float> values, Slot& slot,
                             Traffic& traffic) {
@@ -150,6 +159,7 @@ class ScatterReduce final : public Collective {
       codec::MessageContext message =
           context.message(static_cast<std::uint32_t>(me_), bucket.index);
       message.residual = {};
+      message.strata = strata_for(owner);
       const std::size_t bytes =
           messages_of(segments).encode(values, message, slot.contributed[owner]);
       slot.frames.push_back({std::span(slot.contributed[owner]).first(bytes), segments});

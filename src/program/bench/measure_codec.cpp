@@ -11,6 +11,7 @@
 #include "codec/message.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
+#include "core/strata.hpp"
 
 namespace eqt::bench {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 using Segments = std::vector<codec::Segment>;
 
 constexpr std::uint64_t kSeed = 1;
+constexpr std::uint32_t kRanks = 4;  // that round against each other, if the compressor's do
 // A layer of ResNet-18 and ResNet-50 that holds a fifth of the former: 512 kernels of 512 x 3 x 3.
 constexpr std::size_t kRows = 512;
 constexpr std::size_t kMatrix = kRows * 4608;
@@ -35,7 +37,11 @@ class Message {
   /// Encodes with error feedback, unless the residual is empty.
   void encode(std::span<const float> values, std::span<float> residual, StepId step = 0) {
     step_ = step;
-    used_ = codec().encode(values, {.run_seed = kSeed, .id = {.step = step}, .residual = residual},
+    used_ = codec().encode(values,
+                           {.run_seed = kSeed,
+                            .id = {.step = step},
+                            .strata = strata_of(0, kRanks),
+                            .residual = residual},
                            frame_);
   }
 

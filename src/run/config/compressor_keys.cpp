@@ -65,6 +65,9 @@ std::vector<CompressorField> make_fields() {
       EQT_FIELD(table, must_stay)
           .within({0, 1, true, false})
           .says("levels \"general\": the n levels, increasing to 1"),
+      EQT_FIELD(rounding, must_stay)
+          .says("unbiased compressors: how values go to a level beside them; correlated adds less "
+                "noise to the mean of ranks, in the same bytes"),
       EQT_FIELD(adapt_every, must_stay)
           .from(0, kMany)
           .in("steps")

@@ -39,6 +39,7 @@ bool reads_compressor_key(const CompressorConfig& compressor, std::string_view n
                                                               {"elasticity", Option::elasticity},
                                                               {"coding", Option::coding},
                                                               {"table", Option::table},
+                                                              {"rounding", Option::rounding},
                                                               {"atoms", Option::atoms},
                                                               {"rank", Option::rank},
                                                               {"threshold", Option::threshold},

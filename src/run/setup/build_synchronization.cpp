@@ -88,6 +88,7 @@ std::vector<device::EncodedBucket> buckets_of(std::span<const pipeline::FusionBu
     buckets.push_back({.begin = bucket.begin,
                        .end = bucket.end,
                        .encoded = std::move(own.encoded),
+                       .strata = std::move(own.strata),
                        .plain = std::move(own.plain)});
   }
   return buckets;

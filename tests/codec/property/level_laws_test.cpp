@@ -74,27 +74,35 @@ void check_feedback(const LevelCase& c, const std::vector<float>& gradient,
 }  // namespace
 
 TEST_CASE("fixed payloads equal the oracle's on every target", "[level_laws]") {
-  const auto cases = level_cases(Coding::fixed, kBucket);
-  for_each_simd_target([&] {
-    for (const LevelCase& c : cases) {
-      for (const std::size_t count : {0u, 1u, 2u, 7u, 33u, 64u, 65u, 513u}) {
-        for (const auto& [name, values] : special_values(count)) {
-          INFO(c.name << ", " << name << ", " << count << " values");
-          const auto context = context_of(1, 1000);
-          REQUIRE(encode_to_vector(*c.compressor, values, context) ==
-                  oracle_fixed_payload(c.oracle, values, context.key, context.first_index));
+  for (const Strata* const strata : {strata_of(0, 1), strata_of(1, 3)}) {
+    const auto cases = level_cases(Coding::fixed, kBucket, Rounding::correlated);
+    for_each_simd_target([&] {
+      for (const LevelCase& c : cases) {
+        for (const std::size_t count : {0u, 1u, 2u, 7u, 33u, 64u, 65u, 513u}) {
+          for (const auto& [name, values] : special_values(count)) {
+            INFO(c.name << ", " << name << ", " << count << " values");
+            auto context = context_of(1, 1000);
+            context.strata = strata;
+            REQUIRE(
+                encode_to_vector(*c.compressor, values, context) ==
+                oracle_fixed_payload(c.oracle, values, context.key, context.first_index, strata));
+          }
         }
       }
-    }
-  });
+    });
+  }
 }
 
 TEST_CASE("the random counter continues through blocks of 2^32", "[level_laws]") {
   const auto values = gaussian_values(200, 8);
-  for (const LevelCase& c : level_cases(Coding::fixed, kBucket)) {
+  for (const LevelCase& c : level_cases(Coding::fixed, kBucket, Rounding::correlated)) {
     for (const std::uint64_t start : {(1ull << 32) - 101, (1ull << 32) - 64, (7ull << 32) - 1}) {
-      REQUIRE(encode_to_vector(*c.compressor, values, context_of(1, start)) ==
-              oracle_fixed_payload(c.oracle, values, context_of(1).key, start));
+      for (const Strata* const strata : {strata_of(0, 1), strata_of(1, 2)}) {
+        auto context = context_of(1, start);
+        context.strata = strata;
+        REQUIRE(encode_to_vector(*c.compressor, values, context) ==
+                oracle_fixed_payload(c.oracle, values, context.key, start, strata));
+      }
     }
   }
 }

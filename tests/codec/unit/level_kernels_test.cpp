@@ -32,17 +32,23 @@ std::vector<float> level_neighbours(const Levels& levels) {
   return values;
 }
 
-void check_quantize(const Levels& levels, bool uniform, const std::vector<float>& values,
-                    float norm) {
+void check_quantize_with(const Strata* strata, const Levels& levels, bool uniform,
+                         const std::vector<float>& values, float norm) {
   const LevelTable table(levels, uniform);
-  const auto expected = oracle_indices(values, norm, levels, uniform, kKey, 5);
+  const auto expected = oracle_indices(values, norm, levels, uniform, kKey, 5, strata);
   std::vector<LevelCode> codes(values.size());
-  quantize(values, inverse_of(table, norm), table, RandomStream(kKey), 5, codes);
+  quantize(values, inverse_of(table, norm), table, RandomStream(kKey, 0, strata), 5, codes);
   for (std::size_t i = 0; i < values.size(); ++i) {
     INFO("value " << values[i] << " at " << i << ", " << table.count << " levels");
     REQUIRE((codes[i] & 0x7Fu) == expected[i]);
     REQUIRE((codes[i] >= kSignCode) == (expected[i] > 0 && std::signbit(values[i])));
   }
+}
+
+void check_quantize(const Levels& levels, bool uniform, const std::vector<float>& values,
+                    float norm) {
+  for (const Strata* const strata : {strata_of(0, 1), strata_of(1, 2), strata_of(4, 5)})
+    check_quantize_with(strata, levels, uniform, values, norm);
 }
 
 }  // namespace
@@ -257,10 +263,13 @@ TEST_CASE("whole blocks pack as they quantize", "[level_kernels]") {
         const float inverse = inverse_of(table, 5.0f);
         std::vector<LevelCode> codes(values.size());
         std::vector<std::byte> expected(fixed_bytes(values.size(), bits)), packed(expected.size());
-        quantize(values, inverse, table, RandomStream(kKey), 77, codes);
-        pack_fixed(codes, bits, expected);
-        quantize_and_pack(values, inverse, table, RandomStream(kKey), 77, packed);
-        REQUIRE(packed == expected);
+        for (const Strata* const strata : {strata_of(0, 1), strata_of(2, 4)}) {
+          const RandomStream stream(kKey, 0, strata);
+          quantize(values, inverse, table, stream, 77, codes);
+          pack_fixed(codes, bits, expected);
+          quantize_and_pack(values, inverse, table, stream, 77, packed);
+          REQUIRE(packed == expected);
+        }
       }
     }
   });

@@ -23,6 +23,11 @@ constexpr std::size_t kCount = 60017;
 constexpr std::uint64_t kSeed = 7;
 constexpr Rank kRank = 3;
 
+/// Those of segments that are encoded, one for another group of ranks.
+const Strata* strata_for(std::uint32_t slice) {
+  return slice == 3 ? strata_of(1, 2) : strata_of(3, 5);
+}
+
 /// Three buckets, sent from the last value to the first: segments at odd places, cut slices, raw
 /// ones, and in the middle bucket a chunk that the rank keeps.
 std::vector<EncodedBucket> make_buckets(std::size_t granule) {
@@ -36,14 +41,20 @@ std::vector<EncodedBucket> make_buckets(std::size_t granule) {
                           .count = end - begin,
                           .compressed = compressed};
   };
-  return {{.begin = d, .end = kCount, .encoded = {segment(3, 0, d, kCount, true)}, .plain = {}},
+  return {{.begin = d,
+           .end = kCount,
+           .encoded = {segment(3, 0, d, kCount, true)},
+           .strata = {strata_for(3)},
+           .plain = {}},
           {.begin = b,
            .end = d,
            .encoded = {segment(1, cut, b, c, true)},
+           .strata = {strata_for(1)},
            .plain = {segment(2, 0, c, d, false)}},
           {.begin = 0,
            .end = b,
            .encoded = {segment(0, 0, 0, a, true)},
+           .strata = {strata_for(0)},
            .plain = {segment(1, 0, a, b, true)}}};
 }
 
@@ -100,7 +111,8 @@ struct Rehearsal {
         .first_index = segment.first_index,
         .shared_scale = {},
         .own_scale = {},
-        .density = {}};
+        .density = {},
+        .strata = strata_for(segment.slice)};
     const auto values = std::span<const float>(on_device).subspan(segment.begin, segment.count);
     std::vector<std::byte> expected(compressor.max_payload_bytes(segment.count));
     expected.resize(residual.empty()

@@ -176,6 +176,23 @@ TEST_CASE("workers have the same memory as ranks", "[averaging-in-turn]") {
   }
 }
 
+TEST_CASE("workers round against each other as ranks do", "[averaging-in-turn]") {
+  comm::Communicator comm(test::session(), 30);
+  for (const char* const name : {"qsgd", "e-elastiquant", "terngrad", "natural"}) {
+    INFO(name);
+    codec::CompressorOptions options{.bucket_size = 512};
+    if (name == std::string("e-elastiquant")) options.coding = codec::Coding::automatic;
+    const auto alone = codec::make_compressor(name, options);
+    options.rounding = codec::Rounding::correlated;
+    const auto together = codec::make_compressor(name, options);
+    const MakeMemory nothing = [] { return std::unique_ptr<GradientMemory>(); };
+    compare(comm, *together, false, nothing);
+    const bool same = run_workers(comm.size(), *together, false, nothing).front().mean ==
+                      run_workers(comm.size(), *alone, false, nothing).front().mean;
+    CHECK(same == (comm.size() == 1));
+  }
+}
+
 TEST_CASE("float32 is added in the order of ranks", "[averaging-in-turn]") {
   comm::Communicator comm(test::session(), 30);
   const auto none = codec::make_compressor("none");

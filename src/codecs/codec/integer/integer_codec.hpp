@@ -24,11 +24,12 @@ namespace eqt::codec {
 
 /// The values that a whole bucket shares on one rank.
 struct SharedBucket {
-  float own = 0;                  // own_scale() of the bucket
-  float shared = 0;               // maximum over ranks; at least `own`
-  RandomKey key;                  // (seed, step, rank, slice)
-  std::uint64_t first_index = 0;  // of the bucket's first value in its slice
-  std::size_t count = 0;          // values of the bucket that are contiguous
+  float own = 0;                   // own_scale() of the bucket
+  float shared = 0;                // maximum over ranks; at least `own`
+  RandomKey key;                   // (seed, step, rank, slice)
+  std::uint64_t first_index = 0;   // of the bucket's first value in its slice
+  std::size_t count = 0;           // values of the bucket that are contiguous
+  const Strata* strata = nullptr;  // see EncodeContext
 };
 
 /// Stateless and thread-safe. Made by Compressor::integer_codec().

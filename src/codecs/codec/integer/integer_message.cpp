@@ -249,7 +249,7 @@ void IntegerMessages::write_codes(std::span<const ScaledSegment> segments,
       const auto residual =
           compensates ? context.residual.subspan(segment.begin, segment.count) : std::span<float>();
       write_segment(scaled, compensates ? std::span<const float>(residual) : values, residual,
-                    scales, key, to.first(bytes));
+                    scales, key, context.strata, to.first(bytes));
     } else {
       std::memcpy(to.data(), values.data(), bytes);
     }
@@ -259,7 +259,8 @@ void IntegerMessages::write_codes(std::span<const ScaledSegment> segments,
 
 void IntegerMessages::write_segment(const ScaledSegment& scaled, std::span<const float> values,
                                     std::span<float> residual, const SharedScales& scales,
-                                    const RandomKey& key, std::span<std::byte> to) const {
+                                    const RandomKey& key, const Strata* strata,
+                                    std::span<std::byte> to) const {
   CodePacker packer(code_limit_, to);
   const auto quantise = [&](std::size_t scale, std::size_t offset, std::size_t begin,
                             std::size_t count) {
@@ -268,7 +269,8 @@ void IntegerMessages::write_segment(const ScaledSegment& scaled, std::span<const
         .shared = scales.shared[scale],
         .key = key,
         .first_index = scaled.segment.first_index + begin - offset,
-        .count = std::min(codec_->bucket_size(), scaled.segment.count + offset - begin)};
+        .count = std::min(codec_->bucket_size(), scaled.segment.count + offset - begin),
+        .strata = strata};
     const float step = codec_->step(bucket.shared);
     for (std::size_t i = 0; i < count; i += kCodeBlock) {
       const std::size_t n = std::min(kCodeBlock, count - i);

@@ -59,7 +59,7 @@ class IntegerMessages {
 
   /// Quantises flat values. With a residual, compressed segments read their values from it and
   /// leave the error in it.
-  /// @param context seed, id and rank; `residual` if there is one
+  /// @param context seed, id, rank and strata; `residual` if there is one
   void write_codes(std::span<const ScaledSegment> segments, std::span<const float> flat,
                    const SharedScales& scales, const MessageContext& context,
                    std::span<std::byte> frame) const;
@@ -88,7 +88,7 @@ class IntegerMessages {
   void seal(MessageId id, std::uint64_t count, std::span<std::byte> frame) const;
   void write_segment(const ScaledSegment& scaled, std::span<const float> values,
                      std::span<float> residual, const SharedScales& scales, const RandomKey& key,
-                     std::span<std::byte> to) const;
+                     const Strata* strata, std::span<std::byte> to) const;
   template <typename Sum>
   void add_segment(std::span<const std::span<const std::byte>> frames, std::size_t at,
                    std::size_t count, std::span<std::byte> to) const;

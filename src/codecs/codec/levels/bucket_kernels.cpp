@@ -83,7 +83,7 @@ class CompensatedValues {
 
 // Quantizes one bucket after another. While it rounds a bucket, it reads the bucket after the next
 // for its norm, and finishes the norm of the next bucket, which is a long chain of operations.
-template <int kBits, typename Cells, typename Values>
+template <int kBits, bool kStratified, typename Cells, typename Values>
 EncodedBuckets EncodeBucketsWith(const Cells& cells, float scale, const Buckets& job,
                                  const Values& values) {
   NormAccumulator next(job.norm);
@@ -110,7 +110,7 @@ EncodedBuckets EncodeBucketsWith(const Cells& cells, float scale, const Buckets&
       next.Step(job.size);
     } else {
       const Job rounding{inverse_of(job.table, norm) * scale, kBits, job.stream};
-      QuantizeAndPackWith<kBits>(
+      QuantizeAndPackWith<kBits, kStratified>(
           cells, rounding, values.At(done.values), job.size / block_values(kBits),
           job.first_word + static_cast<std::uint32_t>(done.values), job.payload + done.bytes, next,
           values.template AfterBlock<kBits>(job.table, norm, done.values));
@@ -126,13 +126,14 @@ EncodedBuckets EncodeBucketsWith(const Cells& cells, float scale, const Buckets&
 template <typename Values>
 EncodedBuckets EncodeAll(const Buckets& job, const Values& values) {
   EncodedBuckets done;
-  WithCells(job.table, [&](const auto& cells, float scale) HWY_ATTR {
-    const auto encode = [&](auto bits) HWY_ATTR {
-      done = EncodeBucketsWith<decltype(bits)::value>(cells, scale, job, values);
-    };
-    if (job.table.bits == 2) return encode(std::integral_constant<int, 2>());
-    if (job.table.bits == 4) return encode(std::integral_constant<int, 4>());
-    return encode(std::integral_constant<int, 8>());
+  WithBits(job.table, [&](auto bits) HWY_ATTR {
+    constexpr int kBits = decltype(bits)::value;
+    WithCells<kBits>(job.table, [&](const auto& cells, float scale) HWY_ATTR {
+      WithStrata(job.stream, [&](auto stratified) HWY_ATTR {
+        constexpr bool kStratified = decltype(stratified)::value;
+        done = EncodeBucketsWith<kBits, kStratified>(cells, scale, job, values);
+      });
+    });
   });
   return done;
 }

@@ -54,13 +54,13 @@ inline void fill_values(const LevelTable& table, float norm, float scale, std::s
   for (std::size_t i = 0; i < levels; ++i) value[i + sign] = -value[i];
 }
 
-/// The random stream of a bucket. A bucket that crosses a block of 2^32 indices has a separate
-/// stream, so that no word is used twice.
+/// The random stream of a bucket, with strata if they are not null. A bucket that crosses a block
+/// of 2^32 indices has a separate stream, so that no word is used twice.
 inline RandomStream bucket_stream(const RandomKey& key, std::uint64_t first_index,
-                                  std::size_t count) {
+                                  std::size_t count, const Strata* strata) {
   const auto block = static_cast<std::uint32_t>(first_index >> 32);
   const bool crosses = (first_index + count - 1) >> 32 != first_index >> 32;
-  return RandomStream(key, crosses ? block | 0x80000000u : block);
+  return RandomStream(key, crosses ? block | 0x80000000u : block, strata);
 }
 
 }  // namespace eqt::codec

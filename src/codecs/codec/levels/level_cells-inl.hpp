@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "codec/levels/level_table.hpp"
 #include "codec/vectors-inl.hpp"
@@ -270,40 +271,56 @@ struct GatheredCells {
   float scale;
 };
 
-// Calls `run` with the fastest class for this table and these registers.
-template <typename Run>
+// Calls `run` with the fastest class for this table and these registers. kBits: those of the table,
+// which leave few classes to compile; or 0 if they are known only at run time.
+template <int kBits, typename Run>
 HWY_INLINE void WithCells(const LevelTable& table, const Run& run) {
+  constexpr std::size_t kMostCells = kBits == 0 ? 127 : (std::size_t{1} << (kBits - 1)) - 1;
+  // Of cells that fit into one register.
+  constexpr bool kMayBeShort = kBits == 0 || kMostCells <= 16;
   const float scale = std::bit_cast<float>((127u + 32u - static_cast<std::uint32_t>(table.bits))
                                            << 23);  // 2^(32 - bits)
   if (table.uniform) return run(UniformCells(table, scale), scale);
   if (table.powers) {
     const float top = std::bit_cast<float>((127u + static_cast<std::uint32_t>(table.count)) << 23);
-    if (table.bits == 4) return run(PowerCells<4>(table), top);
-    return run(PowerCells<0>(table), top);
+    if constexpr (kBits == 0 || kBits == 4) {
+      if (table.bits == 4) return run(PowerCells<4>(table), top);
+    }
+    if constexpr (kBits != 4) return run(PowerCells<0>(table), top);
   }
+  if constexpr (kMayBeShort) {
 #if HWY_TARGET <= HWY_AVX3
-  const bool keyed = table.fits_registers && table.count <= 16;
-  if (keyed && table.registers.shift == 23) {
-    return run(KeyedRegisterCells<23>(table, scale), 1.0f);
-  }
-  if (keyed && table.registers.shift == 22) {
-    return run(KeyedRegisterCells<22>(table, scale), 1.0f);
-  }
+    const bool keyed = table.fits_registers && table.count <= 16;
+    if (keyed && table.registers.shift == 23) {
+      return run(KeyedRegisterCells<23>(table, scale), 1.0f);
+    }
+    if (keyed && table.registers.shift == 22) {
+      return run(KeyedRegisterCells<22>(table, scale), 1.0f);
+    }
 #endif
 #if HWY_TARGET == HWY_AVX2
-  if (table.cell_keys) return run(CellKeyCells(table, scale), 1.0f);
+    if (table.cell_keys) return run(CellKeyCells(table, scale), 1.0f);
 #endif
-  if constexpr (kLanes >= 16) {
-    if (table.count <= 16) return run(SearchedRegisterCells<4>(table, scale), 1.0f);
-  } else if constexpr (kLanes == 8) {
-    if (table.count <= 8) return run(SearchedRegisterCells<3>(table, scale), 1.0f);
-  } else {
+    if constexpr (kLanes >= 16) {
+      if (table.count <= 16) return run(SearchedRegisterCells<4>(table, scale), 1.0f);
+    } else if constexpr (kLanes == 8) {
+      if (table.count <= 8) return run(SearchedRegisterCells<3>(table, scale), 1.0f);
+    } else {
 #if HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
-    if (table.count <= 7) return run(CountedCells(table, scale), 1.0f);
+      if (table.count <= 7) return run(CountedCells(table, scale), 1.0f);
 #endif
-    if (table.count <= 8) return run(FewCells(table, scale), 1.0f);
+      if (table.count <= 8) return run(FewCells(table, scale), 1.0f);
+    }
   }
-  run(GatheredCells(table, scale), 1.0f);
+  if constexpr (kMostCells > 7) run(GatheredCells(table, scale), 1.0f);
+}
+
+// Calls `run` with the bits of a table whose codes are packed in whole blocks, as a type.
+template <typename Run>
+HWY_INLINE void WithBits(const LevelTable& table, const Run& run) {
+  if (table.bits == 2) return run(std::integral_constant<int, 2>());
+  if (table.bits == 4) return run(std::integral_constant<int, 4>());
+  run(std::integral_constant<int, 8>());
 }
 
 }  // namespace eqt::codec::HWY_NAMESPACE

@@ -117,9 +117,13 @@ constexpr std::size_t kScaledBlock = 1024;  // values scaled at a time; a multip
 /// Integer codes for uniform levels under the maximum norm (qsgd-v): a code is the signed index.
 class IntegerLevels final : public IntegerCodec {
  public:
-  IntegerLevels(CodecId id, std::uint8_t format_version, std::size_t bucket_size,
+  IntegerLevels(CodecId id, std::uint8_t format_version, std::size_t bucket_size, Rounding rounding,
                 const LevelTable& table)
-      : id_(id), format_version_(format_version), bucket_size_(bucket_size), table_(table) {}
+      : id_(id),
+        format_version_(format_version),
+        bucket_size_(bucket_size),
+        rounding_(rounding),
+        table_(table) {}
 
   CodecId id() const noexcept override { return id_; }
   std::uint8_t format_version() const noexcept override { return format_version_; }
@@ -156,7 +160,9 @@ class IntegerLevels final : public IntegerCodec {
  private:
   void round(const SharedBucket& bucket, float norm, std::size_t offset,
              std::span<const float> values, std::span<std::int8_t> codes) const {
-    const RandomStream stream = bucket_stream(bucket.key, bucket.first_index, bucket.count);
+    const RandomStream stream =
+        bucket_stream(bucket.key, bucket.first_index, bucket.count,
+                      rounding_ == Rounding::correlated ? bucket.strata : nullptr);
     // Four rows of 16 values share 16 random words.
     const auto first_word = static_cast<std::uint32_t>(bucket.first_index + offset / 4);
     quantize(values, inverse_of(table_, norm), table_, stream, first_word,
@@ -167,6 +173,7 @@ class IntegerLevels final : public IntegerCodec {
   CodecId id_;
   std::uint8_t format_version_;
   std::size_t bucket_size_;
+  Rounding rounding_;
   LevelTable table_;
 };
 
@@ -227,7 +234,8 @@ std::size_t LevelCodec::encode(std::span<const float> values, const EncodeContex
     const auto to = payload.subspan(used);
     const std::uint64_t first_index = context.first_index + start;
     if (const std::size_t easy = easy_count(left.size(), first_index); easy > 0) {
-      const RandomStream stream(context.key, static_cast<std::uint32_t>(first_index >> 32));
+      const RandomStream stream(context.key, static_cast<std::uint32_t>(first_index >> 32),
+                                strata_of(context));
       const auto done = encode_buckets(left.first(easy), options_.bucket_size, options_.norm,
                                        table_, stream, static_cast<std::uint32_t>(first_index), to);
       start += done.values;
@@ -269,7 +277,8 @@ std::size_t LevelCodec::encode_with_feedback(std::span<const float> gradient,
       const auto done = encode_buckets_with_feedback(
           gradient.subspan(start, easy), residual.subspan(start, easy), compensated - start,
           options_.bucket_size, options_.norm, table_,
-          RandomStream(part.key, static_cast<std::uint32_t>(part.first_index >> 32)),
+          RandomStream(part.key, static_cast<std::uint32_t>(part.first_index >> 32),
+                       strata_of(part)),
           static_cast<std::uint32_t>(part.first_index), to);
       compensated = std::max(compensated, start + done.compensated);
       start += done.values;
@@ -319,7 +328,7 @@ void LevelCodec::count_codes(std::span<const float> values, const EncodeContext&
     const auto scaled = brought_into_range(bucket, norm, workspace);
     const auto codes = workspace.array(kLevelCodes, bucket.size());
     quantize(scaled, inverse_of(table_, norm), table_,
-             bucket_stream(context.key, first_index, bucket.size()),
+             bucket_stream(context.key, first_index, bucket.size(), strata_of(context)),
              static_cast<std::uint32_t>(first_index), codes);
     for (const LevelCode code : codes) ++counts[code];
   }
@@ -328,7 +337,8 @@ void LevelCodec::count_codes(std::span<const float> values, const EncodeContext&
 std::size_t LevelCodec::encode_scaled(std::span<const float> bucket, float norm,
                                       const EncodeContext& context, std::uint64_t first_index,
                                       Workspace& workspace, std::span<std::byte> to) const {
-  const RandomStream stream = bucket_stream(context.key, first_index, bucket.size());
+  const RandomStream stream =
+      bucket_stream(context.key, first_index, bucket.size(), strata_of(context));
   const auto first_word = static_cast<std::uint32_t>(first_index);
   if (entropy_) {
     const auto codes = workspace.array(kLevelCodes, bucket.size());
@@ -446,7 +456,7 @@ std::unique_ptr<IntegerCodec> LevelCodec::integer_codec() const {
   // Sums of codes have no entropy coding, so only fixed coding has an integer form.
   if (!options_.uniform || options_.norm != Norm::max || entropy_) return nullptr;
   return std::make_unique<IntegerLevels>(options_.id, format_version() | kIntegerVersionBit,
-                                         options_.bucket_size, table_);
+                                         options_.bucket_size, options_.rounding, table_);
 }
 
 }  // namespace eqt::codec

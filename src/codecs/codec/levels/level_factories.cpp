@@ -28,7 +28,8 @@ LevelCodecOptions level_codec(const CompressorRow& row, const CompressorOptions&
           .bucket_size = options.bucket_size,
           .norm = norm,
           .coding = options.coding,
-          .uniform = false};
+          .uniform = false,
+          .rounding = options.rounding};
 }
 
 std::unique_ptr<Compressor> make_uniform(const CompressorRow& row, Norm norm,
@@ -107,7 +108,7 @@ const CompressorRow kQsgd = {
     .id = CodecId::qsgd,
     .make = [](const CompressorRow& row,
                const CompressorOptions& options) { return make_uniform(row, Norm::l2, options); },
-    .reads = {Option::bits, Option::bucket_size, Option::coding},
+    .reads = {Option::bits, Option::bucket_size, Option::coding, Option::rounding},
     .why_not =
         [](const CompressorOptions& options) { return refuse_max(options, "qsgd", "qsgd-v"); },
     .choose_defaults = choose_short_buckets,
@@ -120,7 +121,7 @@ const CompressorRow kQsgdV = {
     .id = CodecId::qsgd_v,
     .make = [](const CompressorRow& row,
                const CompressorOptions& options) { return make_uniform(row, Norm::max, options); },
-    .reads = {Option::bits, Option::bucket_size, Option::coding},
+    .reads = {Option::bits, Option::bucket_size, Option::coding, Option::rounding},
     .choose_defaults = choose_short_buckets,
     .title = "QSGD-V",
     .colour = "#c35a69"};
@@ -130,7 +131,7 @@ const CompressorRow kNuqsgd = {
     .about = "exponential levels 1, 1/2, 1/4, ..., stochastic rounding",
     .id = CodecId::nuqsgd,
     .make = make_nuqsgd,
-    .reads = {Option::bits, Option::bucket_size, Option::coding},
+    .reads = {Option::bits, Option::bucket_size, Option::coding, Option::rounding},
     .why_not = [](const CompressorOptions& options) -> std::string {
       if (options.bits > kMaxNuqsgdBits)
         return fmt::format(
@@ -152,7 +153,7 @@ const CompressorRow kElastiQuant = {
           });
         },
     .reads = {Option::bits, Option::bucket_size, Option::norm, Option::coding, Option::levels,
-              Option::elasticity, Option::table},
+              Option::elasticity, Option::table, Option::rounding},
     .choose_defaults =
         [](CompressorOptions& options) {
           if (options.norm == Norm::max) options.bucket_size = kMaxNormBucketSize;
@@ -171,7 +172,7 @@ const CompressorRow kEElastiQuant = {
           });
         },
     .reads = {Option::bits, Option::bucket_size, Option::norm, Option::coding, Option::levels,
-              Option::elasticity, Option::table},
+              Option::elasticity, Option::table, Option::rounding},
     .why_not = [](const CompressorOptions& options) -> std::string {
       if (options.coding != Coding::fixed) return {};
       return "expected compressor.coding \"elias\", \"huffman\", \"rans\" or \"auto\" for "
@@ -193,7 +194,7 @@ const CompressorRow kAlq = {
     .about = "levels fitted to the run's gradients, each by itself",
     .id = CodecId::alq,
     .make = make_alq,
-    .reads = {Option::bits, Option::bucket_size, Option::coding},
+    .reads = {Option::bits, Option::bucket_size, Option::coding, Option::rounding},
     .why_not =
         [](const CompressorOptions& options) { return refuse_max(options, "alq", "elastiquant"); },
     .colour = "#a55ac3"};
@@ -203,7 +204,7 @@ const CompressorRow kAmq = {
     .about = "exponential levels whose ratio is fitted to the run's gradients",
     .id = CodecId::amq,
     .make = make_amq,
-    .reads = {Option::bits, Option::bucket_size, Option::coding},
+    .reads = {Option::bits, Option::bucket_size, Option::coding, Option::rounding},
     .why_not =
         [](const CompressorOptions& options) { return refuse_max(options, "amq", "elastiquant"); },
     .colour = "#875a87"};

@@ -29,17 +29,19 @@ using Codes = hn::Rebind<std::uint8_t, U32>;
 #if HWY_TARGET != HWY_SCALAR
 // 64 values to codes, with registers of four lanes: bytes are collected in the lanes of four
 // columns, and then sorted by row.
-template <typename Cells>
+template <bool kStratified, typename Cells>
 HWY_INLINE void QuantizeFourShortRows(const Cells& cells, const Job& job, std::uint32_t first_word,
-                                      const float* values, std::uint8_t* codes) {
+                                      const std::uint32_t* strata, const float* values,
+                                      std::uint8_t* codes) {
   const F32 d;
   const hn::Repartition<std::uint8_t, F32> d8;
   const auto sign = hn::Set(d8, kSignCode), index_bits = hn::Set(d8, std::uint8_t{0x7F});
   hn::Vec<decltype(d8)> columns[4];
   for (std::size_t group = 0; group < 4; ++group) {
     const float* from = values + 4 * group;
-    Rounder<0, Cells> rounder(cells, job, first_word + static_cast<std::uint32_t>(4 * group));
-    rounder.Draw();
+    Rounder<0, kStratified, Cells> rounder(cells, job,
+                                           first_word + static_cast<std::uint32_t>(4 * group));
+    rounder.Draw(kStratified ? strata + 4 * group : nullptr);
     const auto v0 = hn::LoadU(d, from), v1 = hn::LoadU(d, from + 16);
     const auto v2 = hn::LoadU(d, from + 32), v3 = hn::LoadU(d, from + 48);
     auto words = WithSign(rounder.template Round<0>(v0), v0);
@@ -64,19 +66,24 @@ HWY_INLINE void QuantizeFourShortRows(const Cells& cells, const Job& job, std::u
 #endif
 
 // 64 values to codes.
-template <typename Cells>
+template <bool kStratified, typename Cells>
 HWY_INLINE void QuantizeFourRows(const Cells& cells, const Job& job, std::uint32_t first_word,
                                  const float* values, std::uint8_t* codes) {
+  const std::uint32_t* strata = nullptr;
+  if constexpr (kStratified) strata = job.stream.strata_of_run(first_word);
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (kLanes == 4) return QuantizeFourShortRows(cells, job, first_word, values, codes);
+  if constexpr (kLanes == 4) {
+    return QuantizeFourShortRows<kStratified>(cells, job, first_word, strata, values, codes);
+  }
 #endif
   const F32 d;
   const U32 du;
   const Codes dc;
   const int fraction = 32 - job.bits;
   for (std::size_t column = 0; column < 16; column += kLanes) {
-    Rounder<0, Cells> rounder(cells, job, first_word + static_cast<std::uint32_t>(column));
-    rounder.Draw();
+    Rounder<0, kStratified, Cells> rounder(cells, job,
+                                           first_word + static_cast<std::uint32_t>(column));
+    rounder.Draw(kStratified ? strata + column : nullptr);
     const auto store = [&](std::size_t row, hn::Vec<F32> v, hn::Vec<U32> rounded) HWY_ATTR {
       const auto index = hn::ShiftRightSame(rounded, fraction);
       const auto sign = hn::And(hn::ShiftRight<24>(hn::BitCast(du, v)), hn::Set(du, kSignCode));
@@ -93,7 +100,7 @@ HWY_INLINE void QuantizeFourRows(const Cells& cells, const Job& job, std::uint32
   }
 }
 
-template <typename Cells>
+template <bool kStratified, typename Cells>
 void QuantizeWith(const Cells& cells, const Job& job, const float* values, std::size_t count,
                   std::uint32_t first_word, std::uint8_t* codes) {
   // With what prefetch_pages() adds, this is about 32 KiB ahead: in the next bucket, whose norm is
@@ -102,13 +109,13 @@ void QuantizeWith(const Cells& cells, const Job& job, const float* values, std::
   std::size_t i = 0;
   for (; i + 64 <= count; i += 64, first_word += 16) {
     prefetch_pages(values + i + kAhead, 64);
-    QuantizeFourRows(cells, job, first_word, values + i, codes + i);
+    QuantizeFourRows<kStratified>(cells, job, first_word, values + i, codes + i);
   }
   if (i < count) {
     alignas(64) float last[64] = {};
     alignas(64) std::uint8_t last_codes[64];
     std::memcpy(last, values + i, (count - i) * sizeof(float));
-    QuantizeFourRows(cells, job, first_word, last, last_codes);
+    QuantizeFourRows<kStratified>(cells, job, first_word, last, last_codes);
     std::memcpy(codes + i, last_codes, count - i);
   }
 }
@@ -123,9 +130,12 @@ std::uint32_t BucketLargest(std::span<const float> values) {
 
 void Quantize(const LevelTable& table, float inverse, const RandomStream& stream,
               std::uint32_t first_word, std::span<const float> values, std::uint8_t* codes) {
-  WithCells(table, [&](const auto& cells, float scale) HWY_ATTR {
+  WithCells<0>(table, [&](const auto& cells, float scale) HWY_ATTR {
     const Job job{inverse * scale, table.bits, stream};
-    QuantizeWith(cells, job, values.data(), values.size(), first_word, codes);
+    WithStrata(stream, [&](auto stratified) HWY_ATTR {
+      constexpr bool kStratified = decltype(stratified)::value;
+      QuantizeWith<kStratified>(cells, job, values.data(), values.size(), first_word, codes);
+    });
   });
 }
 
@@ -133,17 +143,17 @@ void QuantizeAndPack(const LevelTable& table, float inverse, const RandomStream&
                      std::uint32_t first_word, std::span<const float> values, std::byte* packed) {
   NormAccumulator nothing(Norm::l2);
   const auto ignore = [](std::size_t, const std::byte*) {};
-  WithCells(table, [&](const auto& cells, float scale) HWY_ATTR {
-    const Job job{inverse * scale, table.bits, stream};
-    const float* from = values.data();
-    const std::size_t blocks = values.size() / block_values(table.bits);
-    if (table.bits == 2) {
-      QuantizeAndPackWith<2>(cells, job, from, blocks, first_word, packed, nothing, ignore);
-    } else if (table.bits == 4) {
-      QuantizeAndPackWith<4>(cells, job, from, blocks, first_word, packed, nothing, ignore);
-    } else {
-      QuantizeAndPackWith<8>(cells, job, from, blocks, first_word, packed, nothing, ignore);
-    }
+  WithBits(table, [&](auto bits) HWY_ATTR {
+    constexpr int kBits = decltype(bits)::value;
+    const std::size_t blocks = values.size() / block_values(kBits);
+    WithCells<kBits>(table, [&](const auto& cells, float scale) HWY_ATTR {
+      const Job job{inverse * scale, table.bits, stream};
+      WithStrata(stream, [&](auto stratified) HWY_ATTR {
+        constexpr bool kStratified = decltype(stratified)::value;
+        QuantizeAndPackWith<kBits, kStratified>(cells, job, values.data(), blocks, first_word,
+                                                packed, nothing, ignore);
+      });
+    });
   });
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "codec/levels/level_cells-inl.hpp"
 #include "codec/levels/level_kernels.hpp"
@@ -27,8 +28,10 @@ HWY_BEFORE_NAMESPACE();
 namespace eqt::codec::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+using eqt::HWY_NAMESPACE::complement_if_negative;
 using eqt::HWY_NAMESPACE::kRandomIndexFactor;
 using eqt::HWY_NAMESPACE::random_products;
+using eqt::HWY_NAMESPACE::stratified_words;
 
 // The values that a whole bucket shares.
 struct Job {
@@ -38,12 +41,16 @@ struct Job {
 };
 
 // Rounds vectors of one column group: the same lanes of successive rows of 16 values. kBits: those
-// of the table, or 0 if they are known only at run time.
-template <int kBits, typename Cells>
+// of the table, or 0 if they are known only at run time. kStratified: the stream has strata.
+template <int kBits, bool kStratified, typename Cells>
 class Rounder {
  public:
   Rounder(const Cells& cells, const Job& job, std::uint32_t first_word)
       : cells_(cells), bits_(job.bits), second_(job.stream.second()) {
+    if constexpr (kStratified) {
+      multiplier_ = job.stream.multiplier();
+      factor_ = job.stream.strata()->factor();
+    }
     const F32 d;
     const U32 du;
     inverse_ = hn::Set(d, job.inverse);
@@ -51,10 +58,16 @@ class Rounder {
                       hn::Set(du, first_word * kRandomIndexFactor + job.stream.first()));
   }
 
-  /// Computes the random words of four rows, then advances to the next four.
-  HWY_INLINE void Draw() {
+  /// Computes the random words of four rows, then advances to the next four. `strata`: those of the
+  /// rows' run, from this column on.
+  HWY_INLINE void Draw(const std::uint32_t* strata) {
     const U32 du;
-    word_ = random_products(du, scaled_, second_);
+    if constexpr (kStratified) {
+      word_ = random_products(du, scaled_, second_, multiplier_);
+      strata_ = strata;
+    } else {
+      word_ = random_products(du, scaled_, second_);
+    }
     scaled_ = hn::Add(scaled_, hn::Set(du, kRandomIndexFactor * 16));
   }
 
@@ -62,7 +75,11 @@ class Rounder {
   template <int kRow>
   HWY_INLINE hn::Vec<U32> Round(hn::Vec<F32> v) const {
     const U32 du;
-    const auto word = kRow == 0 ? word_ : hn::Mul(word_, hn::Set(du, kRowMultiplier[kRow]));
+    auto word = kRow == 0 ? word_ : hn::Mul(word_, hn::Set(du, kRowMultiplier[kRow]));
+    if constexpr (kStratified) {
+      word = stratified_words(du, word, hn::LoadU(du, strata_ + 16 * kRow), factor_);
+      word = complement_if_negative(du, word, v);
+    }
     const auto mapped = cells_.Map(hn::Mul(hn::Abs(v), inverse_));
     const auto fraction = kBits > 0 ? hn::ShiftRight<kBits>(word) : hn::ShiftRightSame(word, bits_);
     return hn::Add(hn::BitCast(du, mapped), fraction);
@@ -74,6 +91,9 @@ class Rounder {
   std::uint32_t second_;
   hn::Vec<F32> inverse_;
   hn::Vec<U32> scaled_, word_;
+  // Only of streams with strata.
+  std::uint32_t multiplier_ = 0, factor_ = 0;
+  const std::uint32_t* strata_ = nullptr;
 };
 
 // The sign bit of v, above a `rounded` that has none.
@@ -97,11 +117,18 @@ HWY_INLINE hn::Vec<U32> Prepend(hn::Vec<U32> code, hn::Vec<U32> words) {
 #endif
 }
 
+// Calls `run` with whether the stream has strata, as a type.
+template <typename Run>
+HWY_INLINE void WithStrata(const RandomStream& stream, const Run& run) {
+  if (stream.strata() != nullptr) return run(std::true_type());
+  run(std::false_type());
+}
+
 // Packs whole blocks (fixed_coding.hpp) for the widths that divide 32: every code stays in its
 // lane. Signs of zeros are cleared in the packed words, so that one instruction clears 32 / kBits
 // of them.
 // Afterwards calls done(b, packed), so that a block's values may be changed.
-template <int kBits, typename Cells, typename Done>
+template <int kBits, bool kStratified, typename Cells, typename Done>
 void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values,
                          std::size_t blocks, std::uint32_t first_word, std::byte* packed,
                          NormAccumulator& meanwhile, const Done& done) {
@@ -114,9 +141,15 @@ void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values
   for (std::size_t b = 0; b < blocks; ++b, values += 16 * kRows, packed += 64) {
     prefetch_output(packed);
     const auto block_word = first_word + static_cast<std::uint32_t>(b * kRows * 4);
+    const std::uint32_t* strata[kRows / 4] = {};
+    if constexpr (kStratified) {
+      for (std::size_t run = 0; run < kRows / 4; ++run)
+        strata[run] = job.stream.strata_of_run(block_word + static_cast<std::uint32_t>(16 * run));
+    }
     for (std::size_t column = 0; column < 16; column += kLanes) {
       if (column * kRows % kStep == 0) meanwhile.Step(kStep);
-      Rounder<kBits, Cells> rounder(cells, job, block_word + static_cast<std::uint32_t>(column));
+      Rounder<kBits, kStratified, Cells> rounder(cells, job,
+                                                 block_word + static_cast<std::uint32_t>(column));
       auto words = hn::Zero(du);
       const auto add = [&](hn::Vec<F32> v, hn::Vec<U32> rounded)
                            HWY_ATTR { words = Prepend<kBits>(WithSign(rounded, v), words); };
@@ -125,7 +158,7 @@ void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values
         const float* from = values + 16 * row + column;
         const auto v0 = hn::LoadU(d, from), v1 = hn::LoadU(d, from + 16);
         const auto v2 = hn::LoadU(d, from + 32), v3 = hn::LoadU(d, from + 48);
-        rounder.Draw();
+        rounder.Draw(kStratified ? strata[row / 4] + column : nullptr);
         add(v0, rounder.template Round<0>(v0));
         add(v1, rounder.template Round<1>(v1));
         add(v2, rounder.template Round<2>(v2));

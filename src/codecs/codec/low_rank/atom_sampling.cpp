@@ -26,10 +26,10 @@ struct Split {
 };
 /// The parameters that all values of a run share; see draw_values.
 struct Draw {
-  float lift;                   // power of two that keeps products from being subnormal
-  float threshold;              // lifted
-  float unit;                   // lifted threshold / 2^24
-  std::uint32_t first, second;  // constants of the random stream
+  float lift;       // power of two that keeps products from being subnormal
+  float threshold;  // lifted
+  float unit;       // lifted threshold / 2^24
+  const RandomStream& stream;
 };
 }  // namespace eqt::codec
 #endif
@@ -38,8 +38,11 @@ HWY_BEFORE_NAMESPACE();
 namespace eqt::codec {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using eqt::HWY_NAMESPACE::complement_if_negative;
 using eqt::HWY_NAMESPACE::kRandomIndexFactor;
+using eqt::HWY_NAMESPACE::random_products;
 using eqt::HWY_NAMESPACE::random_words;
+using eqt::HWY_NAMESPACE::stratified_words;
 
 constexpr std::size_t kSums = 16;
 
@@ -86,13 +89,24 @@ using F32 = hn::CappedTag<float, 16>;
 using U32 = hn::Rebind<std::uint32_t, F32>;
 constexpr std::size_t kLanes = hn::MaxLanes(F32());
 
-// One bit per kept value.
-HWY_INLINE std::uint32_t KeptBits(const float* values, hn::Vec<U32> scaled, const Draw& draw) {
+// One bit per kept value. `bases`: the values' strata; null if the stream has none.
+HWY_INLINE std::uint32_t KeptBits(const float* values, hn::Vec<U32> scaled,
+                                  const std::uint32_t* bases, const Draw& draw) {
   const F32 d;
+  const U32 du;
   const hn::RebindToSigned<F32> di;
-  const auto magnitude = hn::Mul(hn::Abs(hn::LoadU(d, values)), hn::Set(d, draw.lift));
-  const auto u = hn::ConvertTo(
-      d, hn::BitCast(di, hn::ShiftRight<8>(random_words(U32(), scaled, draw.second))));
+  const auto v = hn::LoadU(d, values);
+  const auto magnitude = hn::Mul(hn::Abs(v), hn::Set(d, draw.lift));
+  auto word = hn::Zero(du);
+  if (bases == nullptr) {
+    word = random_words(du, scaled, draw.stream.second());
+  } else {
+    const auto products =
+        random_products(du, scaled, draw.stream.second(), draw.stream.multiplier());
+    word = stratified_words(du, products, hn::LoadU(du, bases), draw.stream.strata()->factor());
+    word = complement_if_negative(du, word, v);
+  }
+  const auto u = hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<8>(word)));
   const auto kept = hn::Or(hn::Ge(magnitude, hn::Set(d, draw.threshold)),
                            hn::Lt(hn::Mul(u, hn::Set(d, draw.unit)), magnitude));
   std::uint8_t bytes[8] = {};
@@ -104,7 +118,7 @@ std::size_t DrawValues(const float* values, std::size_t count, std::uint32_t fir
                        std::uint32_t first_index, const Draw& draw, std::uint32_t* indices) {
   const U32 du;
   auto scaled = hn::Add(hn::Mul(hn::Iota(du, first_counter), hn::Set(du, kRandomIndexFactor)),
-                        hn::Set(du, draw.first));
+                        hn::Set(du, draw.stream.first()));
   const auto advance = hn::Set(du, kRandomIndexFactor * static_cast<std::uint32_t>(kLanes));
   std::size_t kept = 0;
   const auto append = [&](std::size_t at, std::uint32_t bits) {
@@ -113,14 +127,23 @@ std::size_t DrawValues(const float* values, std::size_t count, std::uint32_t fir
       indices[kept++] = first_index + static_cast<std::uint32_t>(at) + lane;
     }
   };
+  constexpr std::size_t kStrata = 1024;  // looked up together
+  std::uint32_t strata[kStrata] = {};
+  const auto bases_at = [&](std::size_t i) -> const std::uint32_t* {
+    if (draw.stream.strata() == nullptr) return nullptr;
+    if (i % kStrata == 0)
+      draw.stream.copy_strata(first_counter + static_cast<std::uint32_t>(i),
+                              {strata, std::min(kStrata, count - i)});
+    return strata + i % kStrata;
+  };
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes, scaled = hn::Add(scaled, advance)) {
-    append(i, KeptBits(values + i, scaled, draw));
+    append(i, KeptBits(values + i, scaled, bases_at(i), draw));
   }
   if (i < count) {
     float last[kLanes] = {};  // a zero is never kept
     std::memcpy(last, values + i, (count - i) * sizeof(float));
-    append(i, KeptBits(last, scaled, draw));
+    append(i, KeptBits(last, scaled, bases_at(i), draw));
   }
   return kept;
 }
@@ -193,7 +216,8 @@ float keep_threshold(std::span<const float> values, double budget) {
 }
 
 std::size_t draw_values(std::span<const float> values, float threshold, const RandomKey& key,
-                        std::uint64_t first_index, std::span<std::uint32_t> indices) {
+                        const Strata* strata, std::uint64_t first_index,
+                        std::span<std::uint32_t> indices) {
   EQT_CHECK(threshold > 0 && indices.size() >= values.size(),
             "a threshold of {}, room for {} of {}", threshold, indices.size(), values.size());
   constexpr std::uint64_t kBlock = std::uint64_t{1} << 32;
@@ -201,9 +225,8 @@ std::size_t draw_values(std::span<const float> values, float threshold, const Ra
   std::size_t kept = 0;
   for (std::size_t i = 0; i < values.size();) {
     const std::uint64_t counter = first_index + i;
-    const RandomStream stream(key, static_cast<std::uint32_t>(counter / kBlock));
-    const Draw draw{lift, threshold * lift, threshold * lift * 0x1p-24f, stream.first(),
-                    stream.second()};
+    const RandomStream stream(key, static_cast<std::uint32_t>(counter / kBlock), strata);
+    const Draw draw{lift, threshold * lift, threshold * lift * 0x1p-24f, stream};
     const auto n = static_cast<std::size_t>(
         std::min<std::uint64_t>(values.size() - i, kBlock - counter % kBlock));
     kept += HWY_DYNAMIC_DISPATCH(DrawValues)(

@@ -25,10 +25,12 @@ void keep_probabilities(std::span<const double> lambda, double budget, std::span
 float keep_threshold(std::span<const float> values, double budget);
 
 /// Appends the index of each value that is kept: |v| >= threshold, or u * threshold < |v| for the
-/// uniform number u (24 bits) of `key` at counter first_index + index. Ascending.
+/// uniform number u (24 bits) of `key`, with strata if they are not null, at counter first_index +
+/// index. Ascending.
 /// @pre threshold > 0, indices.size() >= values.size(), values.size() <= 2^32
 /// @return how many were kept
 std::size_t draw_values(std::span<const float> values, float threshold, const RandomKey& key,
-                        std::uint64_t first_index, std::span<std::uint32_t> indices);
+                        const Strata* strata, std::uint64_t first_index,
+                        std::span<std::uint32_t> indices);
 
 }  // namespace eqt::codec

@@ -53,7 +53,8 @@ constexpr std::uint32_t kSignBit = 0x80000000u;
 
 class Entrywise final : public Compressor {
  public:
-  explicit Entrywise(const CompressorOptions& options) : density_(options.density) {
+  explicit Entrywise(const CompressorOptions& options)
+      : density_(options.density), rounding_(options.rounding) {
     EQT_CHECK(density_ > 0 && density_ <= 1, "atomo of density {}", density_);
   }
 
@@ -73,6 +74,7 @@ class Entrywise final : public Compressor {
 
  private:
   const double density_;
+  const Rounding rounding_;
 };
 
 std::size_t Entrywise::encode(std::span<const float> values, const EncodeContext& context,
@@ -84,8 +86,10 @@ std::size_t Entrywise::encode(std::span<const float> values, const EncodeContext
   const float threshold = keep_threshold(values, budget);
   if (std::isnan(threshold)) require_finite("atomo", values);
   auto kept = workspace.array(kKeptIndices, values.size());
+  const Strata* const strata = rounding_ == Rounding::correlated ? context.strata : nullptr;
   kept = kept.first(
-      threshold > 0 ? draw_values(values, threshold, context.key, context.first_index, kept) : 0);
+      threshold > 0 ? draw_values(values, threshold, context.key, strata, context.first_index, kept)
+                    : 0);
 
   const auto is_exact = [&](std::uint32_t i) { return std::abs(values[i]) >= threshold; };
   std::size_t exact = 0;
@@ -328,7 +332,14 @@ const CompressorRow kAtomo = {
                      ? std::unique_ptr<Compressor>(std::make_unique<Spectral>(options))
                      : std::make_unique<Entrywise>(options);
         },
-    .reads = {Option::atoms, Option::rank, Option::density},
+    .reads = {Option::atoms, Option::rank, Option::density, Option::rounding},
+    .why_not = [](const CompressorOptions& options) -> std::string {
+      if (options.rounding != Rounding::correlated || options.atoms != Atoms::spectral) return {};
+      return "expected compressor.rounding \"independent\" for atomo of spectral atoms, whose "
+             "signs "
+             "differ from rank to rank, found \"correlated\"; set compressor.atoms to "
+             "\"entrywise\" or leave the rounding out";
+    },
     .title = "ATOMO",
     .colour = "#c35aff"};
 

@@ -66,6 +66,7 @@ std::string parse(const std::string& text, const CompressorOptions& common, Pars
   parsed.row = CompressorRow::all().find(name);
   if (parsed.row == nullptr || parsed.row->id == CodecId::auto_) return refuse(text, kForm);
   CompressorOptions& options = parsed.options;
+  options.rounding = common.rounding;
   options.bucket_size = common.bucket_size;
   if (parsed.row->choose_defaults != nullptr) parsed.row->choose_defaults(options);
   options.bucket_size = common.bucket_size;

@@ -59,9 +59,8 @@ struct TernaryMoments {
 
 /// The parameters that turn a value into a code.
 struct TernaryRounding {
-  float limit;                  // clips |g|
-  float scale;                  // S
-  std::uint32_t first, second;  // stream constants; see RandomStream
+  float limit;  // clips |g|
+  float scale;  // S
 };
 
 }  // namespace
@@ -73,8 +72,11 @@ namespace eqt::codec::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using eqt::HWY_NAMESPACE::complement_if_negative;
 using eqt::HWY_NAMESPACE::kRandomIndexFactor;
+using eqt::HWY_NAMESPACE::random_products;
 using eqt::HWY_NAMESPACE::random_words;
+using eqt::HWY_NAMESPACE::stratified_words;
 
 /// `whole` is a multiple of kMomentSums.
 void add_values(const float* HWY_RESTRICT values, std::size_t whole, double shift,
@@ -127,13 +129,52 @@ void sum_moments(const float* HWY_RESTRICT values, std::size_t count, TernaryMom
   if (whole < count) add_values(rest, kMomentSums, shift, moments);
 }
 
-/// Mask of the values that become nonzero. `scaled_index` is as in random_words().
+/// Random words of vectors of successive values. kStratified: the stream has strata.
+template <bool kStratified, class D>
+class TernaryWords {
+ public:
+  using DU = hn::RebindToUnsigned<D>;
+
+  TernaryWords(const RandomStream& stream, std::uint32_t index)
+      : stream_(stream),
+        second_(stream.second()),
+        multiplier_(stream.multiplier()),
+        factor_(kStratified ? stream.strata()->factor() : 0),
+        scaled_(hn::Add(hn::Mul(hn::Iota(DU(), index), hn::Set(DU(), kRandomIndexFactor)),
+                        hn::Set(DU(), stream.first()))) {}
+
+  /// Starts `count` <= kBlock values, from the counter `index` on, whose strata are looked up.
+  void start(std::uint32_t index, std::size_t count) {
+    if constexpr (kStratified) stream_.copy_strata(index, {strata_, count});
+  }
+  /// Those of the next values, g, which begin `at` values after the start.
+  HWY_INLINE hn::Vec<DU> next(hn::Vec<D> g, std::size_t at) {
+    const DU du;
+    const auto scaled = scaled_;
+    scaled_ = hn::Add(
+        scaled, hn::Set(du, static_cast<std::uint32_t>(hn::MaxLanes(du)) * kRandomIndexFactor));
+    if constexpr (!kStratified) return random_words(du, scaled, second_);
+    const auto products = random_products(du, scaled, second_, multiplier_);
+    const auto words = stratified_words(du, products, hn::LoadU(du, strata_ + at), factor_);
+    return complement_if_negative(du, words, g);
+  }
+
+  hn::Vec<DU> place() const { return scaled_; }
+  void return_to(hn::Vec<DU> place) { scaled_ = place; }
+
+ private:
+  const RandomStream& stream_;
+  // Copies, because bytes are stored, which might be anything's.
+  const std::uint32_t second_, multiplier_, factor_;
+  hn::Vec<DU> scaled_;
+  std::uint32_t strata_[kStratified ? kBlock + 16 : 1] = {};
+};
+
+/// Mask of the values that become nonzero.
 template <class D>
-HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
+HWY_INLINE hn::Mask<D> drawn(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>> word,
                              TernaryRounding rounding) {
-  const hn::RebindToUnsigned<D> du;
   const hn::RebindToSigned<D> di;
-  const auto word = random_words(du, scaled_index, rounding.second);
   const auto uniform =
       hn::Mul(hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(word))), hn::Set(df, 0x1p-24f));
   const auto clipped = hn::Min(hn::Abs(g), hn::Set(df, rounding.limit));
@@ -155,13 +196,10 @@ struct ReciprocalBounds {
 /// products with the two bounds are on different sides of the random number. Rounding errors are
 /// below 2^-22 of a product, and the bounds are 2^-20 away.
 template <class D>
-HWY_INLINE hn::Mask<D> drawn_roughly(D df, hn::Vec<D> g,
-                                     hn::Vec<hn::RebindToUnsigned<D>> scaled_index,
+HWY_INLINE hn::Mask<D> drawn_roughly(D df, hn::Vec<D> g, hn::Vec<hn::RebindToUnsigned<D>> word,
                                      TernaryRounding rounding, const ReciprocalBounds& bounds,
                                      hn::Mask<D>& unsure) {
-  const hn::RebindToUnsigned<D> du;
   const hn::RebindToSigned<D> di;
-  const auto word = random_words(du, scaled_index, rounding.second);
   const auto uniform = hn::ConvertTo(df, hn::BitCast(di, hn::ShiftRight<8>(word)));  // times 2^24
   const auto clipped = hn::Min(hn::Abs(g), hn::Set(df, rounding.limit));
   const auto surely = hn::Lt(uniform, hn::Mul(clipped, hn::Set(df, bounds.below)));
@@ -203,42 +241,37 @@ void interleave(const std::uint8_t* HWY_RESTRICT nonzero, const std::uint8_t* HW
 
 /// Packs values whose counters do not cross a multiple of 2^32; whole words only. `index` is the
 /// low half of the first value's counter.
-void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t index,
-              TernaryRounding rounding, std::byte* HWY_RESTRICT to) {
+template <bool kStratified>
+void pack_with(const float* HWY_RESTRICT values, std::size_t words, const RandomStream& stream,
+               std::uint32_t index, TernaryRounding rounding, std::byte* HWY_RESTRICT to) {
   const hn::CappedTag<float, kCodesPerWord> df;
-  const hn::RebindToUnsigned<decltype(df)> du;
   const hn::RebindToSigned<decltype(df)> di;
-  constexpr std::size_t kLanes = hn::MaxLanes(df);
   constexpr std::size_t kStep = mask_group(df);
-  const auto next = hn::Set(du, static_cast<std::uint32_t>(kLanes) * kRandomIndexFactor);
-  auto scaled_index = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
-                              hn::Set(du, rounding.first));
+  TernaryWords<kStratified, hn::CappedTag<float, kCodesPerWord>> random(stream, index);
   // The kernels of masks may write eight bytes at a time.
   std::uint8_t nonzero[kBlock / 8 + 8] = {}, signs[kBlock / 8 + 8] = {};
   const std::size_t count = words * kCodesPerWord;
   const ReciprocalBounds bounds(rounding.scale);
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t n = std::min(kBlock, count - begin);
+    random.start(index + static_cast<std::uint32_t>(begin), n);
     for (std::size_t i = 0; i < n; i += kStep) {
       const float* from = values + begin + i;
       if (i % 64 == 0) prefetch_pages(from, 64);
       std::uint8_t* const nonzero_bits = nonzero + i / 8;
-      const auto first_index = scaled_index;
+      const auto place = random.place();
       auto unsure = hn::MaskFromVec(hn::Zero(df));
       const auto roughly_nonzero_at = [&](std::size_t j) HWY_ATTR {
-        const auto mask =
-            drawn_roughly(df, hn::LoadU(df, from + j), scaled_index, rounding, bounds, unsure);
-        scaled_index = hn::Add(scaled_index, next);
-        return mask;
+        const auto g = hn::LoadU(df, from + j);
+        return drawn_roughly(df, g, random.next(g, i + j), rounding, bounds, unsure);
       };
       const auto nonzero_at = [&](std::size_t j) HWY_ATTR {
-        const auto mask = drawn(df, hn::LoadU(df, from + j), scaled_index, rounding);
-        scaled_index = hn::Add(scaled_index, next);
-        return mask;
+        const auto g = hn::LoadU(df, from + j);
+        return drawn(df, g, random.next(g, i + j), rounding);
       };
       if (bounds.useful) store_masks(df, roughly_nonzero_at, nonzero_bits);
       if (!bounds.useful || !hn::AllFalse(df, unsure)) {
-        scaled_index = first_index;
+        random.return_to(place);
         store_masks(df, nonzero_at, nonzero_bits);
       }
       const auto sign_at = [&](std::size_t j) HWY_ATTR {
@@ -257,33 +290,49 @@ void pack_all(const float* HWY_RESTRICT values, std::size_t words, std::uint32_t
   }
 }
 
+void pack_all(const float* values, std::size_t words, const RandomStream& stream,
+              std::uint32_t index, TernaryRounding rounding, std::byte* to) {
+  if (stream.strata() != nullptr)
+    return pack_with<true>(values, words, stream, index, rounding, to);
+  pack_with<false>(values, words, stream, index, rounding, to);
+}
+
 /// Draws codes like pack_all(), but writes integers.
-void draw_all(const float* HWY_RESTRICT values, std::size_t count, std::uint32_t index,
-              TernaryRounding rounding, std::int8_t* HWY_RESTRICT codes) {
+template <bool kStratified>
+void draw_with(const float* HWY_RESTRICT values, std::size_t count, const RandomStream& stream,
+               std::uint32_t index, TernaryRounding rounding, std::int8_t* HWY_RESTRICT codes) {
   const hn::ScalableTag<float> df;
-  const hn::RebindToUnsigned<decltype(df)> du;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<std::int8_t, decltype(df)> d8;
   constexpr std::size_t kLanes = hn::MaxLanes(df);
-  const auto next = hn::Set(du, static_cast<std::uint32_t>(kLanes) * kRandomIndexFactor);
-  auto scaled_index = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
-                              hn::Set(du, rounding.first));
-  const auto draw = [&](const float* from, std::int8_t* to) HWY_ATTR {
+  TernaryWords<kStratified, hn::ScalableTag<float>> random(stream, index);
+  const auto draw = [&](const float* from, std::size_t at, std::int8_t* to) HWY_ATTR {
     const auto g = hn::LoadU(df, from);
-    const auto nonzero = hn::RebindMask(di, drawn(df, g, scaled_index, rounding));
+    const auto nonzero = hn::RebindMask(di, drawn(df, g, random.next(g, at), rounding));
     // The sign bit spread over its lane is -1 or 0.
     const auto sign = hn::Or(hn::ShiftRight<31>(hn::BitCast(di, g)), hn::Set(di, 1));
     hn::StoreU(hn::DemoteTo(d8, hn::IfThenElseZero(nonzero, sign)), d8, to);
-    scaled_index = hn::Add(scaled_index, next);
   };
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) draw(values + i, codes + i);
-  if (i == count) return;
-  float last[kLanes] = {};
-  std::int8_t last_codes[kLanes];
-  std::copy(values + i, values + count, last);
-  draw(last, last_codes);
-  std::copy(last_codes, last_codes + (count - i), codes + i);
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t n = std::min(kBlock, count - begin);
+    random.start(index + static_cast<std::uint32_t>(begin), n);
+    std::size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) draw(values + begin + i, i, codes + begin + i);
+    if (i == n) continue;
+    float last[kLanes] = {};
+    std::int8_t last_codes[kLanes];
+    std::copy(values + begin + i, values + begin + n, last);
+    draw(last, i, last_codes);
+    std::copy(last_codes, last_codes + (n - i), codes + begin + i);
+  }
+}
+
+void draw_all(const float* values, std::size_t count, const RandomStream& stream,
+              std::uint32_t index, TernaryRounding rounding, std::int8_t* codes) {
+  if (stream.strata() != nullptr) {
+    return draw_with<true>(values, count, stream, index, rounding, codes);
+  }
+  draw_with<false>(values, count, stream, index, rounding, codes);
 }
 
 /// sum[i] += +amount, -amount or zero for whole words of codes.
@@ -339,17 +388,18 @@ void add_moments(std::span<const float> values, TernaryMoments& moments) {
 /// Writes the codes of values.size() / 16 whole words, 4 bytes each. `index` is the low half of the
 /// first value's counter.
 /// @pre the counters do not cross a multiple of 2^32
-void pack_words(std::span<const float> values, std::uint32_t index, TernaryRounding rounding,
-                std::byte* to) {
+void pack_words(std::span<const float> values, const RandomStream& stream, std::uint32_t index,
+                TernaryRounding rounding, std::byte* to) {
   HWY_DYNAMIC_DISPATCH(pack_all)
-  (values.data(), values.size() / kCodesPerWord, index, rounding, to);
+  (values.data(), values.size() / kCodesPerWord, stream, index, rounding, to);
 }
 
 /// codes[i] = -1, 0 or 1 for values[i], drawn as pack_words() draws.
 /// @pre the counters do not cross a multiple of 2^32; codes.size() == values.size()
-void draw_ternary(std::span<const float> values, std::uint32_t index, TernaryRounding rounding,
-                  std::span<std::int8_t> codes) {
-  HWY_DYNAMIC_DISPATCH(draw_all)(values.data(), values.size(), index, rounding, codes.data());
+void draw_ternary(std::span<const float> values, const RandomStream& stream, std::uint32_t index,
+                  TernaryRounding rounding, std::span<std::int8_t> codes) {
+  HWY_DYNAMIC_DISPATCH(draw_all)
+  (values.data(), values.size(), stream, index, rounding, codes.data());
 }
 
 /// sum[i] += +amount, -amount or zero for sum.size() / 16 whole words of codes.
@@ -364,7 +414,8 @@ std::size_t payload_bytes(std::size_t count) {
 
 class TernGrad final : public Compressor {
  public:
-  explicit TernGrad(const CompressorOptions& options) : clip_(options.clip) {
+  explicit TernGrad(const CompressorOptions& options)
+      : clip_(options.clip), rounding_(options.rounding) {
     if (!(std::isfinite(clip_) && clip_ >= 0)) {
       fail(Kind::usage,
            "compressor terngrad: expected a clip factor of at least 0, found {}; try "
@@ -390,9 +441,11 @@ class TernGrad final : public Compressor {
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                   std::span<float> sum) const override;
   std::unique_ptr<IntegerCodec> integer_codec() const override;
+  Rounding rounding() const noexcept { return rounding_; }
 
  private:
   double clip_;
+  Rounding rounding_;
 };
 
 /// Ternary codes as integers; the scale is that of the whole segment.
@@ -448,37 +501,39 @@ std::size_t within_counter_block(std::uint64_t index, std::size_t count) {
 
 /// Codes of up to 16 values, one at a time: the end of a message, and where a counter crosses 2^32.
 std::uint32_t pack_one_word(std::span<const float> values, const EncodeContext& context,
-                            std::uint64_t first_index, TernaryRounding rounding) {
-  std::uint32_t word = 0;
+                            const Strata* strata, std::uint64_t first_index,
+                            TernaryRounding rounding) {
+  std::uint32_t codes = 0;
   for (std::size_t j = 0; j < values.size(); ++j) {
     const std::uint64_t index = first_index + j;
-    const RandomStream stream(context.key, static_cast<std::uint32_t>(index >> 32));
+    const RandomStream stream(context.key, static_cast<std::uint32_t>(index >> 32), strata);
     const float probability = std::min(std::abs(values[j]), rounding.limit) / rounding.scale;
-    if (stream.uniform(static_cast<std::uint32_t>(index)) < probability) {
-      word |= (std::signbit(values[j]) ? 2u : 1u) << (2 * j);
+    const std::uint32_t word =
+        stream.rounding_bits(static_cast<std::uint32_t>(index), std::signbit(values[j]));
+    if (static_cast<float>(word >> 8) * 0x1p-24f < probability) {
+      codes |= (std::signbit(values[j]) ? 2u : 1u) << (2 * j);
     }
   }
-  return word;
+  return codes;
 }
 
 /// Writes the codes of all values: vector kernels on whole words within one block of 2^32 counters.
-void pack(std::span<const float> values, const EncodeContext& context, TernaryRounding rounding,
-          std::byte* to) {
+void pack(std::span<const float> values, const EncodeContext& context, const Strata* strata,
+          TernaryRounding rounding, std::byte* to) {
   std::size_t i = 0;
   while (i < values.size()) {
     const std::uint64_t index = context.first_index + i;
     const std::size_t fits = within_counter_block(index, values.size() - i);
     if (fits >= kCodesPerWord) {
-      const RandomStream stream(context.key, static_cast<std::uint32_t>(index >> 32));
-      rounding.first = stream.first();
-      rounding.second = stream.second();
+      const RandomStream stream(context.key, static_cast<std::uint32_t>(index >> 32), strata);
       const std::size_t words = fits / kCodesPerWord;
-      pack_words(values.subspan(i, words * kCodesPerWord), static_cast<std::uint32_t>(index),
-                 rounding, to + i / 4);
+      pack_words(values.subspan(i, words * kCodesPerWord), stream,
+                 static_cast<std::uint32_t>(index), rounding, to + i / 4);
       i += words * kCodesPerWord;
     } else {
       const std::size_t n = std::min(kCodesPerWord, values.size() - i);
-      const std::uint32_t word = pack_one_word(values.subspan(i, n), context, index, rounding);
+      const std::uint32_t word =
+          pack_one_word(values.subspan(i, n), context, strata, index, rounding);
       std::memcpy(to + i / 4, &word, (n + 3) / 4);
       i += n;
     }
@@ -499,7 +554,8 @@ std::size_t TernGrad::encode(std::span<const float> values, const EncodeContext&
   if (own == 0) {
     std::memset(payload.data() + sizeof(float), 0, bytes - sizeof(float));
   } else {
-    pack(values, context, {own, scale, 0, 0}, payload.data() + sizeof(float));
+    pack(values, context, rounding_ == Rounding::correlated ? context.strata : nullptr,
+         {own, scale}, payload.data() + sizeof(float));
   }
   return bytes;
 }
@@ -550,12 +606,13 @@ std::unique_ptr<IntegerCodec> TernGrad::integer_codec() const {
 void IntegerTernary::quantise(const SharedBucket& bucket, std::size_t offset,
                               std::span<const float> values, std::span<std::int8_t> codes) const {
   if (bucket.own == 0) return std::fill(codes.begin(), codes.end(), std::int8_t{0});
+  const Strata* const strata = codec_.rounding() == Rounding::correlated ? bucket.strata : nullptr;
   for (std::size_t i = 0; i < values.size();) {
     const std::uint64_t index = bucket.first_index + offset + i;
     const std::size_t n = within_counter_block(index, values.size() - i);
-    const RandomStream stream(bucket.key, static_cast<std::uint32_t>(index >> 32));
-    draw_ternary(values.subspan(i, n), static_cast<std::uint32_t>(index),
-                 {bucket.own, bucket.shared, stream.first(), stream.second()}, codes.subspan(i, n));
+    const RandomStream stream(bucket.key, static_cast<std::uint32_t>(index >> 32), strata);
+    draw_ternary(values.subspan(i, n), stream, static_cast<std::uint32_t>(index),
+                 {bucket.own, bucket.shared}, codes.subspan(i, n));
     i += n;
   }
 }
@@ -566,7 +623,7 @@ const CompressorRow kTernGrad = {.name = "terngrad",
                                  .about = "-1, 0 or 1 times a scale that all ranks share",
                                  .id = CodecId::terngrad,
                                  .make = make_a<TernGrad>,
-                                 .reads = {Option::clip},
+                                 .reads = {Option::clip, Option::rounding},
                                  .title = "TernGrad",
                                  .colour = "#69694b"};
 
