@@ -122,7 +122,7 @@ class Averaging {
     for (const FusionBucket& bucket : plan) {
       const auto own = collective_->own_parts(bucket);
       REQUIRE(own);
-      buckets.push_back({bucket.begin, bucket.end, own->encoded, own->plain});
+      buckets.push_back({bucket.begin, bucket.end, own->encoded, own->strata, own->plain});
     }
     return device::make_gradient_encoder(
         {.compressor = *compressor_,
