@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Noise of the mean of ranks that round against each other, over that of ranks that round alone, at
-// equal bytes.
+// Measures the noise of the mean of ranks that round alone, over that of ranks that round against
+// each other, at equal bytes.
 //
 // rounding_noise [FILE.npy...]: without files, values with a part that all ranks share, drawn from
 // two distributions; with files, the gradients of as many ranks, as output.dump_gradients writes

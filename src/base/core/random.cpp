@@ -28,19 +28,12 @@ std::uint64_t mix64(std::uint64_t x) noexcept {
   return x ^ (x >> 31);
 }
 
-RandomStream::RandomStream(const RandomKey& key, std::uint32_t block) noexcept {
-  const std::uint64_t state = mixed(key, key.rank, block);
+RandomStream::RandomStream(const RandomKey& key, std::uint32_t block, const Strata* strata) noexcept
+    : strata_(strata) {
+  const std::uint64_t state = mixed(key, strata == nullptr ? key.rank : strata->pair(), block);
   first_ = static_cast<std::uint32_t>(state);
   second_ = static_cast<std::uint32_t>(state >> 32);
-}
-
-RandomStream::RandomStream(const RandomKey& key, std::uint32_t block, const Strata* strata) noexcept
-    : RandomStream(key, block) {
   if (strata == nullptr) return;
-  strata_ = strata;
-  const std::uint64_t own = mixed(key, strata->pair(), block);
-  first_ = static_cast<std::uint32_t>(own);
-  second_ = static_cast<std::uint32_t>(own >> 32);
   // The negative product is the complement and 1, for each multiple as well.
   if (strata->is_second()) multiplier_ = 0u - multiplier_;
   constexpr auto kTogether = static_cast<std::uint64_t>(RandomPurpose::strata) << 32;

@@ -49,10 +49,10 @@ inline RandomKey make_key(std::uint64_t run_seed, StepId step, std::uint32_t ran
 /// so that no word repeats because an index wraps around.
 class RandomStream {
  public:
-  explicit RandomStream(const RandomKey& key, std::uint32_t block = 0) noexcept;
   /// @param strata of the key's rank, for words by which it rounds against other ranks; it must
   /// outlive the stream. Null: it rounds by itself.
-  RandomStream(const RandomKey& key, std::uint32_t block, const Strata* strata) noexcept;
+  explicit RandomStream(const RandomKey& key, std::uint32_t block = 0,
+                        const Strata* strata = nullptr) noexcept;
 
   /// 32 random bits of the element `index` (within this stream's block of 2^32).
   std::uint32_t bits(std::uint32_t index) const noexcept {
@@ -116,7 +116,7 @@ class RandomStream {
   std::uint32_t second_;
   std::uint32_t multiplier_ = 0xD35A2D97u;
   std::uint32_t together_ = 0;  // what the ranks of the group have drawn
-  const Strata* strata_ = nullptr;
+  const Strata* strata_;
 };
 
 /// SplitMix64's output function: a bijection on 64 bits that maps neighbouring inputs far apart.

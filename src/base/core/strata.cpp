@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLeastPlaces = 512;
 
-/// Sizes of fields, up to Strata::kMostRanks: primes and powers of two.
+/// Fields have these sizes, up to Strata::kMostRanks: primes and powers of two.
 constexpr std::array<std::uint32_t, 15> kFieldSizes = {2,  3,  4,  5,  7,  8,  11, 13,
                                                        16, 17, 19, 23, 29, 31, 32};
 
@@ -25,7 +25,7 @@ class Field {
  public:
   explicit Field(std::uint32_t size) : size_(size) {}
 
-  /// a * b + c
+  /// Returns a * b + c.
   std::uint32_t line(std::uint32_t a, std::uint32_t b, std::uint32_t c) const {
     if (!is_binary()) return (a * b + c) % size_;
     std::uint32_t product = 0;
@@ -51,12 +51,12 @@ class Field {
   std::uint32_t size_;
 };
 
-/// A group of ranks: [first, first + count).
+/// These ranks form a group: [first, first + count).
 struct RankGroup {
   std::uint32_t first, count;
 };
 
-/// As many groups as are needed, whose sizes differ by at most one.
+/// There are as many groups as are needed, and their sizes differ by at most one.
 RankGroup group_of(std::uint32_t rank, std::uint32_t ranks) {
   const std::uint64_t groups = (std::uint64_t{ranks} + Strata::kMostRanks - 1) / Strata::kMostRanks;
   const auto first_of = [&](std::uint64_t group) {

@@ -72,7 +72,7 @@ std::uint32_t encode_groups_with(const float* HWY_RESTRICT values, std::size_t g
   const Words du;
   auto scaled = hn::Add(hn::Mul(hn::Iota(du, index), hn::Set(du, kRandomIndexFactor)),
                         hn::Set(du, stream.first()));
-  // Copies, because bytes are stored, which might be anything's.
+  // These are copies, because the bytes that are stored might alias anything.
   const std::uint32_t second = stream.second(), multiplier = stream.multiplier();
   const std::uint32_t factor = kStratified ? stream.strata()->factor() : 0;
   std::uint32_t strata[kStratified ? kStrata : 1];
@@ -238,7 +238,7 @@ class Natural final : public Compressor {
     auto* exponents = reinterpret_cast<std::uint8_t*>(payload.data());
     std::byte* signs = payload.data() + values.size();
     std::uint8_t plane[kBlock / 8 + 8];
-    const Strata* const strata = rounding_ == Rounding::correlated ? context.strata : nullptr;
+    const Strata* const strata = strata_for(rounding_, context.strata);
     std::uint32_t largest = 0;
     for (std::size_t i = 0; i < values.size(); i += kBlock) {
       const auto block = values.subspan(i, std::min(kBlock, values.size() - i));

@@ -15,6 +15,10 @@
 
 #include "core/catalogue.hpp"
 
+namespace eqt {
+class Strata;
+}
+
 namespace eqt::codec {
 
 /// The norm scales a bucket's values into [-1, 1].
@@ -58,6 +62,10 @@ enum class Rounding {
   correlated    // at random, against the other ranks (core/strata.hpp)
 };
 std::span<const Named<Rounding>> names_of(Rounding);
+/// Returns the strata by which a codec of this rounding draws, of those of its context.
+inline const Strata* strata_for(Rounding rounding, const Strata* given) noexcept {
+  return rounding == Rounding::correlated ? given : nullptr;
+}
 
 /// The units that ATOMO samples: singular triples or single values.
 enum class Atoms { spectral, entrywise };

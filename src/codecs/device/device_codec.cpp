@@ -185,8 +185,7 @@ void DeviceCodec::start_levels(const Encoding& encoding) {
                       .strata = {},
                       .payload = payload_.data(),
                       .flags = flags_.data()};
-  const Strata* const strata =
-      levels_->options.rounding == codec::Rounding::correlated ? context.strata : nullptr;
+  const Strata* const strata = codec::strata_for(levels_->options.rounding, context.strata);
   const auto block = static_cast<std::uint32_t>(context.first_index >> 32);
   const std::uint32_t blocks[] = {block, block | 0x80000000u, block + 1};
   for (std::size_t k = 0; k < 3; ++k) {

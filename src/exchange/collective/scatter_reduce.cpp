@@ -142,7 +142,7 @@ class ScatterReduce final : public Collective {
     return {compressor_, segments, workspace_};
   }
 
-  /// Those of my values for an owner, which adds its own as they are.
+  /// Returns the strata of my values for an owner, which adds its own as they are.
   const Strata* strata_for(std::size_t owner) const {
     return strata_of(static_cast<std::uint32_t>(me_ > owner ? me_ - 1 : me_),
                      static_cast<std::uint32_t>(ranks_ - 1));

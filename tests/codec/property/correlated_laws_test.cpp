@@ -27,7 +27,7 @@ struct Case {
   std::unique_ptr<Compressor> correlated, independent;
 };
 
-/// Options under which the compressor is unbiased and rounds at random.
+/// Returns options under which the compressor is unbiased and rounds at random.
 CompressorOptions options_of(const CompressorRow& row) {
   CompressorOptions options;
   if (row.choose_defaults != nullptr) row.choose_defaults(options);
@@ -94,7 +94,7 @@ Moments moments_over(const Compressor& compressor, const std::vector<Values>& va
   return moments;
 }
 
-/// Vectors with a common part, as gradients of ranks have one.
+/// Returns vectors with a common part, as gradients of ranks have one.
 std::vector<Values> vectors_of(std::size_t ranks, std::size_t count, float common) {
   const auto shared = gaussian_values(count, 900);
   std::vector<Values> all;
@@ -163,7 +163,7 @@ TEST_CASE("ranks that round against each other have a mean of less noise", "[cor
         REQUIRE(together < 1.02 * alone);
         if (common == 1.0f) REQUIRE(together < 0.7 * alone);
       }
-      // Opposite values: the errors must not add.
+      // The errors of opposite values must not add.
       auto values = vectors_of(ranks, 4096, 1.0f);
       for (std::size_t rank = 1; rank < ranks; rank += 2)
         for (float& v : values[rank]) v = -v;

@@ -23,7 +23,7 @@ constexpr std::size_t kCount = 60017;
 constexpr std::uint64_t kSeed = 7;
 constexpr Rank kRank = 3;
 
-/// Those of segments that are encoded, one for another group of ranks.
+/// Returns the strata of a slice; one slice has those of another group of ranks.
 const Strata* strata_for(std::uint32_t slice) {
   return slice == 3 ? strata_of(1, 2) : strata_of(3, 5);
 }

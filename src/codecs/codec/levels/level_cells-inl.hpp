@@ -276,7 +276,7 @@ struct GatheredCells {
 template <int kBits, typename Run>
 HWY_INLINE void WithCells(const LevelTable& table, const Run& run) {
   constexpr std::size_t kMostCells = kBits == 0 ? 127 : (std::size_t{1} << (kBits - 1)) - 1;
-  // Of cells that fit into one register.
+  // The lines of so few cells may fit into one register.
   constexpr bool kMayBeShort = kBits == 0 || kMostCells <= 16;
   const float scale = std::bit_cast<float>((127u + 32u - static_cast<std::uint32_t>(table.bits))
                                            << 23);  // 2^(32 - bits)

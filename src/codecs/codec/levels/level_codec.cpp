@@ -160,9 +160,8 @@ class IntegerLevels final : public IntegerCodec {
  private:
   void round(const SharedBucket& bucket, float norm, std::size_t offset,
              std::span<const float> values, std::span<std::int8_t> codes) const {
-    const RandomStream stream =
-        bucket_stream(bucket.key, bucket.first_index, bucket.count,
-                      rounding_ == Rounding::correlated ? bucket.strata : nullptr);
+    const RandomStream stream = bucket_stream(bucket.key, bucket.first_index, bucket.count,
+                                              strata_for(rounding_, bucket.strata));
     // Four rows of 16 values share 16 random words.
     const auto first_word = static_cast<std::uint32_t>(bucket.first_index + offset / 4);
     quantize(values, inverse_of(table_, norm), table_, stream, first_word,
@@ -235,7 +234,7 @@ std::size_t LevelCodec::encode(std::span<const float> values, const EncodeContex
     const std::uint64_t first_index = context.first_index + start;
     if (const std::size_t easy = easy_count(left.size(), first_index); easy > 0) {
       const RandomStream stream(context.key, static_cast<std::uint32_t>(first_index >> 32),
-                                strata_of(context));
+                                strata_for(options_.rounding, context.strata));
       const auto done = encode_buckets(left.first(easy), options_.bucket_size, options_.norm,
                                        table_, stream, static_cast<std::uint32_t>(first_index), to);
       start += done.values;
@@ -278,7 +277,7 @@ std::size_t LevelCodec::encode_with_feedback(std::span<const float> gradient,
           gradient.subspan(start, easy), residual.subspan(start, easy), compensated - start,
           options_.bucket_size, options_.norm, table_,
           RandomStream(part.key, static_cast<std::uint32_t>(part.first_index >> 32),
-                       strata_of(part)),
+                       strata_for(options_.rounding, part.strata)),
           static_cast<std::uint32_t>(part.first_index), to);
       compensated = std::max(compensated, start + done.compensated);
       start += done.values;
@@ -328,7 +327,8 @@ void LevelCodec::count_codes(std::span<const float> values, const EncodeContext&
     const auto scaled = brought_into_range(bucket, norm, workspace);
     const auto codes = workspace.array(kLevelCodes, bucket.size());
     quantize(scaled, inverse_of(table_, norm), table_,
-             bucket_stream(context.key, first_index, bucket.size(), strata_of(context)),
+             bucket_stream(context.key, first_index, bucket.size(),
+                           strata_for(options_.rounding, context.strata)),
              static_cast<std::uint32_t>(first_index), codes);
     for (const LevelCode code : codes) ++counts[code];
   }
@@ -337,8 +337,8 @@ void LevelCodec::count_codes(std::span<const float> values, const EncodeContext&
 std::size_t LevelCodec::encode_scaled(std::span<const float> bucket, float norm,
                                       const EncodeContext& context, std::uint64_t first_index,
                                       Workspace& workspace, std::span<std::byte> to) const {
-  const RandomStream stream =
-      bucket_stream(context.key, first_index, bucket.size(), strata_of(context));
+  const RandomStream stream = bucket_stream(context.key, first_index, bucket.size(),
+                                            strata_for(options_.rounding, context.strata));
   const auto first_word = static_cast<std::uint32_t>(first_index);
   if (entropy_) {
     const auto codes = workspace.array(kLevelCodes, bucket.size());

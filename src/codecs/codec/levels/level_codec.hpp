@@ -99,9 +99,6 @@ class LevelCodec final : public Compressor, public LevelRounding {
                    Workspace& workspace, std::span<std::uint64_t, 256> counts) const override;
 
  private:
-  const Strata* strata_of(const EncodeContext& context) const noexcept {
-    return options_.rounding == Rounding::correlated ? context.strata : nullptr;
-  }
   std::size_t max_bucket_bytes(std::size_t count) const;
   float bucket_norm(std::span<const float> bucket, std::uint64_t first_index) const;
   std::size_t easy_count(std::size_t count, std::uint64_t first_index) const;

@@ -91,7 +91,7 @@ class Rounder {
   std::uint32_t second_;
   hn::Vec<F32> inverse_;
   hn::Vec<U32> scaled_, word_;
-  // Only of streams with strata.
+  // Streams without strata do not use these.
   std::uint32_t multiplier_ = 0, factor_ = 0;
   const std::uint32_t* strata_ = nullptr;
 };

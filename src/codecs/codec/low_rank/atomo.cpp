@@ -86,7 +86,7 @@ std::size_t Entrywise::encode(std::span<const float> values, const EncodeContext
   const float threshold = keep_threshold(values, budget);
   if (std::isnan(threshold)) require_finite("atomo", values);
   auto kept = workspace.array(kKeptIndices, values.size());
-  const Strata* const strata = rounding_ == Rounding::correlated ? context.strata : nullptr;
+  const Strata* const strata = strata_for(rounding_, context.strata);
   kept = kept.first(
       threshold > 0 ? draw_values(values, threshold, context.key, strata, context.first_index, kept)
                     : 0);

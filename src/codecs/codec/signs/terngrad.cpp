@@ -129,7 +129,7 @@ void sum_moments(const float* HWY_RESTRICT values, std::size_t count, TernaryMom
   if (whole < count) add_values(rest, kMomentSums, shift, moments);
 }
 
-/// Random words of vectors of successive values. kStratified: the stream has strata.
+/// Draws random words for vectors of successive values. kStratified: the stream has strata.
 template <bool kStratified, class D>
 class TernaryWords {
  public:
@@ -147,7 +147,7 @@ class TernaryWords {
   void start(std::uint32_t index, std::size_t count) {
     if constexpr (kStratified) stream_.copy_strata(index, {strata_, count});
   }
-  /// Those of the next values, g, which begin `at` values after the start.
+  /// Draws the words of the next values, g, which begin `at` values after the start.
   HWY_INLINE hn::Vec<DU> next(hn::Vec<D> g, std::size_t at) {
     const DU du;
     const auto scaled = scaled_;
@@ -164,7 +164,7 @@ class TernaryWords {
 
  private:
   const RandomStream& stream_;
-  // Copies, because bytes are stored, which might be anything's.
+  // These are copies, because the bytes that are stored might alias anything.
   const std::uint32_t second_, multiplier_, factor_;
   hn::Vec<DU> scaled_;
   std::uint32_t strata_[kStratified ? kBlock + 16 : 1] = {};
@@ -554,8 +554,8 @@ std::size_t TernGrad::encode(std::span<const float> values, const EncodeContext&
   if (own == 0) {
     std::memset(payload.data() + sizeof(float), 0, bytes - sizeof(float));
   } else {
-    pack(values, context, rounding_ == Rounding::correlated ? context.strata : nullptr,
-         {own, scale}, payload.data() + sizeof(float));
+    pack(values, context, strata_for(rounding_, context.strata), {own, scale},
+         payload.data() + sizeof(float));
   }
   return bytes;
 }
@@ -606,7 +606,7 @@ std::unique_ptr<IntegerCodec> TernGrad::integer_codec() const {
 void IntegerTernary::quantise(const SharedBucket& bucket, std::size_t offset,
                               std::span<const float> values, std::span<std::int8_t> codes) const {
   if (bucket.own == 0) return std::fill(codes.begin(), codes.end(), std::int8_t{0});
-  const Strata* const strata = codec_.rounding() == Rounding::correlated ? bucket.strata : nullptr;
+  const Strata* const strata = strata_for(codec_.rounding(), bucket.strata);
   for (std::size_t i = 0; i < values.size();) {
     const std::uint64_t index = bucket.first_index + offset + i;
     const std::size_t n = within_counter_block(index, values.size() - i);
