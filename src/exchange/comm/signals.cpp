@@ -34,7 +34,7 @@ std::atomic<bool> g_from_launcher{false};
 static_assert(std::atomic<std::int64_t>::is_always_lock_free &&
               std::atomic<OnSignal>::is_always_lock_free);
 
-std::int64_t now_ns() {
+std::int64_t monotonic_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);  // may be called in a handler
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
@@ -83,7 +83,7 @@ class Line {
 
 extern "C" void note_signal(int number, siginfo_t* info, void*) {
   const int saved = errno;
-  const std::int64_t now = now_ns();
+  const std::int64_t now = monotonic_ns();
   const bool from_launcher = g_launched.load() && info->si_pid == getppid();
   // mpirun's SIGTERM means that another rank has died: the watchdog says what this one waited for.
   if (g_meaning.load() == OnSignal::stop_at_once && !(from_launcher && number == SIGTERM))
@@ -134,7 +134,7 @@ std::optional<Signal> first_signal() noexcept {
   const int number = g_number.load();
   if (number == 0) return {};
   return Signal{number, g_from_launcher.load(),
-                static_cast<double>(now_ns() - g_since_ns.load()) * 1e-9};
+                static_cast<double>(monotonic_ns() - g_since_ns.load()) * 1e-9};
 }
 
 const char* signal_name(int number) noexcept {

@@ -392,7 +392,7 @@ std::unique_ptr<Synchronizer> make_lazy_averaging(const LazyAveragingParts& part
 
 namespace {
 
-constexpr std::string_view kKeys[] = {"laq_bits", "laq_history", "laq_weight", "laq_silence"};
+constexpr std::string_view kLaqKeys[] = {"laq_bits", "laq_history", "laq_weight", "laq_silence"};
 
 }  // namespace
 
@@ -400,7 +400,7 @@ const AlgorithmRow kLaq = {
     .name = "laq",
     .about =
         "the mean of all ranks' gradients, of which a rank sends changes that matter (LAQ, LAG)",
-    .keys = kKeys,
+    .keys = kLaqKeys,
     .lazy = true,
     .models_remembered = 4,
     .make = [](AlgorithmParts parts, const AlgorithmSettings& settings) {

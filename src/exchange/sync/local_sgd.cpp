@@ -355,20 +355,20 @@ std::unique_ptr<Synchronizer> make_local_sgd(LocalSgdParts parts, LocalSgdPlan p
 
 namespace {
 
-constexpr std::string_view kKeys[] = {"local_steps",
-                                      "post_local_epochs",
-                                      "local_steps_base",
-                                      "local_steps_most",
-                                      "local_steps_alpha",
-                                      "delay",
-                                      "outer.learning_rate",
-                                      "outer.momentum",
-                                      "outer.nesterov",
-                                      "outer.by_rate",
-                                      "outer.mixing",
-                                      "fragments",
-                                      "quorum",
-                                      "grace_seconds"};
+constexpr std::string_view kLocalSgdKeys[] = {"local_steps",
+                                              "post_local_epochs",
+                                              "local_steps_base",
+                                              "local_steps_most",
+                                              "local_steps_alpha",
+                                              "delay",
+                                              "outer.learning_rate",
+                                              "outer.momentum",
+                                              "outer.nesterov",
+                                              "outer.by_rate",
+                                              "outer.mixing",
+                                              "fragments",
+                                              "quorum",
+                                              "grace_seconds"};
 
 struct LocalSgdOwned {
   std::unique_ptr<Direction> direction;  // may be null
@@ -418,7 +418,7 @@ BuiltAlgorithm make(AlgorithmParts parts, const AlgorithmSettings& settings) {
 const AlgorithmRow kLocalSgd = {
     .name = "local-sgd",
     .about = "the mean of all ranks' models every synchronization.local_steps",
-    .keys = kKeys,
+    .keys = kLocalSgdKeys,
     .averages_models = true,
     .quasi_global = true,
     .models_remembered = 1,

@@ -4,6 +4,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,20 +53,21 @@ TEST_CASE("a tensor takes the memory of a freed one of its size", "[cpu_allocato
   keep_freed_memory();
   allocate_exact_blocks();
   constexpr std::int64_t kBytes = 1 << 20;
-  constexpr int kTensors = 16;
-  std::vector<at::Tensor> large, between;
-  const auto fill = [&] {
-    std::set<const void*> found;
-    for (int i = 0; i < kTensors; ++i) {
-      large.push_back(bytes(kBytes));
-      between.push_back(bytes(256));  // keeps neighbours from becoming one block
-      found.insert(large.back().data_ptr());
-    }
-    return found;
-  };
-  const std::set<const void*> first = fill();
-  large.clear();
-  CHECK(fill() == first);
+  constexpr std::size_t kTensors = 16;
+  std::vector<at::Tensor> tensors;
+  for (std::size_t i = 0; i < 2 * kTensors + 1; ++i) tensors.push_back(bytes(kBytes));
+  std::ranges::sort(tensors, {}, [](const at::Tensor& tensor) { return tensor.data_ptr(); });
+  // Every second one stays, or freed neighbours would become one larger block.
+  std::set<const void*> freed, found;
+  for (std::size_t i = 1; i < tensors.size(); i += 2) {
+    freed.insert(tensors[i].data_ptr());
+    tensors[i].reset();
+  }
+  for (std::size_t i = 1; i < tensors.size(); i += 2) {
+    tensors[i] = bytes(kBytes);
+    found.insert(tensors[i].data_ptr());
+  }
+  CHECK(found == freed);
 }
 #endif
 

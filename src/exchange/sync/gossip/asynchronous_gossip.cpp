@@ -576,7 +576,7 @@ std::unique_ptr<Synchronizer> make_asynchronous_gossip(const AsynchronousGossipP
 
 namespace {
 
-constexpr std::string_view kKeys[] = {"consensus_step"};
+constexpr std::string_view kAdPsgdKeys[] = {"consensus_step"};
 
 struct PairsOwned {
   std::vector<pipeline::FusionBucket> buckets;
@@ -619,7 +619,7 @@ const AlgorithmRow kAdPsgd = {
     .name = "ad-psgd",
     .about =
         "asynchronous: pairs average while all train at their own pace; needs a bipartite graph",
-    .keys = kKeys,
+    .keys = kAdPsgdKeys,
     .mixes = true,
     .asynchronous = true,
     .models_remembered = 3,
