@@ -30,6 +30,10 @@ eqt_test(codec_entropy_unit LABEL unit LINK eqt_codec eqt_hwy
 eqt_test(codec_entropy_property LABEL property TIMEOUT 300 LINK eqt_codec eqt_hwy
   SOURCES property/entropy_laws_test.cpp)
 
+# rate/
+eqt_test(codec_rate_unit LABEL unit LINK eqt_codec eqt_hwy SOURCES unit/nested_gaps_test.cpp)
+eqt_test(codec_rate_property LABEL property TIMEOUT 300 LINK eqt_codec eqt_hwy SOURCES property/rate_laws_test.cpp)
+
 # sparse/
 eqt_test(codec_sparse_unit LABEL unit LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES unit/entries_test.cpp unit/gap_coding_test.cpp unit/largest_test.cpp unit/randomk_test.cpp

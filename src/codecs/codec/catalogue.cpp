@@ -26,7 +26,8 @@ constexpr Named<Atoms> kAtoms[] = {
 
 constexpr Named<Rounding> kRoundings[] = {
     {Rounding::independent, "independent", "each rank with random numbers of its own"},
-    {Rounding::correlated, "correlated", "ranks against each other, so that errors cancel"}};
+    {Rounding::correlated, "correlated", "ranks against each other, so that errors cancel"},
+    {Rounding::nearest, "nearest", "to the nearest level; a rank's residual keeps the rest"}};
 constexpr Named<Granularity> kGranularities[] = {
     {Granularity::layer, "layer", "each tensor by itself"},
     {Granularity::model, "model", "all tensors as one vector"}};
@@ -114,6 +115,35 @@ std::string why_no_levels(const CompressorRow& row, const CompressorOptions& opt
   return why_no_elasticity(options.levels, *options.elasticity);
 }
 
+/// Why a rate and its rounding cannot be had, or "".
+std::string why_no_rate(const CompressorRow& row, const CompressorOptions& options) {
+  const bool nearest = options.rounding == Rounding::nearest;
+  if (!options.rate && !nearest) return {};
+  if (!row.reads.has(Option::rate))
+    return fmt::format(
+        "expected the compressor {} for compressor.{}, found \"{}\"; leave it out",
+        readers_of(Option::rate),
+        options.rate ? fmt::format("rate {}", *options.rate) : "rounding \"nearest\"", row.name);
+  if (!options.rate)
+    return "expected a compressor.rate for compressor.rounding \"nearest\", found none; set the "
+           "bits per value, for example 1.2";
+  if (!(*options.rate >= kLeastRate && *options.rate <= kMostRate))
+    return fmt::format("expected compressor.rate in [{}, {}] bits per value, found {}", kLeastRate,
+                       kMostRate, *options.rate);
+  if (!nearest)
+    return fmt::format(
+        "expected compressor.rounding \"nearest\" for compressor.rate {}, found \"{}\"; leave the "
+        "rounding out",
+        *options.rate, name_of(options.rounding));
+  if (options.coding != Coding::automatic)
+    return fmt::format(
+        "expected compressor.coding \"auto\" for compressor.rate {}, found \"{}\"; leave the "
+        "coding "
+        "out, or set compressor.bits in place of the rate",
+        *options.rate, name_of(options.coding));
+  return {};
+}
+
 }  // namespace
 
 std::span<const Named<Norm>> names_of(Norm) { return kNorms; }
@@ -144,6 +174,7 @@ std::string why_not(const CompressorRow& row, const CompressorOptions& options) 
         "code, found \"{}\"; leave it out",
         row.name, name_of(options.coding));
   if (std::string why = why_no_levels(row, options); !why.empty()) return why;
+  if (std::string why = why_no_rate(row, options); !why.empty()) return why;
   if (options.value_bits != 16 && options.value_bits != 32)
     return fmt::format("expected compressor.value_bits 16 or 32, found {}; leave it out for 32",
                        options.value_bits);

@@ -59,7 +59,8 @@ std::span<const LevelFamilyRow> names_of(LevelFamily);
 /// The rounding says how a value goes to one of the two levels around it.
 enum class Rounding {
   independent,  // at random, by each rank for itself, as in the papers
-  correlated    // at random, against the other ranks (core/strata.hpp)
+  correlated,   // at random, against the other ranks (core/strata.hpp)
+  nearest       // to the nearest level; error feedback keeps the rest (rate/rate_codec.hpp)
 };
 std::span<const Named<Rounding>> names_of(Rounding);
 /// Returns the strata by which a codec of this rounding draws, of those of its context.
@@ -75,6 +76,8 @@ std::span<const Named<Atoms>> names_of(Atoms);
 enum class Granularity { layer, model };
 std::span<const Named<Granularity>> names_of(Granularity);
 
+inline constexpr double kLeastRate = 0.02, kMostRate = 8;  // [bits per value]
+
 struct CompressorOptions {
   int bits = 4;                    // 2 ... 8, sign included
   std::size_t bucket_size = 8192;  // [values] that share a norm or a step
@@ -83,7 +86,8 @@ struct CompressorOptions {
   // sinh, adaptive: theta; exponential: p in (0, 1); mulaw: mu > 0. Unset: the optimum
   std::optional<double> elasticity = {};
   Coding coding = Coding::fixed;
-  std::vector<double> table = {};  // general: l_1 < ... < l_n = 1
+  std::vector<double> table = {};   // general: l_1 < ... < l_n = 1
+  std::optional<double> rate = {};  // bits per value, all counted; unset: bits and elasticity rule
   Rounding rounding = Rounding::independent;
   Atoms atoms = Atoms::spectral;
   int rank = 2;           // 1 ... 32: of the factors, or atoms kept on average
@@ -115,6 +119,7 @@ enum class Option {
   elasticity,
   coding,
   table,
+  rate,
   rounding,
   atoms,
   rank,

@@ -7,6 +7,7 @@ namespace {
 void run(const AnalyzeLevelsCommand& command) { run_analyze_levels(command); }
 void run(const AnalyzeVarianceCommand& command) { run_analyze_variance(command); }
 void run(const AnalyzeBitsCommand& command) { run_analyze_bits(command); }
+void run(const AnalyzeRatesCommand& command) { run_analyze_rates(command); }
 void run(const AnalyzeWorstCaseCommand& command) { run_analyze_worst_case(command); }
 void run(const AnalyzeConvergenceCommand& command) { run_analyze_convergence(command); }
 void run(const AnalyzeEnergyCommand& command) { run_analyze_energy(command); }

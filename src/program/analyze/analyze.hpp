@@ -55,6 +55,12 @@ struct AnalyzeBitsCommand {
   AnalyzeOutput output;
 };
 
+struct AnalyzeRatesCommand {
+  std::vector<std::string> files;  // gradients as output.dump_gradients writes them; not empty
+  int draws = 3;                   // of each, for compressors that draw
+  AnalyzeOutput output;
+};
+
 struct AnalyzeWorstCaseCommand {
   std::vector<int> bits;             // empty = kWorstCaseBits
   std::vector<std::size_t> buckets;  // empty = kWorstCaseBuckets
@@ -115,8 +121,9 @@ struct AnalyzeVolumeCommand {
 
 using AnalyzeCommand =
     std::variant<AnalyzeLevelsCommand, AnalyzeVarianceCommand, AnalyzeBitsCommand,
-                 AnalyzeWorstCaseCommand, AnalyzeConvergenceCommand, AnalyzeEnergyCommand,
-                 AnalyzeMemoryCommand, AnalyzeTopologyCommand, AnalyzeVolumeCommand>;
+                 AnalyzeRatesCommand, AnalyzeWorstCaseCommand, AnalyzeConvergenceCommand,
+                 AnalyzeEnergyCommand, AnalyzeMemoryCommand, AnalyzeTopologyCommand,
+                 AnalyzeVolumeCommand>;
 
 /// Answers the question with its own function, see below.
 /// @throws Error{usage} for what does not exist or no theorem covers, Error{data} for an invalid
@@ -126,6 +133,7 @@ void run_analyze(const AnalyzeCommand& command);
 void run_analyze_levels(const AnalyzeLevelsCommand& command);
 void run_analyze_variance(const AnalyzeVarianceCommand& command);
 void run_analyze_bits(const AnalyzeBitsCommand& command);
+void run_analyze_rates(const AnalyzeRatesCommand& command);
 void run_analyze_worst_case(const AnalyzeWorstCaseCommand& command);
 void run_analyze_convergence(const AnalyzeConvergenceCommand& command);
 void run_analyze_energy(const AnalyzeEnergyCommand& command);

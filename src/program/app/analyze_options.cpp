@@ -119,6 +119,17 @@ void add_bits(CLI::App& verb, analyze::AnalyzeBitsCommand& bits) {
   add_output(verb, bits.output);
 }
 
+void add_rates(CLI::App& verb, analyze::AnalyzeRatesCommand& rates) {
+  verb.add_option("--gradient", rates.files,
+                  "A .npy file, as output.dump_gradients writes it; repeatable")
+      ->type_name("FILE")
+      ->required();
+  verb.add_option("--draws", rates.draws, "Messages of each gradient [3]")
+      ->type_name("K")
+      ->check(CLI::Range(1, kMaxDraws));
+  add_output(verb, rates.output);
+}
+
 void add_worst_case(CLI::App& verb, analyze::AnalyzeWorstCaseCommand& worst) {
   verb.add_option("--bits", worst.bits, "Bits per value; repeatable [2 3 4 5 6 8]")
       ->type_name("B")
@@ -306,6 +317,8 @@ AnalyzeOptions::AnalyzeOptions(CLI::App& program) : state_(std::make_unique<Stat
             add_variance);
   state.add("bits", "Code lengths: exact expectation, bounds, entropy, measured, published",
             add_bits);
+  state.add("rates", "Error against bits of all compressors, on gradients, beside Shannon's bound",
+            add_rates);
   state.add("worst-case", "Worst-case variance of published and elastic tables by bits and bucket",
             add_worst_case);
   state.add("convergence", "Steps and bits to a target, with and without quantising",

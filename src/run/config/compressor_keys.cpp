@@ -65,9 +65,17 @@ std::vector<CompressorField> make_fields() {
       EQT_FIELD(table, must_stay)
           .within({0, 1, true, false})
           .says("levels \"general\": the n levels, increasing to 1"),
+      bind<CompressorConfig>(
+          "compressor.rate", OnResume::must_stay,
+          [](CompressorConfig& config) -> Member { return NumberOrNull{&config.rate}; })
+          .from(0.02, 8)
+          .in("bits")
+          .says("elastiquant families: bits per value of the tensors that are compressed, headers "
+                "included; null = by bits and elasticity"),
       EQT_FIELD(rounding, must_stay)
           .says("unbiased compressors: how values go to a level beside them; correlated adds less "
-                "noise to the mean of ranks, in the same bytes"),
+                "noise to the mean of ranks, in the same bytes; nearest, with a rate, needs "
+                "error feedback"),
       EQT_FIELD(adapt_every, must_stay)
           .from(0, kMany)
           .in("steps")
@@ -173,6 +181,11 @@ void choose_compressor_defaults(const std::function<bool(std::string_view)>& is_
 }
 
 std::string CompressorConfig::why_not() const {
+  if (rate && open.any())
+    return fmt::format(
+        "expected numbers for compressor.bits and compressor.elasticity with compressor.rate {}, "
+        "from which the levels follow, found one that the run finds out; leave them out",
+        *rate);
   if (std::string why = codec::why_not(*name, *this); !why.empty()) return why;
   return codec::why_not_open(*name, *this, open);
 }

@@ -179,8 +179,8 @@ struct ToJson {
   Json operator()(const OpenNumber& member) const {
     return *member.open ? Json(kMeasured) : (*this)(member.value);
   }
-  Json operator()(const NumberOrNull* member) const {
-    return member->value ? Json(*member->value) : Json(nullptr);
+  Json operator()(const NumberOrNull& member) const {
+    return *member.value ? Json(**member.value) : Json(nullptr);
   }
   template <const char* Word>
   Json operator()(const StepsOr<Word>* member) const {
@@ -252,7 +252,7 @@ struct FromJson {
     *member.open = value == kMeasured;
     (*this)(member.value);
   }
-  void operator()(NumberOrNull* member) const { (*this)(&member->value); }
+  void operator()(const NumberOrNull& member) const { (*this)(member.value); }
   template <const char* Word>
   void operator()(StepsOr<Word>* member) const {
     member->count.reset();
@@ -379,7 +379,7 @@ FieldType type_of(const Member& member) {
     FieldType operator()(double*) const { return FieldType::number; }
     FieldType operator()(std::vector<double>*) const { return FieldType::number_list; }
     FieldType operator()(std::optional<double>*) const { return FieldType::number_or_auto; }
-    FieldType operator()(NumberOrNull*) const { return FieldType::number_or_null; }
+    FieldType operator()(const NumberOrNull&) const { return FieldType::number_or_null; }
     FieldType operator()(StepsOrQsr*) const { return FieldType::integer_or_qsr; }
     FieldType operator()(StepsOrAuto*) const { return FieldType::integer_or_auto; }
     FieldType operator()(PerRank*) const { return FieldType::per_rank; }

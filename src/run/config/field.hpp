@@ -87,10 +87,15 @@ struct OpenNumber {
   bool* open;
 };
 
+/// A number, or null for none; std::optional<double> alone is "auto" or a number.
+struct NumberOrNull {
+  std::optional<double>* value;
+};
+
 /// A Member points to the place where a config keeps a value.
 using Member =
     std::variant<std::string*, bool*, int*, std::uint64_t*, double*, std::vector<double>*,
-                 std::optional<double>*, NumberOrNull*, StepsOrQsr*, StepsOrAuto*, PerRank*,
+                 std::optional<double>*, NumberOrNull, StepsOrQsr*, StepsOrAuto*, PerRank*,
                  ClassWeights*, BatchSizes*, LinkRate*, std::vector<std::string>*, ParameterGroups*,
                  BoardChanges*, OpenInteger, OpenNumber, NamedMember>;
 

@@ -435,7 +435,10 @@ std::vector<Field> synchronization_fields() {
       EQT_FIELD(synchronization.outer.by_rate, must_stay)
           .says("local-sgd: that momentum is of differences divided by the learning rate of their "
                 "round, and a step is multiplied by that of its round (SlowMo)"),
-      EQT_FIELD(synchronization.outer.mixing, must_stay)
+      bind<RunConfig>("synchronization.outer.mixing", OnResume::must_stay,
+                      [](RunConfig& config) -> Member {
+                        return NumberOrNull{&config.synchronization.outer.mixing};
+                      })
           .within({0, 1, false, true})
           .says(
               "local-sgd: weight of a rank's own model against the average, where that is applied "

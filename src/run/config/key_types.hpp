@@ -30,13 +30,6 @@ inline constexpr char kAuto[] = "auto";
 using StepsOrQsr = StepsOr<kQsr>;
 using StepsOrAuto = StepsOr<kAuto>;
 
-/// Nothing or a number; std::optional<double> is "auto" or a number.
-struct NumberOrNull {
-  std::optional<double> value;
-
-  bool operator==(const NumberOrNull&) const = default;
-};
-
 /// Nothing, a number for all ranks, or one for each rank.
 using PerRank = std::variant<std::monostate, double, std::vector<double>>;
 

@@ -39,6 +39,7 @@ bool reads_compressor_key(const CompressorConfig& compressor, std::string_view n
                                                               {"elasticity", Option::elasticity},
                                                               {"coding", Option::coding},
                                                               {"table", Option::table},
+                                                              {"rate", Option::rate},
                                                               {"rounding", Option::rounding},
                                                               {"atoms", Option::atoms},
                                                               {"rank", Option::rank},
@@ -53,6 +54,9 @@ bool reads_compressor_key(const CompressorConfig& compressor, std::string_view n
                                                               {"noise_cap", Option::menu},
                                                               {"observe_every", Option::menu},
                                                               {"decide_every", Option::menu}};
+  // A rate takes the place of what says how a bucket's levels lie.
+  constexpr std::string_view kOfLevels[] = {"bits", "norm", "levels", "elasticity", "table"};
+  if (compressor.rate && std::ranges::count(kOfLevels, name) > 0) return false;
   const auto* const reader =
       std::ranges::find(kReaders, name, &std::pair<std::string_view, Option>::first);
   return reader == std::end(kReaders) || compressor.name->reads.has(reader->second);

@@ -187,8 +187,8 @@ struct RunConfig {
     struct Outer {
       double learning_rate = 1, momentum = 0;
       bool nesterov = false;
-      bool by_rate = false;  // momentum of differences divided by the learning rate
-      NumberOrNull mixing;   // null: ranks keep all progress
+      bool by_rate = false;          // momentum of differences divided by the learning rate
+      std::optional<double> mixing;  // null: ranks keep all progress
 
       bool operator==(const Outer&) const = default;
     } outer;                               // local-sgd: what is done with the mean difference

@@ -151,9 +151,9 @@ void check_quorum(const RunConfig& config, const codec::Properties& properties,
   if (s.fragments != 1)
     refuse("synchronization.fragments", "1", "whose rounds are of the whole model",
            fmt::format("{}", s.fragments));
-  if (s.outer.mixing.value)
+  if (s.outer.mixing)
     refuse("synchronization.outer.mixing", "null", "in which all progress counts",
-           fmt::format("{}", *s.outer.mixing.value));
+           fmt::format("{}", *s.outer.mixing));
   if (s.outer.by_rate)
     refuse("synchronization.outer.by_rate", "false",
            "whose members have no learning rate in common", "true");
@@ -388,6 +388,11 @@ void check_error_feedback(const RunConfig& config, const codec::Compressor& comp
          "{}: expected synchronization.ef21_momentum 1 for synchronization.error_feedback \"{}\", "
          "found {}; set synchronization.error_feedback to \"ef21\", or leave it out",
          origin, name_of(wanted), momentum);
+  if (wanted == ErrorFeedback::none && config.compressor.rate)
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" with compressor.rate {}, whose "
+         "rounding to nearest would lose small values in every step, found \"none\"; leave it out",
+         origin, *config.compressor.rate);
   if (wanted != ErrorFeedback::ef14 && wanted != ErrorFeedback::ef21) return;
   const codec::Properties properties = compressor.properties();
   const auto refuse = [&](std::string_view why, std::string_view instead) {

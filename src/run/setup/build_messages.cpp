@@ -3,10 +3,12 @@
 
 #include <algorithm>
 
+#include "codec/frame.hpp"
 #include "codec/parallel.hpp"
 #include "comm/host_facts.hpp"
 #include "comm/link_probe.hpp"
 #include "config/checks.hpp"
+#include "core/error.hpp"
 #include "core/units.hpp"
 #include "setup/build_grades.hpp"
 
@@ -15,6 +17,31 @@ namespace {
 
 // Probing the links of a whole job may take this long before its first step [seconds].
 constexpr double kProbeSeconds = 1;
+
+/// Returns the rate of the compressed tensors with which all that is sent has this rate: small
+/// tensors travel as float32, and each message has a header.
+/// @throws Error{usage} if nothing would be left for the compressed tensors
+double rate_of_compressed(double rate, std::span<const pipeline::FusionBucket> buckets) {
+  double values = 0, raw = 0;
+  for (const pipeline::FusionBucket& bucket : buckets) {
+    for (const codec::Segment& segment : bucket.segments)
+      (segment.compressed ? values : raw) += static_cast<double>(segment.count);
+  }
+  const double besides =
+      32 * raw + 8.0 * codec::kFrameHeaderBytes * static_cast<double>(buckets.size());
+  if (values == 0) return rate;
+  const double left = (rate * (values + raw) - besides) / values;
+  if (left < codec::kLeastRate)
+    fail(
+        Kind::usage,
+        "expected compressor.rate of at least {:.3g} bits for this model, found {}: small tensors, "
+        "which travel as float32, and headers of messages take {:.3g} bits of each of its {} "
+        "values; raise the rate, or send fewer tensors as float32 with a smaller "
+        "compressor.skip_below",
+        (besides + codec::kLeastRate * values) / (values + raw), rate, besides / (values + raw),
+        values + raw);
+  return std::min(left, codec::kMostRate);
+}
 
 }  // namespace
 
@@ -75,6 +102,11 @@ MessageParts build_messages(const config::RunConfig& config, const Layout& layou
     if (averages && !simulates)
       parts.memory = make_memory(config, comm.size(), *parts.compressor, total_count(layout));
     parts.buckets = make_plan(config, layout, *parts.compressor);
+    if (config.compressor.rate) {
+      config::CompressorConfig compressor = config.compressor;
+      compressor.rate = rate_of_compressed(*compressor.rate, parts.buckets);
+      parts.compressor = codec::make_parallel(compressor.make(), threads);
+    }
   });
   if (!averages) return parts;
   if (parts.compressor->mixed_grades() != nullptr) {

@@ -164,7 +164,7 @@ sync::OuterStep outer_step(const config::RunConfig& config) {
                        .momentum = static_cast<float>(outer.momentum),
                        .nesterov = outer.nesterov,
                        .by_rate = outer.by_rate};
-  if (outer.mixing.value) step.mixing = static_cast<float>(*outer.mixing.value);
+  if (outer.mixing) step.mixing = static_cast<float>(*outer.mixing);
   return step;
 }
 

@@ -471,6 +471,28 @@ TEST_CASE("unbiased is for randomk, without error feedback", "[config]") {
       ContainsSubstring("synchronization.error_feedback"));
 }
 
+TEST_CASE("a rate chooses nearest rounding, and needs error feedback", "[config]") {
+  const std::string rate = "compressor.rate=1.2";
+  for (const std::string name : {"elastiquant", "e-elastiquant"}) {
+    const RunConfig config = parse("{}", {compressor(name), rate});
+    CHECK(config.compressor.rounding == codec::Rounding::nearest);
+    CHECK(config.compressor.coding == codec::Coding::automatic);
+    CHECK(config.compressor.bucket_size == 32768);
+    CHECK(settled_feedback(config, config.compressor.make()->properties()) == ErrorFeedback::ef14);
+    CHECK_THAT(rejection("{}", {compressor(name), rate, "synchronization.error_feedback=none"}),
+               ContainsSubstring("synchronization.error_feedback") && ContainsSubstring("1.2"));
+    CHECK_THAT(rejection("{}", {compressor(name), "compressor.rounding=nearest"}),
+               ContainsSubstring("compressor.rate"));
+  }
+  CHECK_THAT(rejection("{}", {compressor("qsgd"), rate}), ContainsSubstring("elastiquant"));
+  CHECK_THAT(rejection("{}", {compressor("e-elastiquant"), "compressor.rate=9"}),
+             ContainsSubstring("compressor.rate"));
+  CHECK_THAT(rejection("{}", {compressor("e-elastiquant"), rate, "compressor.bits=auto"}),
+             ContainsSubstring("compressor.rate 1.2"));
+  CHECK(parse("{}", {compressor("e-elastiquant"), "compressor.rate=null"}).compressor ==
+        parse("{}", {compressor("e-elastiquant")}).compressor);
+}
+
 TEST_CASE("an emulated run counts steps and has no network", "[config]") {
   const Sets emulated = {"train.emulate_compute=0.1"};
   const auto with = [&](Sets more) {

@@ -6,6 +6,7 @@
 #include "codec/levels/adaptive_codec.hpp"
 #include "codec/levels/level_codec.hpp"
 #include "codec/levels/level_design.hpp"
+#include "codec/rate/rate_codec.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -50,6 +51,7 @@ Levels general_levels(std::span<const double> table) {
 template <typename Choose>
 std::unique_ptr<Compressor> make_elastic(const CompressorRow& row, const CompressorOptions& options,
                                          Choose&& elasticity_of) {
+  if (options.rate) return std::make_unique<RateCodec>(row, options);
   const int n = level_count(options.bits, options.bucket_size);
   const LevelCodecOptions codec = level_codec(row, options, options.norm);
   if (options.levels == LevelFamily::general) {
@@ -84,11 +86,22 @@ std::unique_ptr<Compressor> make_amq(const CompressorRow& row, const CompressorO
       exponential_levels(n, optimal_p(n, options.bucket_size, Norm::l2)));
 }
 
+// A block's header and the ends of its states are few of its bits then, also at a low rate.
+constexpr std::size_t kRateBlock = 32768;
 constexpr std::size_t kMaxNormBucketSize = 512;  // in a long bucket the maximum is far above most
                                                  // values
 
 /// Chooses buckets as long as in Alistarh et al. 2017.
 void choose_short_buckets(CompressorOptions& options) { options.bucket_size = 512; }
+
+/// Chooses what the elastiquant families have in common.
+void choose_elastic(CompressorOptions& options) {
+  if (options.norm == Norm::max) options.bucket_size = kMaxNormBucketSize;
+  if (!options.rate) return;
+  options.rounding = Rounding::nearest;
+  options.coding = Coding::automatic;
+  options.bucket_size = kRateBlock;
+}
 
 /// Refuses the maximum norm, for compressors that always use the L2 norm.
 std::string refuse_max(const CompressorOptions& options, std::string_view name,
@@ -153,11 +166,8 @@ const CompressorRow kElastiQuant = {
           });
         },
     .reads = {Option::bits, Option::bucket_size, Option::norm, Option::coding, Option::levels,
-              Option::elasticity, Option::table, Option::rounding},
-    .choose_defaults =
-        [](CompressorOptions& options) {
-          if (options.norm == Norm::max) options.bucket_size = kMaxNormBucketSize;
-        },
+              Option::elasticity, Option::table, Option::rate, Option::rounding},
+    .choose_defaults = choose_elastic,
     .colour = "#872dff"};
 
 const CompressorRow kEElastiQuant = {
@@ -172,7 +182,7 @@ const CompressorRow kEElastiQuant = {
           });
         },
     .reads = {Option::bits, Option::bucket_size, Option::norm, Option::coding, Option::levels,
-              Option::elasticity, Option::table, Option::rounding},
+              Option::elasticity, Option::table, Option::rate, Option::rounding},
     .why_not = [](const CompressorOptions& options) -> std::string {
       if (options.coding != Coding::fixed) return {};
       return "expected compressor.coding \"elias\", \"huffman\", \"rans\" or \"auto\" for "
@@ -184,7 +194,7 @@ const CompressorRow kEElastiQuant = {
           // E-ElastiQuant is ElastiQuant with entropy coding, so the default coding cannot be
           // fixed.
           options.coding = Coding::automatic;
-          if (options.norm == Norm::max) options.bucket_size = kMaxNormBucketSize;
+          choose_elastic(options);
         },
     .title = "E-ElastiQuant",
     .colour = "#d55e00"};

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// RateCodec: rounding to nearest with a dead zone and centroids, in a given number of bits a value,
+// for runs whose error feedback keeps what is lost. ElastiQuant and E-ElastiQuant with
+// compressor.rate.
+//
+// Source   G. J. Sullivan, IEEE Trans. Inf. Theory 42 (1996): dead-zone quantizers with centroids
+//          and entropy coding; S. P. Karimireddy et al., ICML 2019, arXiv:1901.09847: feedback
+// Symbols  R bits per value; a block is bucket_size values; D step, z D dead zone, c centroids
+// Method   each block gets the step with which its bits are expected to be R of a value, the
+//          header included (magnitudes.hpp). Index j >= 1 has the magnitudes from (z + j - 1) D to
+//          (z + j) D; j = 1 is decoded as c_1 D, j >= 2 as (c_2 + j - 2) D. Rates above 5 split an
+//          index in an upper part, which is coded, and lower bits, which are sent as they are
+// Payload  per block: D as the upper half of a float32; if it is 0, nothing else: all values are 0.
+//          Else 64 c_1 and 64 c_2, one byte each; a form byte; the codes, by entropy_coding.hpp or
+//          nested_gaps.hpp; planes of the lower bits; float32 values of the last index, the escape
+// Size     R bits a value on average; at least the largest value of a block is sent
+// Error    |out - in| <= |in| for every value, with less for the largest of each block
+// Differs from the sources: the step follows from a sample of the values, and the second centroid
+//          serves all indices from 2 on
+
+#pragma once
+
+#include "codec/catalogue.hpp"
+#include "codec/compressor.hpp"
+#include "codec/entropy/entropy_coding.hpp"
+#include "codec/rate/magnitudes.hpp"
+
+namespace eqt::codec {
+
+class RateCodec final : public Compressor {
+ public:
+  /// @pre options.rate is set
+  RateCodec(const CompressorRow& row, const CompressorOptions& options);
+
+  CodecId id() const noexcept override { return id_; }
+  std::uint8_t format_version() const noexcept override;
+  Properties properties() const noexcept override;
+  std::size_t max_payload_bytes(std::size_t count) const override;
+  std::size_t encode(std::span<const float> values, const EncodeContext& context,
+                     Workspace& workspace, std::span<std::byte> payload) const override;
+  std::size_t encode_with_feedback(std::span<const float> gradient, const EncodeContext& context,
+                                   Workspace& workspace, std::span<float> residual,
+                                   std::span<std::byte> payload) const override;
+  void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
+                  std::span<float> sum) const override;
+
+ private:
+  struct Block;
+
+  double budget(std::size_t count, std::uint64_t first_index) const;
+  std::size_t encode_block(std::span<const float> values, std::uint64_t first_index, float largest,
+                           Workspace& workspace, std::span<std::byte> to) const;
+  std::size_t write_block(std::span<const float> values, const DeadZone& zone, Workspace& workspace,
+                          std::span<std::byte> to) const;
+  std::size_t decode_block(std::span<const std::byte> from, float scale, Workspace& workspace,
+                           std::span<float> sum) const;
+
+  CodecId id_;
+  double rate_;
+  std::size_t block_;
+  EntropyCoding narrow_, wide_;
+};
+
+}  // namespace eqt::codec

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// `analyze rates`: the error that compressors make with gradients, by the bits that they take, and
+// the least that any could make.
+//
+// Source   C. E. Shannon, IRE Convention Record 7 (1959): R(D) >= h(X) - log2(2 pi e D) / 2 for a
+//          density with differential entropy h; a step in common over tensors, as in reverse
+//          water-filling; O. Vasicek, J. R. Stat. Soc. B 38 (1976): h from spacings
+// Differs from a bound for all codes: it takes the values of a tensor as independent draws of one
+//          density. A code that knows where large values are can be below it
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "analyze/analyze.hpp"
+#include "analyze/subjects.hpp"
+#include "core/error.hpp"
+#include "figures/draw.hpp"
+#include "figures/drawing.hpp"
+#include "figures/rows.hpp"
+#include "theory/sampling.hpp"
+
+namespace eqt::analyze {
+using figures::draw_if_asked;
+using figures::print_rows;
+
+namespace {
+
+/// A compressor with one key of several values.
+struct Curve {
+  std::string_view compressor;
+  std::string_view key;  // of the section compressor
+  std::vector<double> values;
+  std::string_view also = {};  // another setting
+};
+
+const std::vector<Curve>& curves() {
+  static const std::vector<Curve> kCurves = {
+      {"e-elastiquant", "rate", {0.05, 0.1, 0.25, 0.5, 1, 2, 4}},
+      {"e-elastiquant", "bits", {2, 3, 4, 5, 6, 8}},
+      {"elastiquant", "bits", {2, 3, 4, 5, 6, 8}},
+      {"qsgd", "bits", {2, 3, 4, 6, 8}, "compressor.coding=auto"},
+      {"alq", "bits", {2, 3, 4, 6}, "compressor.coding=huffman"},
+      {"terngrad", "clip", {0, 2.5}},
+      {"natural", "", {}},
+      {"topk", "density", {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.04, 0.1}},
+      {"topk",
+       "density",
+       {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.04, 0.1},
+       "compressor.value_bits=16"},
+      {"randomk", "density", {0.01, 0.1}},
+      {"ef-signsgd", "", {}},
+      {"onebit", "", {}},
+      {"powersgd", "rank", {1, 2, 4}},
+      {"atomo", "rank", {2}},
+      {"int8", "", {}},
+      {"bf16", "", {}}};
+  return kCurves;
+}
+
+/// One tensor's part of the bound.
+struct Density {
+  double values = 0;
+  double least = 0;  // distortion at 0 bits by the bound: 2^(2h) / (2 pi e)
+};
+
+/// Vasicek's estimate of a density's entropy power over its values.
+Density density_of(std::span<const float> values) {
+  std::vector<float> sorted(values.begin(), values.end());
+  std::ranges::sort(sorted);
+  const std::size_t n = sorted.size();
+  const auto m = std::max<std::size_t>(1, static_cast<std::size_t>(std::sqrt(n) / 2));
+  double entropy = 0;  // [bits]
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t low = i < m ? 0 : i - m, high = std::min(n - 1, i + m);
+    const double space = double{sorted[high]} - sorted[low];
+    // Equal values have no density; they are free.
+    if (space <= 0) return {static_cast<double>(n), 0};
+    entropy += std::log2(static_cast<double>(n) / static_cast<double>(high - low) * space);
+  }
+  entropy /= static_cast<double>(n);
+  return {static_cast<double>(n),
+          std::exp2(2 * entropy) / (2 * std::numbers::pi * std::numbers::e)};
+}
+
+/// The values that are compressed, of one file.
+struct Vector {
+  DumpedGradient gradient;
+  std::vector<codec::Segment> segments;  // those that are compressed
+  std::vector<float> values;             // 0 where they are not
+};
+
+Vector vector_of(const Subject& subject, const DumpedGradient& gradient) {
+  Vector vector{gradient, {}, std::vector<float>(gradient.values.size(), 0.0f)};
+  for (const codec::Segment& segment : segments_for(subject, gradient)) {
+    if (!segment.compressed) continue;
+    vector.segments.push_back(segment);
+    std::copy_n(gradient.values.begin() + static_cast<std::ptrdiff_t>(segment.begin), segment.count,
+                vector.values.begin() + static_cast<std::ptrdiff_t>(segment.begin));
+  }
+  return vector;
+}
+
+double squares_of(std::span<const float> values) {
+  double sum = 0;
+  for (const float v : values) sum += double{v} * v;
+  return sum;
+}
+
+/// Sums over files, in which each vector counts by itself.
+struct Sums {
+  double values = 0, bits = 0, error = 0, files = 0;
+  void add(double count, double its_bits, double relative_error) {
+    values += count;
+    bits += its_bits;
+    error += relative_error;
+    files += 1;
+  }
+};
+
+/// The bits per value that the bound asks for this relative error of the file.
+double bound_bits(const std::vector<Density>& tensors, double squares, double error) {
+  double values = 0;
+  for (const Density& t : tensors) values += t.values;
+  const auto at = [&](double level) {  // the distortion and bits of a step in common
+    double distortion = 0, bits = 0;
+    for (const Density& t : tensors) {
+      distortion += t.values * std::min(level, t.least);
+      if (level < t.least) bits += t.values * std::log2(t.least / level) / 2;
+    }
+    return std::pair(distortion, bits / values);
+  };
+  double low = -200, high = 100;  // log2 of the level
+  for (int i = 0; i < 80; ++i) {
+    const double middle = (low + high) / 2;
+    (at(std::exp2(middle)).first > error * squares ? high : low) = middle;
+  }
+  return at(std::exp2(low)).second;
+}
+
+Row row_of(const Subject& subject, const Curve& curve, double value,
+           const std::vector<DumpedGradient>& gradients, int draws) {
+  Sums sums;
+  double bound = 0;
+  for (const DumpedGradient& gradient : gradients) {
+    const Vector vector = vector_of(subject, gradient);
+    if (vector.segments.empty())
+      fail(Kind::usage,
+           "analyze rates: expected a gradient with tensors of at least 1024 values, found only "
+           "smaller ones, which are sent as float32; dump that of a larger network");
+    const theory::Sample sample =
+        theory::sample_codec(*subject.compressor, vector.segments, vector.values, draws, 1);
+    double count = 0;
+    std::vector<Density> tensors;
+    for (const codec::Segment& segment : vector.segments) {
+      count += static_cast<double>(segment.count);
+      tensors.push_back(density_of(std::span(vector.values).subspan(segment.begin, segment.count)));
+    }
+    const double lengths = 32.0 * static_cast<double>(vector.segments.size());
+    sums.add(count, sample.payload_bits.mean + lengths, sample.variance.mean);
+    bound += bound_bits(tensors, squares_of(vector.values), sample.variance.mean);
+  }
+  Row row = {{"compressor", curve.compressor}, {"setting", nullptr}};
+  if (!curve.key.empty()) row["setting"] = fmt::format("{} {}", curve.key, value);
+  if (!curve.also.empty())
+    row["setting"] = fmt::format("{}, {}", row["setting"].get<std::string>(),
+                                 curve.also.substr(curve.also.find('.') + 1));
+  row["rate"] = curve.key == "rate";
+  row["bits"] = sums.bits / sums.values;
+  row["error"] = sums.error / sums.files;
+  row["bound_bits"] = bound / sums.files;
+  row["above_bound"] = sums.bits / sums.values - bound / sums.files;
+  row["best_other"] = nullptr;
+  row["over_best_other"] = nullptr;
+  return row;
+}
+
+/// Sets, for each rate, the compressor without one that has the least error at no more bits.
+void compare(std::vector<Row>& rows) {
+  constexpr double kTolerance = 1.03;  // of the rate
+  for (Row& row : rows) {
+    if (!row["rate"].get<bool>()) continue;
+    const Row* best = nullptr;
+    for (const Row& other : rows) {
+      if (other["rate"].get<bool>() ||
+          other["bits"].get<double>() > kTolerance * row["bits"].get<double>())
+        continue;
+      if (best == nullptr || other["error"].get<double>() < (*best)["error"].get<double>())
+        best = &other;
+    }
+    if (best == nullptr) continue;
+    row["best_other"] = fmt::format(
+        "{} {}", (*best)["compressor"].get<std::string>(),
+        (*best)["setting"].is_string() ? (*best)["setting"].get<std::string>() : std::string());
+    row["over_best_other"] = row["error"].get<double>() / (*best)["error"].get<double>();
+  }
+}
+
+figures::Drawing plot_of(const std::vector<Row>& rows) {
+  std::vector<figures::Curve> drawn;
+  figures::Curve bound{.title = "Shannon's bound", .points = {}};
+  for (const Row& row : rows) {
+    std::string title = row["compressor"];
+    if (row["rate"].get<bool>()) title += " by rate";
+    const auto at = std::ranges::find(drawn, title, &figures::Curve::title);
+    figures::Curve& curve = at != drawn.end() ? *at : drawn.emplace_back(figures::Curve{title, {}});
+    curve.points.emplace_back(row["bits"], row["error"]);
+    if (row["rate"].get<bool>() && row["bound_bits"].get<double>() > 0)
+      bound.points.emplace_back(row["bound_bits"], row["error"]);
+  }
+  for (figures::Curve& curve : drawn) std::ranges::sort(curve.points);
+  drawn.push_back(bound);
+  return figures::curves_drawing({.title = "Error by bits",
+                                  .x = "bits per compressed value",
+                                  .y = "|Q(v) - v|^2 / |v|^2",
+                                  .log_x = true,
+                                  .log_y = true},
+                                 drawn);
+}
+
+}  // namespace
+
+void run_analyze_rates(const AnalyzeRatesCommand& command) {
+  std::vector<DumpedGradient> gradients;
+  for (const std::string& file : command.files) gradients.push_back(read_dumped_gradient(file));
+  const std::size_t most = std::ranges::max_element(gradients, {}, [](const DumpedGradient& g) {
+                             return g.values.size();
+                           })->values.size();
+  std::vector<Row> rows;
+  for (const Curve& curve : curves()) {
+    const std::vector<double> values = curve.key.empty() ? std::vector<double>{0} : curve.values;
+    for (const double value : values) {
+      CompressorQuestion question{.names = {std::string(curve.compressor)}, .sets = {}};
+      if (!curve.key.empty())
+        question.sets.push_back(fmt::format("compressor.{}={}", curve.key, value));
+      if (!curve.also.empty()) question.sets.emplace_back(curve.also);
+      const std::vector<Subject> subjects =
+          analyzed_compressors(question, {}, most, "analyze rates");
+      rows.push_back(row_of(subjects.front(), curve, value, gradients, command.draws));
+    }
+  }
+  compare(rows);
+  if (!command.output.json)
+    fmt::print(
+        "Error |Q(v) - v|^2 / |v|^2 by bits per compressed value, lengths of payloads included: "
+        "mean "
+        "of {}\n"
+        "gradients, {} draws of each. bound: bits that a code of each tensor's density needs for "
+        "the "
+        "same\nerror (Shannon); best other: the least error without a rate at no more bits.\n\n",
+        gradients.size(), command.draws);
+  print_rows(rows,
+             {{"compressor", "compressor"},
+              {"setting", "setting"},
+              {"bits", "bits"},
+              {"error", "error"},
+              {"bound_bits", "bound", 3},
+              {"above_bound", "above", 3},
+              {"best_other", "best other"},
+              {"over_best_other", "error/its", 3}},
+             command.output.json);
+  draw_if_asked(command.output.plot, [&] { return plot_of(rows); });
+}
+
+}  // namespace eqt::analyze

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of the elastiquant families with compressor.rate: bits as asked, errors near the rate
+// distortion bound, contraction, cutting, error feedback, malformed payloads.
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "codec/catalogue.hpp"
+#include "codec/unit/codec_laws.hpp"
+
+using namespace eqt;
+using namespace eqt::codec;
+using namespace eqt::codec::testing;
+
+namespace {
+
+constexpr std::size_t kBlock = 32768;
+const std::vector<double> kRates = {0.02, 0.1, 0.25, 0.5, 1.1, 2, 3.5, 5, 6.5, 8};
+
+std::unique_ptr<Compressor> codec_of(double rate, std::size_t block = kBlock) {
+  return make_compressor("e-elastiquant", {.bucket_size = block,
+                                           .coding = Coding::automatic,
+                                           .rate = rate,
+                                           .rounding = Rounding::nearest});
+}
+
+Codecs codecs(std::size_t block) {
+  Codecs all;
+  for (const double rate : kRates) all.push_back(codec_of(rate, block));
+  return all;
+}
+
+EncodeContext of_rank(std::size_t, std::uint32_t rank) {
+  EncodeContext context;
+  context.key = {5, 7, rank, 3};
+  return context;
+}
+
+/// Laplace values of unit variance.
+std::vector<float> laplace(std::size_t count, std::uint64_t seed) {
+  const RandomStream stream({seed, 1, 0, 0});
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::uint32_t>(2 * i);
+    const double magnitude = -std::log(1 - double{stream.uniform(at)}) / std::numbers::sqrt2;
+    values[i] = static_cast<float>(stream.uniform(at + 1) < 0.5f ? magnitude : -magnitude);
+  }
+  return values;
+}
+
+/// Values whose deviation changes from row to row, as those of gradients do.
+std::vector<float> uneven(std::size_t count, std::uint64_t seed) {
+  auto values = gaussian(count, 1, seed);
+  const auto deviations = gaussian(count / 64 + 1, 1.2, seed + 1000);
+  for (std::size_t i = 0; i < count; ++i) values[i] *= std::exp(deviations[i / 64]);
+  return values;
+}
+
+std::vector<float> values_of(int kind, std::size_t count, std::uint64_t seed) {
+  if (kind == 0) return gaussian(count, 3e-4, seed);
+  return kind == 1 ? laplace(count, seed) : uneven(count, seed);
+}
+
+}  // namespace
+
+TEST_CASE("rate codecs keep the laws of all codecs", "[rate]") {
+  const Codecs all = codecs(512);
+  check_draws_of_ranks(all, of_rank);
+  check_scaled_addition(all, kCounts, of_rank);
+  check_addresses(all, of_rank);
+  check_values_not_finite(all, {1, 513, 10007}, of_rank);
+}
+
+TEST_CASE("malformed payloads of a rate are refused or finite", "[rate][fuzz]") {
+  check_malformed(codecs(512), 21, of_rank);
+}
+
+TEST_CASE("a rate is held within 3 % over many blocks", "[rate]") {
+  for (const int kind : {0, 1, 2}) {
+    for (const double rate : kRates) {
+      const auto codec = codec_of(rate);
+      double bits = 0, values = 0;
+      for (std::uint64_t seed = 1; seed <= 16; ++seed) {
+        const std::size_t count = kBlock + 4096 * seed;  // a whole block and another
+        bits += 32 + 8 * static_cast<double>(encode(*codec, values_of(kind, count, seed)).size());
+        values += static_cast<double>(count);
+      }
+      INFO("values " << kind << ", rate " << rate << ", found " << bits / values);
+      CHECK(std::abs(bits / values / rate - 1) < 0.03);
+    }
+  }
+}
+
+TEST_CASE("a rate is held in small tensors", "[rate]") {
+  for (const double rate : {0.25, 1.1, 4.0}) {
+    const auto codec = codec_of(rate);
+    double bits = 0;
+    for (std::uint64_t seed = 1; seed <= 100; ++seed)
+      bits += 32 + 8 * static_cast<double>(encode(*codec, laplace(2304, seed)).size());
+    INFO("rate " << rate << ", found " << bits / 230400);
+    CHECK(std::abs(bits / 230400 / rate - 1) < 0.05);
+  }
+}
+
+// The distortion of Gaussian values of unit variance is at least 2^(-2R) at R bits (Shannon).
+// Scalar quantizers with entropy coding need up to log2(2 pi e / 12) / 2 = 0.255 bits more.
+TEST_CASE("errors are within 0.3 bits of the rate distortion bound", "[rate]") {
+  const auto values = gaussian(8 * kBlock);
+  for (const double rate : {0.25, 0.5, 1.1, 2.0, 3.5, 5.0, 6.5, 8.0}) {
+    const auto codec = codec_of(rate);
+    const Bytes payload = encode(*codec, values);
+    const double bits =
+        8 * static_cast<double>(payload.size()) / static_cast<double>(values.size());
+    const double error =
+        squared_distance(values, decode(*codec, payload, values.size())) / squared_norm(values);
+    INFO("rate " << rate << ", bits " << bits << ", error " << error);
+    CHECK(error >= std::exp2(-2 * bits) * 0.98);
+    CHECK(error <= std::exp2(-2 * (bits - 0.3)));
+  }
+}
+
+TEST_CASE("no magnitude grows, and the largest value is always sent", "[rate]") {
+  for (const double rate : kRates) {
+    const auto codec = codec_of(rate, 512);
+    for (const std::size_t count : {1u, 2u, 9u, 300u, 512u, 5000u}) {
+      for (const auto& values : {gaussian(count, 1e-3, count), laplace(count, count),
+                                 std::vector<float>(count, -0.25f)}) {
+        INFO("rate " << rate << ", " << count << " values");
+        auto left = values;
+        Workspace workspace;
+        codec->decode_add(encode(*codec, values), -1.0f, workspace, left);
+        for (std::size_t i = 0; i < count; ++i)
+          REQUIRE(std::abs(left[i]) <= std::abs(values[i]) * (1 + 0x1p-6f));
+        const auto largest =
+            std::ranges::max_element(values, {}, [](float v) { return std::abs(v); });
+        const auto at = static_cast<std::size_t>(largest - values.begin());
+        REQUIRE(std::abs(left[at]) < 0.75f * std::abs(values[at]));
+      }
+    }
+  }
+}
+
+TEST_CASE("a slice that is cut has the bytes of its parts", "[rate]") {
+  for (const double rate : {0.1, 1.1, 6.5}) {
+    const auto codec = codec_of(rate, 512);
+    const auto values = laplace(5000, 9);
+    const Bytes whole = encode(*codec, values);
+    const auto part = std::span(values);
+    Bytes parts = encode(*codec, part.first(1536));
+    EncodeContext later;
+    later.first_index = 1536;
+    const Bytes second = encode(*codec, part.subspan(1536), later);
+    parts.insert(parts.end(), second.begin(), second.end());
+    CHECK(parts == whole);
+  }
+}
+
+TEST_CASE("values that are 0 or too small cost two bytes a block", "[rate]") {
+  const auto codec = codec_of(1.1, 512);
+  for (const float value : {0.0f, -0.0f, 1e-38f}) {
+    const std::vector<float> values(1200, value);
+    CHECK(encode(*codec, values) == Bytes(6, std::byte{0}));
+  }
+  std::vector<float> huge(10, 1.0f);
+  huge[3] = 0x1p101f;
+  const auto message = refusal(Kind::diverged, [&] { encode(*codec, huge); });
+  CHECK(contains(message, "at most 2^100"));
+  CHECK(contains(message, "index 3"));
+}
+
+TEST_CASE("error feedback holds the rate while residuals grow, and loses nothing", "[rate]") {
+  for (const double rate : {0.1, 0.5, 1.1, 4.0}) {
+    const auto codec = codec_of(rate);
+    constexpr std::size_t kCount = 20000;
+    constexpr int kSteps = 150;
+    std::vector<float> residual(kCount, 0.0f), sent(kCount, 0.0f);
+    std::vector<double> given(kCount, 0.0);
+    Bytes payload(codec->max_payload_bytes(kCount));
+    Workspace workspace;
+    double bits = 0, energy = 0;
+    for (int step = 0; step < kSteps; ++step) {
+      const auto gradient = laplace(kCount, 100 + static_cast<std::uint64_t>(step));
+      const std::size_t bytes =
+          codec->encode_with_feedback(gradient, {}, workspace, residual, payload);
+      codec->decode_add(std::span(payload).first(bytes), 1.0f, workspace, sent);
+      for (std::size_t i = 0; i < kCount; ++i) given[i] += double{gradient[i]};
+      bits += 32 + 8 * static_cast<double>(bytes);
+      energy += squared_norm(gradient);
+    }
+    INFO("rate " << rate << ", found " << bits / kCount / kSteps);
+    CHECK(std::abs(bits / kCount / kSteps / rate - 1) < 0.03);
+    for (std::size_t i = 0; i < kCount; ++i)
+      REQUIRE(std::abs(given[i] - (double{sent[i]} + residual[i])) < 1e-3);
+    // A contraction by 1 - d keeps a residual of at most 4 (1 - d) / d^2 gradients' squares.
+    CHECK(squared_norm(residual) < energy);
+  }
+}
+
+TEST_CASE("rates and roundings that do not fit are refused", "[rate]") {
+  const auto why = [](std::string_view name, const CompressorOptions& options) {
+    return why_not(*CompressorRow::all().at(name), options);
+  };
+  const CompressorOptions good = {
+      .coding = Coding::automatic, .rate = 1.2, .rounding = Rounding::nearest};
+  CHECK(why("e-elastiquant", good).empty());
+  CHECK(why("elastiquant", good).empty());
+  CHECK(contains(why("qsgd", good), "elastiquant or e-elastiquant"));
+  CompressorOptions bad = good;
+  bad.rate = {};
+  CHECK(contains(why("e-elastiquant", bad), "expected a compressor.rate"));
+  bad = good;
+  bad.rounding = Rounding::correlated;
+  CHECK(contains(why("e-elastiquant", bad), "found \"correlated\""));
+  bad = good;
+  bad.coding = Coding::huffman;
+  CHECK(contains(why("e-elastiquant", bad), "found \"huffman\""));
+  bad = good;
+  bad.rate = 0.01;
+  CHECK(contains(why("e-elastiquant", bad), "[0.02, 8]"));
+}
