@@ -125,9 +125,8 @@ bool is_weighted(const Graph& graph) {
 bool is_directed(const Options& options) {
   const GraphKindRow& kind = row_of(options.kind);
   if (kind.users_own) return options.graph.directed;
-  using Direction = GraphKindRow::Direction;
-  return kind.direction == Direction::one_way ||
-         (kind.direction == Direction::as_asked && options.directed);
+  return kind.direction == GraphKindRow::Direction::one_way ||
+         (kind.direction == GraphKindRow::Direction::as_asked && options.directed);
 }
 
 /// The weights that `automatic` chooses.

@@ -30,15 +30,15 @@ using figures::print_rows;
 namespace {
 
 /// A compressor with one key of several values.
-struct Curve {
+struct Family {
   std::string_view compressor;
   std::string_view key;  // of the section compressor
   std::vector<double> values;
   std::string_view also = {};  // another setting
 };
 
-const std::vector<Curve>& curves() {
-  static const std::vector<Curve> kCurves = {
+const std::vector<Family>& curves() {
+  static const std::vector<Family> kCurves = {
       {"e-elastiquant", "rate", {0.05, 0.1, 0.25, 0.5, 1, 2, 4}},
       {"e-elastiquant", "bits", {2, 3, 4, 5, 6, 8}},
       {"elastiquant", "bits", {2, 3, 4, 5, 6, 8}},
@@ -141,7 +141,7 @@ double bound_bits(const std::vector<Density>& tensors, double squares, double er
   return at(std::exp2(low)).second;
 }
 
-Row row_of(const Subject& subject, const Curve& curve, double value,
+Row row_of(const Subject& subject, const Family& curve, double value,
            const std::vector<DumpedGradient>& gradients, int draws) {
   Sums sums;
   double bound = 0;
@@ -230,7 +230,7 @@ void run_analyze_rates(const AnalyzeRatesCommand& command) {
                              return g.values.size();
                            })->values.size();
   std::vector<Row> rows;
-  for (const Curve& curve : curves()) {
+  for (const Family& curve : curves()) {
     const std::vector<double> values = curve.key.empty() ? std::vector<double>{0} : curve.values;
     for (const double value : values) {
       CompressorQuestion question{.names = {std::string(curve.compressor)}, .sets = {}};
