@@ -71,6 +71,15 @@ void add_sparse_codecs(std::vector<Decoder>& table) {
   table.push_back({"topk", codec::make_compressor("topk", {.density = 0.1})});
   table.push_back({"topk-dense", codec::make_compressor("topk", {.density = 0.8})});
   table.push_back({"topk-16", codec::make_compressor("topk", {.density = 0.05, .value_bits = 16})});
+  for (const int bits : {1, 2, 4, 8}) {
+    table.push_back({fmt::format("topk-{}", bits),
+                     codec::make_compressor("topk", {.density = 0.6, .value_bits = bits})});
+    table.push_back({fmt::format("randomk-{}", bits),
+                     codec::make_compressor("randomk", {.density = 0.4, .value_bits = bits})});
+  }
+  table.push_back({"dgc-2", codec::make_compressor("dgc", {.density = 0.2, .value_bits = 2})});
+  table.push_back(
+      {"threshold-3", codec::make_compressor("threshold", {.density = 0.3, .value_bits = 3})});
   table.push_back({"dgc", codec::make_compressor("dgc", {.density = 0.01})});
   table.push_back({"threshold", codec::make_compressor("threshold", {.density = 0.1})});
   table.push_back({"threshold-absolute", codec::make_compressor("threshold", {.threshold = 1})});

@@ -16,10 +16,11 @@ namespace eqt::test {
 /// One slice, one bucket, one rank: the steps of a collective for the rank's own message.
 class OwnMessage {
  public:
-  OwnMessage(const codec::Compressor& compressor, std::size_t count) : compressor_(compressor) {
+  OwnMessage(const codec::Compressor& compressor, std::size_t count, bool compressed = true)
+      : compressor_(compressor) {
     bucket_.end = count;
     bucket_.segments = {
-        {.slice = 0, .first_index = 0, .begin = 0, .count = count, .compressed = true}};
+        {.slice = 0, .first_index = 0, .begin = 0, .count = count, .compressed = compressed}};
     frame_.resize(codec::max_message_bytes(compressor, bucket_.segments));
   }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "codec/levels/levels.hpp"
+#include "codec/sparse/value_coding.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -175,9 +176,14 @@ std::string why_not(const CompressorRow& row, const CompressorOptions& options) 
         row.name, name_of(options.coding));
   if (std::string why = why_no_levels(row, options); !why.empty()) return why;
   if (std::string why = why_no_rate(row, options); !why.empty()) return why;
-  if (options.value_bits != 16 && options.value_bits != 32)
-    return fmt::format("expected compressor.value_bits 16 or 32, found {}; leave it out for 32",
-                       options.value_bits);
+  if (!is_value_bits(options.value_bits))
+    return fmt::format(
+        "expected compressor.value_bits 1 to 8, 16 or 32, found {}; leave it out for 32",
+        options.value_bits);
+  if (options.value_bits != CompressorOptions{}.value_bits && !row.reads.has(Option::value_bits))
+    return fmt::format(
+        "expected the compressor {} for compressor.value_bits {}, found \"{}\"; leave it out",
+        readers_of(Option::value_bits), options.value_bits, row.name);
   if (options.unbiased && !row.reads.has(Option::unbiased))
     return fmt::format(
         "expected the compressor {} for compressor.unbiased, found \"{}\"; leave it out",

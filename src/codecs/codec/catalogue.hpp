@@ -44,7 +44,8 @@ struct CompressorRow {
 void add_compressor(const CompressorRow& row);
 
 /// Why `row` cannot be made with these options: "expected ..., found ...; try ..."; "" if it can.
-/// Options that it does not read are ignored, except coding, levels, elasticity and unbiased.
+/// Options that it does not read are ignored, except coding, levels, elasticity, value_bits and
+/// unbiased.
 std::string why_not(const CompressorRow& row, const CompressorOptions& options);
 
 /// @throws Error{usage} for options that why_not() refuses or that are out of range

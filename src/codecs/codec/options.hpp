@@ -93,7 +93,7 @@ struct CompressorOptions {
   int rank = 2;           // 1 ... 32: of the factors, or atoms kept on average
   double threshold = 0;   // 0: chosen so that about max(1, floor(density * count)) values are sent
   double density = 0.01;  // fraction kept, k = max(1, floor(density * count))
-  int value_bits = 32;    // of a value that is sent: 32, or 16 times a common power of two
+  int value_bits = 32;    // 1 ... 8, 16 or 32: of a value that is sent (sparse/value_coding.hpp)
   bool unbiased = false;  // scaled by count / k, for use without error feedback
   double clip = 2.5;      // at this many standard deviations of the slice; 0 = never
   Granularity granularity = Granularity::layer;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/memory.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -41,8 +42,10 @@ class ErrorFeedback final : public GradientMemory {
 // Symbols  u momentum (velocity), v accumulated velocity, m momentum factor
 // Steps    clip g locally; u = m u + g, v = v + u (Nesterov: u = m (u + g), v = v + u + g); send
 // the
-//          top of v; zero u and v where v was sent
-// Differs  the clipping threshold is applied per tensor, as in the authors' code
+//          top of v; zero u where v was sent, and subtract from v what was
+// Differs  the clipping threshold is applied per tensor, as in the authors' code. The paper sends
+//          exact values and zeroes v; here v keeps what rounding left out of a value that was sent,
+//          as error feedback does (A. Sarfi et al., SparseLoCo, 2025, arXiv:2508.15706)
 class DgcMemory final : public GradientMemory {
  public:
   DgcMemory(std::size_t count, const DgcOptions& options)
@@ -53,7 +56,11 @@ class DgcMemory final : public GradientMemory {
 
   void compensate(const FusionBucket& bucket, std::span<float> gradient) override {
     for (const codec::Segment& segment : bucket.segments) {
-      if (!segment.compressed) continue;
+      if (!segment.compressed) {  // is sent exactly, and nothing of it is left afterwards
+        const auto raw = gradient.subspan(segment.begin, segment.count);
+        std::ranges::copy(raw, accumulated_.begin() + static_cast<std::ptrdiff_t>(segment.begin));
+        continue;
+      }
       const float shrink = clip_factor(gradient.subspan(segment.begin, segment.count));
       for (std::size_t i = segment.begin; i < segment.begin + segment.count; ++i) {
         correct_momentum(i, shrink * gradient[i]);
@@ -62,9 +69,9 @@ class DgcMemory final : public GradientMemory {
     }
   }
 
-  void remember(const FusionBucket&, const Contribution& contribution) override {
+  void remember(const FusionBucket& bucket, const Contribution& contribution) override {
     contribution.zero_sent(velocity_);
-    contribution.zero_sent(accumulated_);
+    contribution.subtract_from(accumulated_, bucket, workspace_);
   }
 
   /// Velocity is saved, too: its later contributions would otherwise be lost.
@@ -98,6 +105,7 @@ class DgcMemory final : public GradientMemory {
   const DgcOptions options_;
   std::vector<float> state_;  // u, then v
   std::span<float> velocity_, accumulated_;
+  Workspace workspace_;
 };
 
 class SignumMemory final : public GradientMemory {

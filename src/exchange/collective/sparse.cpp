@@ -177,8 +177,8 @@ class Sparse final : public Collective {
     codec::deal_entries(sent.selection, owned.deal, workspace_, parts_);
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       codec::MessageWriter& writer = writers_[owned.owners[p]];
-      writer.wrote(codec::write_entries(parts_[p], owned.deal.size_of(p), sent.value_bits,
-                                        workspace_, writer.space()));
+      writer.wrote(codec::write_entries(parts_[p], owned.deal.size_of(p), sent.coding(), workspace_,
+                                        writer.space()));
     }
   }
 
@@ -237,7 +237,7 @@ class Sparse final : public Collective {
       }
       const codec::PayloadHead head = codec::sparse_head(payload, segment.count);
       entry_counts_[s] += head.entries;
-      value_bits_[s] = head.value_bits;
+      value_bits_[s] = std::min(value_bits_[s], head.value_bits);
       entries_->decode_add(payload, share, workspace_,
                            std::span(sums_).subspan(segment.begin, segment.count));
     }
@@ -261,7 +261,7 @@ class Sparse final : public Collective {
       const std::size_t k =
           feedback_ ? (entry_counts_[s] + ranks_ - 1) / ranks_ : codec::kAllNonzero;
       const auto buffer = writer.space();
-      const std::size_t bytes = codec::write_largest(sums, k, value_bits_[s], workspace_, buffer);
+      const std::size_t bytes = codec::write_largest(sums, k, bits_of_sums(s), workspace_, buffer);
       keep_rest(sums, buffer.first(bytes));
       writer.wrote(bytes);
     }
@@ -269,6 +269,11 @@ class Sparse final : public Collective {
         writer.finish(*entries_, segments, {step, bucket.index | kReducedBit});
     slot.to_rank[me_] = slot.dealt[me_].span().first(bytes);
     count_encoded(segments, bytes, traffic);
+  }
+
+  /// Sums have as many bits as the values; but where nobody keeps their error, 16 or 32.
+  int bits_of_sums(std::size_t part) const {
+    return feedback_ ? value_bits_[part] : std::max(value_bits_[part], 16);
   }
 
   void keep_rest(std::span<float> sums, std::span<const std::byte> sent) {
@@ -328,7 +333,7 @@ class Sparse final : public Collective {
   std::vector<codec::MessageWriter> writers_;  // by owner
   std::vector<codec::Selection> parts_;
   std::vector<std::size_t> entry_counts_;  // of all ranks, by my parts
-  std::vector<int> value_bits_;            // likewise
+  std::vector<int> value_bits_;            // likewise, the fewest that a rank sent
   std::array<Slot, kMaxSlots> slots_;
 };
 

@@ -86,9 +86,10 @@ std::vector<CompressorField> make_fields() {
           .says("topk, dgc, threshold, randomk: fraction of the values that is sent; atomo of "
                 "entrywise atoms: on average"),
       EQT_FIELD(value_bits, must_stay)
-          .from(16, 32)
+          .from(1, 32)
           .in("bits")
-          .says("topk, dgc, threshold, randomk: bits of each value that is sent, 16 or 32"),
+          .says("topk, dgc, threshold, randomk: bits of each value that is sent, 1 to 8, 16 or 32; "
+                "up to 8: a sign and one of 2^(value_bits - 1) magnitudes of the tensor"),
       EQT_FIELD(threshold, must_stay)
           .from(0, kHuge)
           .says("threshold: magnitudes above it are sent; 0 = about as many as the density says"),

@@ -64,7 +64,9 @@ TEST_CASE("options that a compressor does not read make no difference", "[catalo
     };
     CHECK(row->reads.has(Option::bits) == changes([](auto& o) { o.bits = 3; }));
     CHECK(row->reads.has(Option::bucket_size) == changes([](auto& o) { o.bucket_size = 48; }));
-    CHECK(row->reads.has(Option::value_bits) == changes([](auto& o) { o.value_bits = 16; }));
+    own.value_bits = 16;
+    CHECK(row->reads.has(Option::value_bits) == why_not(*row, own).empty());
+    own.value_bits = 32;
     CHECK(row->reads.has(Option::clip) == changes([](auto& o) { o.clip = 1; }));
   }
 }
@@ -77,6 +79,29 @@ TEST_CASE("some options that a compressor does not use are refused", "[catalogue
   CHECK_THAT(why_not(kQsgd, {.levels = LevelFamily::mulaw}),
              Catch::Matchers::ContainsSubstring("elastiquant or e-elastiquant"));
   CHECK_THROWS_AS(make_compressor(kTopK, {.unbiased = true}), Error);
+  CHECK_THAT(why_not(kQsgd, {.value_bits = 4}),
+             Catch::Matchers::ContainsSubstring("compressor.value_bits 4") &&
+                 Catch::Matchers::ContainsSubstring("topk") &&
+                 Catch::Matchers::ContainsSubstring("\"qsgd\""));
+}
+
+TEST_CASE("a value that is sent has 1 to 8, 16 or 32 bits, and is scaled with 16 or 32",
+          "[catalogue]") {
+  for (const CompressorRow* row : {&kTopK, &kDgc, &kThreshold, &kRandomK}) {
+    for (int bits = -1; bits <= 64; ++bits) {
+      const bool good = (bits >= 1 && bits <= 8) || bits == 16 || bits == 32;
+      CHECK(why_not(*row, {.value_bits = bits}).empty() == good);
+      if (!good)
+        CHECK_THAT(why_not(*row, {.value_bits = bits}),
+                   Catch::Matchers::ContainsSubstring("compressor.value_bits 1 to 8, 16 or 32"));
+    }
+  }
+  for (const int bits : {1, 4, 8})
+    CHECK_THAT(why_not(kRandomK, {.value_bits = bits, .unbiased = true}),
+               Catch::Matchers::ContainsSubstring("compressor.value_bits 16 or 32 with "
+                                                  "compressor.unbiased"));
+  for (const int bits : {16, 32})
+    CHECK(why_not(kRandomK, {.value_bits = bits, .unbiased = true}).empty());
 }
 
 TEST_CASE("a row may be added at run time, with a new name and number", "[catalogue]") {

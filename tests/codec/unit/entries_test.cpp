@@ -69,7 +69,7 @@ TEST_CASE("dealt entries keep their bits", "[entries]") {
   values[18] = 3e30f;
   const Deal deal(kCount, kParts, 1);
   Workspace workspace;
-  for (const int bits : {16, 32}) {
+  for (const int bits : {1, 2, 4, 8, 16, 32}) {
     std::vector<std::unique_ptr<Compressor>> codecs;
     codecs.push_back(make_compressor("topk", {.density = 0.3, .value_bits = bits}));
     codecs.push_back(make_compressor("topk", {.density = 1, .value_bits = bits}));
@@ -84,14 +84,14 @@ TEST_CASE("dealt entries keep their bits", "[entries]") {
       codec->decode_add(payload, 1.0f, workspace, expected);
 
       const Entries sent = sent_entries(codec->id(), payload, kCount, workspace);
-      CHECK(sent.value_bits == bits);
+      CHECK(sent.form.bits == bits);
       std::vector<Selection> parts(kParts);
       deal_entries(sent.selection, deal, workspace, parts);
       std::size_t total = 0;
       for (std::size_t p = 0; p < kParts; ++p) {
         const std::size_t size = deal.size_of(p);
         std::vector<std::byte> part(max_sparse_bytes(size, bits));
-        part.resize(write_entries(parts[p], size, bits, workspace, part));
+        part.resize(write_entries(parts[p], size, sent.coding(), workspace, part));
         const PayloadHead head = sparse_head(part, size);
         CHECK(head.value_bits == bits);
         total += head.entries;
@@ -125,11 +125,12 @@ TEST_CASE("the largest values are written, zeros never, and all values if that i
   CHECK(sparse_head(write(values, kAllNonzero), kCount).entries == 300);
   CHECK(sparse_head(write(values, 0), kCount).entries == 0);
 
+  // A head of 4 bytes, and 4 of each value.
   std::iota(values.begin(), values.end(), 1.0f);
-  CHECK(write(values, kAllNonzero).size() == kSparseHeadBytes + 4 * kCount);
+  CHECK(write(values, kAllNonzero).size() == 4 + 4 * kCount);
   // Which value is missing takes 8 bits and 2: 500 = 256 + 244.
   values[500] = 0;
-  CHECK(write(values, kAllNonzero).size() == kSparseHeadBytes + 4 * (kCount - 1) + 2);
+  CHECK(write(values, kAllNonzero).size() == 4 + 4 * (kCount - 1) + 2);
   CHECK(decoded(write(values, kAllNonzero), kCount) == values);
 
   // Here it takes 3 bytes, one more than the value.
@@ -137,7 +138,7 @@ TEST_CASE("the largest values are written, zeros never, and all values if that i
   many[2500] = 0;
   std::vector<std::byte> more(max_sparse_bytes(many.size(), 16));
   more.resize(write_largest(many, kAllNonzero, 16, workspace, more));
-  CHECK(more.size() == kSparseHeadBytes + 2 + 2 * many.size());
+  CHECK(more.size() == 4 + 2 + 2 * many.size());
   CHECK(sparse_head(more, many.size()).entries == many.size());
   CHECK(decoded(more, many.size()) == many);
 }
@@ -149,7 +150,7 @@ TEST_CASE("damaged payloads of a part are refused or write only inside", "[entri
   const auto values = test::gaussian(size, {.run_seed = 8});
   Workspace workspace;
   int refused = 0, placed = 0;
-  for (const int bits : {16, 32}) {
+  for (const int bits : {2, 5, 16, 32}) {
     std::vector<std::byte> payload(max_sparse_bytes(size, bits));
     payload.resize(write_largest(values, 20, bits, workspace, payload));
     const auto attempt = [&](std::span<const std::byte> damaged) {

@@ -25,7 +25,7 @@ struct Coded {
 };
 
 Coded code(const Indices& indices, int bits, std::size_t count) {
-  Coded coded{bits, Bytes(remainder_bytes(indices.size(), bits)),
+  Coded coded{bits, Bytes(field_bytes(indices.size(), bits)),
               Bytes((indices.size() + (count >> bits)) / 8 + 1)};
   REQUIRE(write_remainders(indices, bits, coded.remainders.data()) == coded.remainders.size());
   coded.quotients.resize(write_quotients(indices, bits, coded.quotients.data()));

@@ -6,6 +6,7 @@
 #include "codec/catalogue.hpp"
 #include "codec/sparse/sparse.hpp"
 #include "codec/unit/codec_case.hpp"
+#include "codec/unit/sparse_case.hpp"
 #include "codec/unit/vectors.hpp"
 
 using namespace eqt;
@@ -20,7 +21,7 @@ EncodeContext with_density(double density) {
   return context;
 }
 
-std::uint32_t sent(const Bytes& payload) { return load<std::uint32_t>(payload.data()); }
+std::size_t sent(const Bytes& payload) { return head_of(payload).k; }
 
 template <typename... T>
 Bytes bytes_of(T... fields) {
@@ -31,11 +32,25 @@ Bytes bytes_of(T... fields) {
 }
 
 using U8 = std::uint8_t;
-using U32 = std::uint32_t;
-constexpr U8 kHalves = 0x80;
+using U16 = std::uint16_t;
+using I16 = std::int16_t;
 
 /// Indices 0 and 9 of 10: gaps 0 and 8, one bit each: remainders 0 0, quotients 1, 00001.
-Bytes two_of_ten() { return bytes_of(U32{2}, U8{1}, U8{0}, 1.0f, 2.0f, U8{0x21}); }
+Bytes two_of_ten() { return bytes_of(U8{2}, U8{1}, U8{32}, U8{0}, 1.0f, 2.0f, U8{0x21}); }
+
+/// All of four values, with 3 bits each: 1, 2, 3 and 4 are the magnitudes, of which values 0 ... 3
+/// have the indices 3, 0, 1 and 2, and value 1 is negative: the fields 011, 100, 001 and 010.
+Bytes four_of_four() {
+  // 0x3C00, 0x4000, 0x4200 and 0x4400 are the halves 1, 2, 3 and 4.
+  return bytes_of(U8{4}, U8{0}, U8{3}, I16{0}, U16{0x3C00}, U16{0x4000}, U16{0x4200}, U16{0x4400},
+                  U8{0b01100011}, U8{0b0100});
+}
+
+/// The same with magnitudes between 1 and 16, whose square roots are 1, 2, 3 and 4.
+Bytes four_between() {
+  return bytes_of(U8{4}, U8{0}, U8{0x43}, I16{0}, U16{0x3C00}, U16{0x4C00}, U8{0b01100011},
+                  U8{0b0100});
+}
 
 }  // namespace
 
@@ -63,7 +78,8 @@ TEST_CASE("densities outside (0, 1], other widths and thresholds are rejected", 
     refusal(Kind::usage,
             [&] { encode(*make_compressor("topk"), gaussian(10), with_density(density)); });
   }
-  refusal(Kind::usage, [] { make_compressor("dgc", {.value_bits = 8}); });
+  refusal(Kind::usage, [] { make_compressor("dgc", {.value_bits = 9}); });
+  refusal(Kind::usage, [] { make_compressor("topk", {.value_bits = 0}); });
   refusal(Kind::usage, [] { make_compressor("threshold", {.value_bits = 24}); });
   for (const double threshold : {-1.0, std::nan(""), 1e39}) {
     refusal(Kind::usage, [&] { make_compressor("threshold", {.threshold = threshold}); });
@@ -103,7 +119,8 @@ TEST_CASE("a given threshold sends what is above it, and half the values at most
 TEST_CASE("a threshold from the density sends about that many", "[sparse]") {
   const auto values = gaussian(300'000);
   for (const double density : {0.001, 0.01, 0.1}) {
-    const auto count = sent(encode(*make_compressor("threshold", {.density = density}), values));
+    const auto count = static_cast<double>(
+        sent(encode(*make_compressor("threshold", {.density = density}), values)));
     REQUIRE(count >= 300'000 * density);
     REQUIRE(count <= 300'000 * density * 1.05);
   }
@@ -115,7 +132,7 @@ TEST_CASE("a threshold from the density sends about that many", "[sparse]") {
 
 TEST_CASE("zero_sent zeroes the sent indices and no other", "[sparse]") {
   const auto values = gaussian(1000);
-  for (const int bits : {16, 32}) {
+  for (const int bits : {1, 2, 5, 8, 16, 32}) {
     for (const double density : {0.1, 0.7, 1.0}) {
       const auto codec = make_compressor("dgc", {.density = density, .value_bits = bits});
       const auto payload = encode(*codec, values);
@@ -134,15 +151,36 @@ TEST_CASE("a payload written by hand is read as FORMAT.md says", "[sparse]") {
   const std::vector<float> expected{1, 0, 0, 0, 0, 0, 0, 0, 0, 2};
   REQUIRE(decode(*codec, two_of_ten(), 10) == expected);
   // 1 2^-3 and 16384 2^-3, in 16 bits.
-  const Bytes halves = bytes_of(U32{2}, U8{1 | kHalves}, U8{0}, std::int16_t{-3},
-                                std::uint16_t{0x3C00}, std::uint16_t{0x7400}, U8{0x21});
+  const Bytes halves =
+      bytes_of(U8{2}, U8{1}, U8{16}, U8{0}, I16{-3}, U16{0x3C00}, U16{0x7400}, U8{0x21});
   REQUIRE(decode(*codec, halves, 10)[0] == 0.125f);
   REQUIRE(decode(*codec, halves, 10)[9] == 2048.0f);
   // Three of four: index 1 is the one that is not sent.
-  const Bytes absent = bytes_of(U32{3}, U8{0}, 1.0f, 2.0f, 3.0f, U8{2});
+  const Bytes absent = bytes_of(U8{3}, U8{0}, U8{32}, 1.0f, 2.0f, 3.0f, U8{2});
   REQUIRE(decode(*codec, absent, 4) == std::vector<float>{1, 0, 2, 3});
-  REQUIRE(decode(*codec, bytes_of(U32{2}, U8{0}, 1.0f, 2.0f), 2) == std::vector<float>{1, 2});
-  REQUIRE(decode(*codec, bytes_of(U32{0}, U8{0}), 2) == std::vector<float>{0, 0});
+  REQUIRE(decode(*codec, bytes_of(U8{2}, U8{0}, U8{32}, 1.0f, 2.0f), 2) ==
+          std::vector<float>{1, 2});
+  REQUIRE(decode(*codec, bytes_of(U8{0}, U8{0}, U8{32}), 2) == std::vector<float>{0, 0});
+}
+
+TEST_CASE("payloads of few bits that were written by hand are read as FORMAT.md says", "[sparse]") {
+  const auto codec = make_compressor("topk");
+  REQUIRE(decode(*codec, four_of_four(), 4) == std::vector<float>{4, -1, 2, 3});
+  REQUIRE(decode(*codec, four_between(), 4) == std::vector<float>{16, -1, 4, 9});
+  // One bit: the signs +, -, + of 1.5 2^-2.
+  const Bytes signs = bytes_of(U8{3}, U8{0}, U8{1}, I16{-2}, U16{0x3E00}, U8{0b010});
+  REQUIRE(decode(*codec, signs, 3) == std::vector<float>{0.375f, -0.375f, 0.375f});
+}
+
+TEST_CASE("a number of entries has seven bits in a byte", "[sparse]") {
+  for (const std::size_t k : {1u, 127u, 128u, 16383u, 16384u, 20000u}) {
+    const auto codec = make_compressor("topk", {.density = 1});
+    const Bytes payload = encode(*codec, gaussian(k));
+    REQUIRE(sent(payload) == k);
+    REQUIRE(head_of(payload).bytes == (k < 128 ? 3u : k < 16384 ? 4u : 5u));
+    REQUIRE(payload.size() == head_of(payload).bytes + 4 * k);
+    REQUIRE(sparse_head_bytes(k) == head_of(payload).bytes);
+  }
 }
 
 TEST_CASE("malformed sparse payloads are rejected, and the error names the defect", "[sparse]") {
@@ -152,21 +190,47 @@ TEST_CASE("malformed sparse payloads are rejected, and the error names the defec
     refusal(Kind::wire, [&] { zero_sent(payload, memory); });
     return refusal(Kind::wire, [&] { decode(*codec, payload, count); });
   };
-  const auto changed = [](std::size_t at, int byte) {
-    Bytes payload = two_of_ten();
+  const auto changed = [](Bytes payload, std::size_t at, int byte) {
     payload.at(at) = static_cast<std::byte>(byte);
     return payload;
   };
-  REQUIRE(contains(message({}, 10), "at least 5 bytes"));
-  REQUIRE(contains(message(Bytes(4), 10), "at least 5 bytes"));
-  REQUIRE(contains(message(two_of_ten(), 1), "at most 1 entries, found 2"));
-  REQUIRE(contains(message(Bytes(5, std::byte{0xFF}), 10), "4294967295"));
-  REQUIRE(contains(message(changed(4, 0x21), 10), "form"));
-  REQUIRE(contains(message(changed(4, 0x41), 10), "form"));
-  REQUIRE(contains(message(changed(0, 3), 10), "at least 18 bytes for 3 entries, found 15"));
-  REQUIRE(contains(message(two_of_ten(), 9), "indices below 9, found 9"));
-  REQUIRE(contains(message(changed(5, 4), 10), "zero bits after 2 remainders"));
-  REQUIRE(contains(message(changed(14, 0x23), 10), "2 gaps, found 3"));
-  REQUIRE(contains(message(bytes_of(U32{1}, U8{0}, std::nanf(""), U8{1}), 10), "finite"));
-  refusal(Kind::wire, [&] { decode(*codec, bytes_of(U32{0}, U8{0}), 0); });
+  const Bytes two = two_of_ten();
+  REQUIRE(contains(message({}, 10), "the payload's end"));
+  REQUIRE(contains(message(Bytes(2), 10), "the payload's end"));
+  REQUIRE(contains(message(two, 1), "at most 1 entries, found 2"));
+  REQUIRE(contains(message(bytes_of(U8{0xFF}, U8{0xFF}, U8{0xFF}, U8{0xFF}, U8{0x0F}), 10),
+                   "4294967295"));
+  REQUIRE(contains(message(Bytes(9, std::byte{0x80}), 10), "shortest form"));
+  REQUIRE(contains(message(bytes_of(U8{0x82}, U8{0}, U8{1}, U8{32}), 10), "shortest form"));
+  REQUIRE(contains(message(changed(two, 1, 32), 10), "Rice parameter of at most 31, found 32"));
+  for (const int form : {0, 9, 15, 17, 31, 33, 0x41, 0x42, 0x50, 0x60, 0x84, 0xFF})
+    REQUIRE(contains(message(changed(two, 2, form), 10), "found the form"));
+  REQUIRE(contains(message(changed(two, 0, 3), 10), "at least 16 bytes for 3 entries, found 13"));
+  REQUIRE(contains(message(two, 9), "indices below 9, found 9"));
+  REQUIRE(contains(message(changed(two, 3, 4), 10), "zero bits after 2 remainders"));
+  REQUIRE(contains(message(changed(two, 12, 0x23), 10), "2 gaps, found 3"));
+  REQUIRE(contains(message(bytes_of(U8{1}, U8{0}, U8{32}, std::nanf(""), U8{1}), 10), "finite"));
+  refusal(Kind::wire, [&] { decode(*codec, bytes_of(U8{0}, U8{0}, U8{32}), 0); });
+}
+
+TEST_CASE("malformed payloads of few bits are rejected, and the error names the defect",
+          "[sparse]") {
+  const auto codec = make_compressor("topk");
+  const auto changed = [&](Bytes payload, std::size_t at, auto field) {
+    store(payload.data() + at, field);
+    return refusal(Kind::wire, [&] { decode(*codec, payload, 4); });
+  };
+  // After the head of 3 bytes: the exponent, the magnitudes from byte 5, the fields at the end.
+  REQUIRE(contains(changed(four_of_four(), 3, I16{114}), "exponent from -163 to 113, found 114"));
+  REQUIRE(contains(changed(four_of_four(), 11, U16{0x7800}), "below 2^15"));
+  REQUIRE(contains(changed(four_of_four(), 11, U16{0x7C00}), "below 2^15"));
+  REQUIRE(contains(changed(four_of_four(), 11, U16{0x7E00}), "below 2^15"));
+  REQUIRE(contains(changed(four_of_four(), 5, U16{0xBC00}), "positive and do not descend"));
+  REQUIRE(contains(changed(four_of_four(), 9, U16{0x3F00}), "0x3f00 after 0x4000"));
+  REQUIRE(contains(changed(four_of_four(), 14, U8{0b10100}), "zero bits after 4 values of 3 bits"));
+  REQUIRE(contains(changed(four_between(), 7, U16{0x3BFF}), "0x3bff after 0x3c00"));
+  REQUIRE(contains(changed(four_between(), 7, U16{0x8000}), "0x8000 after 0x3c00"));
+  REQUIRE(contains(changed(four_between(), 10, U8{0x80}), "zero bits after 4 values"));
+  REQUIRE(contains(changed(four_of_four(), 2, U8{0x43}), "gaps"));  // four bytes are left
+  REQUIRE(contains(changed(four_between(), 2, U8{3}), "at least 15 bytes for 4 entries, found 11"));
 }

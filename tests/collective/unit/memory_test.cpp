@@ -74,6 +74,8 @@ TEST_CASE("error feedback telescopes: sent values plus the residual are the sum 
   for (const auto& compressor :
        {codec::make_compressor("topk", {.density = 0.01}),
         codec::make_compressor("topk", {.density = 0.01, .value_bits = 16}),
+        codec::make_compressor("topk", {.density = 0.01, .value_bits = 2}),
+        codec::make_compressor("randomk", {.density = 0.1, .value_bits = 4}),
         codec::make_compressor("threshold", {.density = 0.01}),
         codec::make_compressor("randomk", {.density = 0.1}),
         codec::make_compressor("qsgd-v", {.bucket_size = 512})}) {
@@ -96,6 +98,55 @@ TEST_CASE("error feedback telescopes: sent values plus the residual are the sum 
     }
     // Thirty float32 additions of values below 64.
     CHECK(worst < 30 * 64 * 6e-8);
+  }
+}
+
+TEST_CASE("DGC keeps what rounding leaves out of the values that are sent", "[memory]") {
+  constexpr std::size_t kCount = 10007;
+  for (const int bits : {1, 2, 8, 16, 32}) {
+    INFO(bits << " bits");
+    const auto compressor = codec::make_compressor("dgc", {.density = 0.01, .value_bits = bits});
+    OwnMessage message(*compressor, kCount);
+    const auto memory = make_dgc_memory(kCount, {.momentum = 0});
+    std::vector<double> given(kCount), sent(kCount);
+    double rounded = 0;
+    for (StepId step = 0; step < 30; ++step) {
+      auto g = test::gaussian(kCount, {.run_seed = 3, .step = step});
+      for (std::size_t i = 0; i < kCount; ++i) given[i] += static_cast<double>(g[i]);
+      memory->compensate(message.bucket(), g);
+      const Contribution contribution = message.encode(g, step);
+      const auto decoded = message.decode(contribution, kCount);
+      memory->remember(message.bucket(), contribution);
+      const auto state = test::spans_of(*memory);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        sent[i] += static_cast<double>(decoded[i]);
+        if (decoded[i] == 0) continue;
+        CHECK(state[0][i] == 0);  // momentum factor masking
+        CHECK(state[1][i] == g[i] - decoded[i]);
+        rounded += std::abs(static_cast<double>(state[1][i]));
+      }
+    }
+    CHECK((rounded == 0) == (bits == 32));
+    // Without momentum all that was given is sent or accumulated; sixty float32 additions of values
+    // below 64 round.
+    double worst = 0;
+    const auto state = test::spans_of(*memory);
+    for (std::size_t i = 0; i < kCount; ++i)
+      worst = std::max(worst, std::abs(sent[i] + static_cast<double>(state[1][i]) - given[i]));
+    CHECK(worst < 60 * 64 * 6e-8);
+  }
+}
+
+TEST_CASE("DGC keeps nothing of tensors that are sent exactly", "[memory]") {
+  const auto compressor = codec::make_compressor("dgc", {.density = 0.25, .value_bits = 1});
+  OwnMessage message(*compressor, 4, false);
+  const auto memory = make_dgc_memory(4, {.momentum = 0.9f});
+  for (StepId step = 0; step < 3; ++step) {
+    auto g = kGradients[step];
+    memory->compensate(message.bucket(), g);
+    CHECK(g == kGradients[step]);
+    memory->remember(message.bucket(), message.encode(g, step));
+    for (const float value : test::state_of(*memory)) CHECK(value == 0);
   }
 }
 

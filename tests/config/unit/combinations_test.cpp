@@ -450,11 +450,26 @@ TEST_CASE("Nesterov's momentum needs momentum", "[config]") {
   CHECK_NOTHROW(parse("{}", {"optimizer.momentum=0"}));
 }
 
-TEST_CASE("a value that is sent has 16 or 32 bits", "[config]") {
-  CHECK(parse("{}", {"compressor.value_bits=16"}).compressor.value_bits == 16);
-  CHECK(parse("{}", {"compressor.value_bits=32"}).compressor.value_bits == 32);
-  CHECK_THAT(rejection("{}", {"compressor.value_bits=24"}),
-             ContainsSubstring("compressor.value_bits"));
+TEST_CASE("a value that is sent has 1 to 8, 16 or 32 bits", "[config]") {
+  for (const std::string name : {"topk", "dgc", "threshold", "randomk"}) {
+    for (const int bits : {1, 2, 7, 8, 16, 32}) {
+      const Sets keys = {compressor(name), "compressor.value_bits=" + std::to_string(bits)};
+      CHECK(parse("{}", keys).compressor.value_bits == bits);
+    }
+    for (const int bits : {0, 9, 15, 24, 31, 33})
+      CHECK_THAT(
+          rejection("{}", {compressor(name), "compressor.value_bits=" + std::to_string(bits)}),
+          ContainsSubstring("compressor.value_bits"));
+  }
+  CHECK_THAT(rejection("{}", {compressor("qsgd"), "compressor.value_bits=4"}),
+             ContainsSubstring("compressor.value_bits") && ContainsSubstring("topk"));
+  CHECK_THAT(rejection("{}", {compressor("randomk"), "compressor.unbiased=true",
+                              "compressor.value_bits=4"}),
+             ContainsSubstring("compressor.unbiased"));
+}
+
+TEST_CASE("a density of 10^-5 is one", "[config]") {
+  CHECK(parse("{}", {compressor("topk"), "compressor.density=1e-5"}).compressor.density == 1e-5);
 }
 
 TEST_CASE("unbiased is for randomk, without error feedback", "[config]") {

@@ -43,13 +43,13 @@ Entries sent_entries(CodecId codec, std::span<const std::byte> payload, std::siz
   // Room for all values: the number of entries changes from step to step, and no step may allocate.
   const auto indices = workspace.array(kSentIndices, count).first(open.k);
   const auto values = workspace.array(kSentValues, count).first(open.k);
-  if (open.k == 0) return {{indices, values}, open.value_bits};
-  const std::byte* from = as_float32(open.values, open.value_bits, workspace);
+  if (open.k == 0) return {{indices, values}, open.form, {}};
+  const std::byte* from = as_float32(open.values, open.k, open.form, workspace);
   std::memcpy(values.data(), from, values.size_bytes());
   for_each_entry(open, [&](std::size_t index, std::size_t entry) {
     indices[entry] = static_cast<std::uint32_t>(index);
   });
-  return {{indices, values}, open.value_bits};
+  return {{indices, values}, open.form, read_magnitudes(open.values, open.form)};
 }
 
 void deal_entries(const Selection& selection, const Deal& deal, Workspace& workspace,
@@ -73,23 +73,24 @@ void deal_entries(const Selection& selection, const Deal& deal, Workspace& works
   }
 }
 
-std::size_t write_entries(const Selection& selection, std::size_t count, int value_bits,
+std::size_t write_entries(const Selection& selection, std::size_t count, const ValueCoding& coding,
                           Workspace& workspace, std::span<std::byte> payload) {
-  EQT_CHECK(payload.size() >= max_sparse_bytes(count, value_bits),
+  EQT_CHECK(payload.size() >= max_sparse_bytes(count, coding.bits),
             "a payload buffer of {} bytes for {} values", payload.size(), count);
-  return write_sparse(selection, count, value_bits, workspace, payload.data());
+  return write_sparse(selection, count, coding, workspace, payload.data());
 }
 
 std::size_t write_largest(std::span<const float> values, std::size_t k, int value_bits,
                           Workspace& workspace, std::span<std::byte> payload) {
   const auto selection = choose_largest(values, k, workspace);
   if (!selection) require_finite(codec_name(CodecId::topk), values);
-  const std::size_t bytes =
-      write_entries(*selection, values.size(), value_bits, workspace, payload);
-  const std::size_t all = kSparseHeadBytes + value_bytes(values.size(), value_bits);
+  const ValueCoding coding = {value_bits};
+  const std::size_t bytes = write_entries(*selection, values.size(), coding, workspace, payload);
+  if (value_bits <= kMostFewBits) return bytes;  // which have no magnitude for zeros
+  const std::size_t all =
+      sparse_head_bytes(values.size()) + value_bytes(values.size(), {value_bits});
   if (bytes <= all) return bytes;
-  return write_entries(everything(values, workspace), values.size(), value_bits, workspace,
-                       payload);
+  return write_entries(everything(values, workspace), values.size(), coding, workspace, payload);
 }
 
 void place_entries(std::span<const std::byte> payload, const Deal& deal, std::size_t part,
@@ -97,7 +98,7 @@ void place_entries(std::span<const std::byte> payload, const Deal& deal, std::si
   EQT_CHECK(values.size() == deal.count(), "{} values, {} dealt", values.size(), deal.count());
   const SparsePayload open = open_sparse(payload, deal.size_of(part));
   if (open.k == 0) return;
-  const std::byte* from = as_float32(open.values, open.value_bits, workspace);
+  const std::byte* from = as_float32(open.values, open.k, open.form, workspace);
   for_each_entry(open, [&](std::size_t at, std::size_t entry) {
     values[deal.index({part, at})] = load<float>(from + entry * sizeof(float));
   });
@@ -105,7 +106,7 @@ void place_entries(std::span<const std::byte> payload, const Deal& deal, std::si
 
 PayloadHead sparse_head(std::span<const std::byte> payload, std::size_t count) {
   const SparsePayload open = open_sparse(payload, count);
-  return {open.k, open.value_bits};
+  return {open.k, open.form.bits};
 }
 
 }  // namespace eqt::codec

@@ -10,6 +10,7 @@
 
 #include "codec/compressor.hpp"
 #include "codec/sparse/largest.hpp"
+#include "codec/sparse/value_coding.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
 
@@ -73,7 +74,13 @@ class Deal {
 /// The contents of a payload.
 struct Entries {
   Selection selection;
-  int value_bits = 32;  // of each value in the payload
+  ValueForm form;         // of the values in the payload
+  Magnitudes magnitudes;  // of values of 1 to 8 bits
+
+  /// Says how some of the values are written so that they keep their bits. Valid as long as this.
+  ValueCoding coding() const {
+    return {form.bits, form.few() ? &magnitudes : nullptr, form.between};
+  }
 };
 
 /// Indices and decoded values of a payload of topk, dgc, threshold or randomk for `count` values.
@@ -93,15 +100,16 @@ void deal_entries(const Selection& selection, const Deal& deal, Workspace& works
                   std::span<Selection> parts);
 
 /// Writes a payload of topk with the given entries. Values that were decoded from a payload are
-/// encoded again exactly, also in 16 bits: the common exponent can only get smaller.
+/// encoded again exactly with Entries::coding(): the common exponent of halves can only get
+/// smaller, and values of 1 to 8 bits keep their magnitudes.
 /// @pre as write_sparse(), but the selection is in kSelectedIndices and kSelectedValues or outside
 /// the workspace
-std::size_t write_entries(const Selection& selection, std::size_t count, int value_bits,
+std::size_t write_entries(const Selection& selection, std::size_t count, const ValueCoding& coding,
                           Workspace& workspace, std::span<std::byte> payload);
 
 /// Writes a payload of topk with about the k largest values (about_largest(): up to k + k/20, never
 /// zeros), or with all that are not zero if that is requested. If these would take more bytes than
-/// all values without indices, writes all values.
+/// all values of 16 or 32 bits without indices, writes all values.
 /// @pre payload has room for max_sparse_bytes(values.size(), value_bits)
 /// @throws Error{diverged} if a value is NaN or infinite
 std::size_t write_largest(std::span<const float> values, std::size_t k, int value_bits,
@@ -116,7 +124,7 @@ void place_entries(std::span<const std::byte> payload, const Deal& deal, std::si
 /// The fields of the head of a payload of topk.
 struct PayloadHead {
   std::size_t entries = 0;
-  int value_bits = 32;
+  int value_bits = 32;  // with 1 to 8 bits in the config also 16 or 32, where that is as short
 };
 
 /// @throws Error{wire} on a malformed payload

@@ -9,36 +9,6 @@
 namespace eqt::codec {
 namespace {
 
-/// Collects bits, the first one lowest, and writes whole words.
-class LowFirstWriter {
- public:
-  explicit LowFirstWriter(std::byte* to) : begin_(to), at_(to) {}
-
-  /// @pre word < 2^length, length <= 32
-  void put(std::uint64_t word, int length) {
-    pending_ |= word << count_;
-    count_ += length;
-    if (count_ >= 32) {
-      store(at_, static_cast<std::uint32_t>(pending_));
-      at_ += 4;
-      pending_ >>= 32;
-      count_ -= 32;
-    }
-  }
-
-  std::size_t finish() {
-    for (; count_ > 0; count_ -= 8, pending_ >>= 8)
-      store(at_++, static_cast<std::uint8_t>(pending_));
-    return static_cast<std::size_t>(at_ - begin_);
-  }
-
- private:
-  std::byte* begin_;
-  std::byte* at_;
-  std::uint64_t pending_ = 0;
-  int count_ = 0;  // below 32 between calls
-};
-
 /// Calls visit(gap) for each index.
 template <typename Visit>
 void for_each_gap(std::span<const std::uint32_t> indices, Visit visit) {
@@ -99,9 +69,7 @@ void fail_index(std::size_t entry, std::size_t count, std::uint64_t found) {
 }
 
 void check_gaps(const GapStreams& gaps) {
-  const std::size_t padding =
-      gaps.remainders.size() * 8 - gaps.m * static_cast<std::size_t>(gaps.bits);
-  if (padding > 0 && std::to_integer<unsigned>(gaps.remainders.back()) >> (8 - padding) != 0) {
+  if (!ends_in_zeros(gaps.remainders, gaps.m, gaps.bits)) {
     fail(
         Kind::wire,
         "sparse payload: expected zero bits after {} remainders, found ones; check the network and "
@@ -118,7 +86,7 @@ void check_gaps(const GapStreams& gaps) {
   }
   std::size_t ones = 0;
   for (std::size_t at = 0; at < gaps.quotients.size(); at += 8) {
-    ones += static_cast<std::size_t>(std::popcount(detail::load_word(gaps.quotients, at)));
+    ones += static_cast<std::size_t>(std::popcount(load_word(gaps.quotients, at)));
   }
   if (ones != gaps.m) fail_quotients(gaps.m, ones);
   if (!gaps.quotients.empty() && gaps.quotients.back() == std::byte{0}) {

@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codec/bytes.hpp"
+#include "codec/sparse/bit_fields.hpp"
 
 namespace eqt::codec {
 
@@ -30,14 +30,9 @@ inline constexpr int kMaxRiceBits = 31;
 /// @pre indices ascend strictly and are below count
 int rice_bits(std::span<const std::uint32_t> indices, std::size_t count);
 
-/// Bytes of the remainders of m indices.
-inline std::size_t remainder_bytes(std::size_t m, int bits) {
-  return (m * static_cast<std::size_t>(bits) + 7) / 8;
-}
-
 /// Writes the remainders.
 /// @return bytes written
-/// @pre `to` has room for remainder_bytes() and 8 more
+/// @pre `to` has room for field_bytes(m, bits) and 8 more
 std::size_t write_remainders(std::span<const std::uint32_t> indices, int bits, std::byte* to);
 
 /// Writes the quotients.
@@ -54,26 +49,13 @@ struct GapStreams {
   std::size_t m = 0;
   std::size_t count = 0;
   int bits = 0;
-  std::span<const std::byte> remainders;  // remainder_bytes(m, bits) of them
+  std::span<const std::byte> remainders;  // field_bytes(m, bits) of them
   std::span<const std::byte> quotients;
 };
 
 /// Checks sizes, padding and the number of ones, before any index is decoded.
 /// @throws Error{wire}
 void check_gaps(const GapStreams& gaps);
-
-namespace detail {
-
-/// 8 bytes from `at` on, zeros beyond the end.
-inline std::uint64_t load_word(std::span<const std::byte> bytes, std::size_t at) {
-  if (at + 8 <= bytes.size()) [[likely]]
-    return load<std::uint64_t>(bytes.data() + at);
-  std::uint64_t word = 0;
-  if (at < bytes.size()) std::memcpy(&word, bytes.data() + at, bytes.size() - at);
-  return word;
-}
-
-}  // namespace detail
 
 /// Calls take(index) for each index, ascending; each is below gaps.count.
 /// @pre check_gaps(gaps) has passed
@@ -86,11 +68,11 @@ void for_each_index(const GapStreams& gaps, Take take) {
   std::size_t field = 0;        // bit where the next remainder begins
   std::uint64_t remainder = 0;  // sum of those so far, and one for each index before this one
   for (std::size_t at = 0; at < gaps.quotients.size(); at += 8) {
-    std::uint64_t word = detail::load_word(gaps.quotients, at);
+    std::uint64_t word = load_word(gaps.quotients, at);
     for (; word != 0; word &= word - 1) {
       // The sum of quotients is the number of zeros so far: bit position minus ones before it.
       const auto zeros = at * 8 + static_cast<std::size_t>(std::countr_zero(word)) - i;
-      remainder += detail::load_word(gaps.remainders, field / 8) >> (field % 8) & mask;
+      remainder += load_word(gaps.remainders, field / 8) >> (field % 8) & mask;
       const std::uint64_t index = (static_cast<std::uint64_t>(zeros) << bits) + remainder + i;
       if (index >= gaps.count) [[unlikely]]
         fail_index(i, gaps.count, index);

@@ -5,20 +5,24 @@
 // Symbols  d values, k = max(1, floor(density d)) of them sent
 // Method   the places depend on run seed, step, slice and first index, not on the rank: the mean
 //          over ranks has k nonzero values again, and no index is sent
-// Payload  k u32; form u8: bit 7 set if values have 16 bits, other bits 0; key u64, from which the
-//          receiver draws the places; check u32, the upper half of mix64(key ^ mix64(k 2^32 + d));
-//          the k values in the order of their indices (value_coding.hpp)
-// Size     17 + 4 k, or 19 + 2 k bytes
+// Payload  k u32; form of the values u8; key u64, from which the receiver draws the places; check
+//          u32, the upper half of mix64(key ^ mix64(k 2^32 + d)); the k values in the order of
+//          their indices (value_coding.hpp)
+// Size     17 bytes and those of the values
 // Error    unscaled E|in - out|^2 = (1 - k/d) |in|^2, biased: needs error feedback; scaled by d/k
 //          E[out] = in and E|in - out|^2 = (d/k - 1) |in|^2; values of 16 bits are rounded by at
-//          most 2^-11 of their norm
+//          most 2^-11 of their norm; those of 1 to 8 bits to the nearest magnitude, which is
+//          biased, so they are never scaled
 // Differs  nothing
 
 #include "codec/sparse/randomk.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "codec/bytes.hpp"
@@ -35,7 +39,6 @@ namespace {
 
 constexpr std::string_view kName = "randomk";
 constexpr std::size_t kHeadBytes = 17;
-constexpr std::uint8_t kHalves = 0x80;
 constexpr std::size_t kBlock = 8192;  // values that are checked and read while in the cache
 
 std::uint64_t places_key(const EncodeContext& context) {
@@ -53,7 +56,7 @@ std::uint32_t check_word(std::uint64_t key, std::size_t k, std::size_t count) {
 struct ParsedPayload {
   std::size_t k = 0;
   std::uint64_t key = 0;
-  int value_bits = 32;
+  ValueForm form;
   std::span<const std::byte> values;
 };
 
@@ -67,7 +70,6 @@ ParsedPayload open_payload(std::span<const std::byte> payload, std::size_t count
   ParsedPayload open;
   open.k = load<std::uint32_t>(payload.data());
   open.key = load<std::uint64_t>(&payload[5]);
-  const auto form = load<std::uint8_t>(&payload[4]);
   const auto check = load<std::uint32_t>(&payload[13]);
   if (open.k == 0 || open.k > count) {
     fail(Kind::wire,
@@ -75,15 +77,13 @@ ParsedPayload open_payload(std::span<const std::byte> payload, std::size_t count
          "builds",
          kName, count, open.k);
   }
-  if ((form != 0 && form != kHalves) || check != check_word(open.key, open.k, count)) {
-    fail(
-        Kind::wire,
-        "compressor {}: expected form 0x00 or 0x80 and check {:#010x}, found {:#04x} and {:#010x}; "
-        "check the network and memory",
-        kName, check_word(open.key, open.k, count), form, check);
+  if (check != check_word(open.key, open.k, count)) {
+    fail(Kind::wire,
+         "compressor {}: expected the check {:#010x}, found {:#010x}; check the network and memory",
+         kName, check_word(open.key, open.k, count), check);
   }
-  open.value_bits = form == kHalves ? 16 : 32;
-  const std::size_t expected = kHeadBytes + value_bytes(open.k, open.value_bits);
+  open.form = form_of(load<std::uint8_t>(&payload[4]));
+  const std::size_t expected = kHeadBytes + value_bytes(open.k, open.form);
   if (payload.size() != expected) {
     fail(Kind::wire,
          "compressor {}: expected {} bytes for {} values, found {}; the ranks run different "
@@ -91,7 +91,7 @@ ParsedPayload open_payload(std::span<const std::byte> payload, std::size_t count
          kName, expected, open.k, payload.size());
   }
   open.values = payload.subspan(kHeadBytes);
-  check_values(open.values, open.value_bits);
+  check_values(open.values, open.k, open.form);
   return open;
 }
 
@@ -105,7 +105,7 @@ class RandomK final : public Compressor {
   }
 
   CodecId id() const noexcept override { return CodecId::randomk; }
-  std::uint8_t format_version() const noexcept override { return 1; }
+  std::uint8_t format_version() const noexcept override { return 2; }
   Properties properties() const noexcept override {
     return {.unbiased = unbiased_ && value_bits_ == 32,
             .random = true,
@@ -116,13 +116,15 @@ class RandomK final : public Compressor {
             .granule = 0};
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
-    return count == 0 ? 0 : kHeadBytes + value_bytes(count, value_bits_);
+    return count == 0 ? 0 : kHeadBytes + max_value_bytes(count, value_bits_);
   }
 
-  /// The expected error; exact for 32-bit values. 16 bits may add to what scaling adds: by the
-  /// triangle inequality, of a value v that is sent, at most (d/k - 1) v + sqrt(rounding) d/k v.
+  /// The expected error; exact for 32-bit values, and a bound of any error for 1 to 8 bits. 16 bits
+  /// may add to what scaling adds: by the triangle inequality, of a value v that is sent, at most
+  /// (d/k - 1) v + sqrt(rounding) d/k v.
   std::optional<double> variance_bound(std::size_t count) const override {
     if (count == 0) return 0.0;
+    if (value_bits_ <= kMostFewBits) return few_bits_variance(count);
     const auto d = static_cast<double>(count);
     const double sent = std::clamp(std::floor(density_ * d), 1.0, d) / d;
     const double rounding = std::sqrt(rounding_variance(value_bits_));
@@ -185,23 +187,33 @@ std::size_t RandomK::encode(std::span<const float> values, const EncodeContext& 
   gather(values, choose(key, k, values.size(), workspace), chosen.data());
   if (unbiased_) scale_up(values.size(), chosen);
 
+  const ValueCoding coding = {value_bits_};
+  const ValueForm form = shortest_form(k, coding);
   store(payload.data(), static_cast<std::uint32_t>(k));
-  store(&payload[4], value_bits_ == 16 ? kHalves : std::uint8_t{0});
+  store(&payload[4], form.byte());
   store(&payload[5], key);
   store(&payload[13], check_word(key, k, values.size()));
-  write_values(chosen, value_bits_, payload.data() + kHeadBytes);
-  return kHeadBytes + value_bytes(k, value_bits_);
+  write_values(chosen, coding, form, payload.data() + kHeadBytes);
+  return kHeadBytes + value_bytes(k, form);
 }
 
 void RandomK::decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                          std::span<float> sum) const {
   if (sum.empty() && payload.empty()) return;
   const ParsedPayload open = open_payload(payload, sum.size());
-  const std::byte* from = as_float32(open.values, open.value_bits, workspace);
+  const std::byte* from = as_float32(open.values, open.k, open.form, workspace);
   for_each_chosen(choose(open.key, open.k, sum.size(), workspace), 0, [&](std::size_t index) {
     sum[index] += scale * load<float>(from);
     from += sizeof(float);
   });
+}
+
+std::string why_not_scaled(const CompressorOptions& options) {
+  if (!options.unbiased || options.value_bits > kMostFewBits) return {};
+  return fmt::format(
+      "expected compressor.value_bits 16 or 32 with compressor.unbiased, found {}: values of 1 to "
+      "8 bits are rounded to the nearest magnitude, which is biased; leave compressor.unbiased out",
+      options.value_bits);
 }
 
 }  // namespace
@@ -228,12 +240,12 @@ Entries randomk_entries(std::span<const std::byte> payload, std::size_t count,
   const ParsedPayload open = open_payload(payload, count);
   const auto indices = workspace.array(kSentIndices, open.k);
   const auto values = workspace.array(kSentValues, open.k);
-  const std::byte* from = as_float32(open.values, open.value_bits, workspace);
+  const std::byte* from = as_float32(open.values, open.k, open.form, workspace);
   std::memcpy(values.data(), from, values.size_bytes());
   std::size_t entry = 0;
   for_each_chosen(choose(open.key, open.k, count, workspace), 0,
                   [&](std::size_t index) { indices[entry++] = static_cast<std::uint32_t>(index); });
-  return {{indices, values}, open.value_bits};
+  return {{indices, values}, open.form, read_magnitudes(open.values, open.form)};
 }
 
 const CompressorRow kRandomK = {.name = "randomk",
@@ -241,6 +253,7 @@ const CompressorRow kRandomK = {.name = "randomk",
                                 .id = CodecId::randomk,
                                 .make = make_a<RandomK>,
                                 .reads = {Option::density, Option::value_bits, Option::unbiased},
+                                .why_not = why_not_scaled,
                                 .colour = "#3c96c3"};
 
 }  // namespace eqt::codec

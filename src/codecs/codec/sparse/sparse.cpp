@@ -10,15 +10,18 @@
 //          |x| > tau, but the ceil(d / 2) largest if they are more; tau = 0: down to a threshold
 //          that k values reach, k ... k + k/20 of them, and no zeros
 // Payload  sparse.hpp
-// Size     about k (log2(d / k) + 1.5 + 32) / 8 + 5 bytes; with 16-bit values 16 instead of 32
+// Size     about k (log2(d / k) + 1.5 + w) / 8 + 4 bytes with w bits a value; with 1 to 8 of them
+//          also the magnitudes, 2 + 2^w bytes or 6
 // Error    |in - out|^2 <= (1 - k'/d) |in|^2 for k' sent, deterministic, biased: needs error
-//          feedback. Values of 16 bits add at most 2^-22 |in|^2
+//          feedback. Values of 16 bits add at most 2^-22 |in|^2; with 1 to 8 bits it is always
+//          below |in|^2
 // Differs from DGC, which estimates the threshold from a sample: here the sample only narrows the
 //          search, and the selection is exact
 
 #include "codec/sparse/sparse.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -34,8 +37,7 @@
 namespace eqt::codec {
 namespace {
 
-constexpr unsigned kRiceMask = 0x1F;
-constexpr unsigned kHalves = 0x80;
+constexpr std::size_t kMostCountBytes = 5;  // of k, seven bits each
 
 /// The indices below count that are not in `indices`.
 std::span<const std::uint32_t> others(std::span<const std::uint32_t> indices, std::size_t count,
@@ -56,6 +58,39 @@ double checked_density(double density, std::string_view name) {
          name, density);
   }
   return density;
+}
+
+std::byte* write_count(std::size_t k, std::byte* to) {
+  for (; k >= 0x80; k >>= 7) store(to++, static_cast<std::uint8_t>(k | 0x80));
+  store(to++, static_cast<std::uint8_t>(k));
+  return to;
+}
+
+std::uint8_t take_byte(std::span<const std::byte>& rest) {
+  if (rest.empty()) {
+    fail(Kind::wire,
+         "sparse payload: expected a number of entries and two bytes, found the payload's end; the "
+         "ranks run different configs or builds");
+  }
+  const auto byte = load<std::uint8_t>(rest.data());
+  rest = rest.subspan(1);
+  return byte;
+}
+
+/// The inverse of write_count().
+std::size_t take_count(std::span<const std::byte>& rest) {
+  std::size_t k = 0;
+  for (std::size_t i = 0; i < kMostCountBytes; ++i) {
+    const std::uint8_t byte = take_byte(rest);
+    k |= std::size_t{byte & 0x7Fu} << (7 * i);
+    if (byte >= 0x80) continue;
+    if (byte == 0 && i > 0) break;  // this number has a shorter form
+    return k;
+  }
+  fail(Kind::wire,
+       "sparse payload: expected a number of entries in its shortest form, of at most {} bytes, "
+       "found another; check the network and memory",
+       kMostCountBytes);
 }
 
 /// k for `count` values.
@@ -114,7 +149,7 @@ class Sparse : public Compressor {
         value_bits_(checked_value_bits(options.value_bits, row.name)) {}
 
   CodecId id() const noexcept override { return row_.id; }
-  std::uint8_t format_version() const noexcept override { return 2; }
+  std::uint8_t format_version() const noexcept override { return 3; }
   Properties properties() const noexcept override {
     return {.sparse = true,
             .has_entries = true,
@@ -130,6 +165,7 @@ class Sparse : public Compressor {
 
   std::optional<double> variance_bound(std::size_t count) const override {
     if (count == 0) return 0.0;
+    if (value_bits_ <= kMostFewBits) return few_bits_variance(count);
     const double left_out =
         1 - static_cast<double>(entries(density_, count)) / static_cast<double>(count);
     return left_out + rounding_variance(value_bits_);
@@ -144,14 +180,14 @@ class Sparse : public Compressor {
     const std::size_t k = entries(density, values.size());
     const auto selection = select(values, k, workspace);
     if (!selection) require_finite(row_.name, values);
-    return write_sparse(*selection, values.size(), value_bits_, workspace, payload.data());
+    return write_sparse(*selection, values.size(), {value_bits_}, workspace, payload.data());
   }
 
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                   std::span<float> sum) const override {
     const SparsePayload open = open_sparse(payload, sum.size());
     if (open.k == 0) return;
-    const std::byte* values = as_float32(open.values, open.value_bits, workspace);
+    const std::byte* values = as_float32(open.values, open.k, open.form, workspace);
     ScatterAdd add(values, scale, sum);
     for_each_entry(open, [&](std::size_t index, std::size_t /*entry*/) { add.take(index); });
     add.flush();
@@ -174,7 +210,7 @@ class Threshold final : public Sparse {
   Threshold(const CompressorRow& row, const CompressorOptions& options)
       : Sparse(row, options), threshold_(checked_threshold(options.threshold)) {}
 
-  std::uint8_t format_version() const noexcept override { return 1; }
+  std::uint8_t format_version() const noexcept override { return 2; }
   std::optional<double> variance_bound(std::size_t count) const override {
     if (threshold_ > 0) return {};
     return Sparse::variance_bound(count);
@@ -193,13 +229,17 @@ class Threshold final : public Sparse {
 
 }  // namespace
 
+std::size_t sparse_head_bytes(std::size_t k) {
+  return (static_cast<std::size_t>(std::bit_width(k | 1)) + 6) / 7 + 2;
+}
+
 std::size_t max_sparse_bytes(std::size_t count, int value_bits) {
   if (count == 0) return 0;
   // With the parameter of rice_bits() a coded set takes at most one bit per value.
-  return kSparseHeadBytes + value_bytes(count, value_bits) + count / 8 + 2;
+  return sparse_head_bytes(count) + max_value_bytes(count, value_bits) + count / 8 + 2;
 }
 
-std::size_t write_sparse(const Selection& selection, std::size_t count, int value_bits,
+std::size_t write_sparse(const Selection& selection, std::size_t count, const ValueCoding& coding,
                          Workspace& workspace, std::byte* to) {
   const std::size_t k = selection.indices.size();
   auto coded = selection.indices;
@@ -207,64 +247,56 @@ std::size_t write_sparse(const Selection& selection, std::size_t count, int valu
     coded = others(coded, count, workspace.array(kAbsentIndices, count));
   }
   const int bits = rice_bits(coded, count);
-  std::byte* at = to;
-  store(at, static_cast<std::uint32_t>(k));
-  store(at + 4,
-        static_cast<std::uint8_t>(static_cast<unsigned>(bits) | (value_bits == 16 ? kHalves : 0u)));
-  at += kSparseHeadBytes;
+  const ValueForm form = shortest_form(k, coding);
+  std::byte* at = write_count(k, to);
+  store(at++, static_cast<std::uint8_t>(bits));
+  store(at++, form.byte());
   at += write_remainders(coded, bits, at);
-  write_values(selection.values, value_bits, at);
-  at += value_bytes(k, value_bits);
+  write_values(selection.values, coding, form, at);
+  at += value_bytes(k, form);
   at += write_quotients(coded, bits, at);
   return static_cast<std::size_t>(at - to);
 }
 
 SparsePayload open_sparse(std::span<const std::byte> payload, std::size_t count) {
   if (count == 0 && payload.empty()) return {};
-  if (payload.size() < kSparseHeadBytes) {
-    fail(Kind::wire,
-         "sparse payload: expected at least {} bytes for {} values, found {}; the ranks run "
-         "different configs or builds",
-         kSparseHeadBytes, count, payload.size());
-  }
-  const std::size_t k = load<std::uint32_t>(payload.data());
+  auto rest = payload;
+  const std::size_t k = take_count(rest);
   if (k > count || count == 0) {
     fail(Kind::wire,
          "sparse payload: expected at most {} entries, found {}; the ranks run different configs "
          "or builds",
          count, k);
   }
-  const unsigned form = load<std::uint8_t>(payload.data() + 4);
-  if ((form & ~(kRiceMask | kHalves)) != 0) {
+  const int bits = take_byte(rest);
+  if (bits > kMaxRiceBits) {
     fail(Kind::wire,
-         "sparse payload: expected a form without unknown bits, found {:#04x}; check the network "
-         "and memory",
-         form);
+         "sparse payload: expected a Rice parameter of at most {}, found {}; check the network and "
+         "memory",
+         kMaxRiceBits, bits);
   }
   SparsePayload open;
   open.count = count;
   open.k = k;
   open.absent = 2 * k > count;
-  open.value_bits = (form & kHalves) != 0 ? 16 : 32;
+  open.form = form_of(take_byte(rest));
   const std::size_t m = open.absent ? count - k : k;
-  const int bits = static_cast<int>(form & kRiceMask);
-  const std::size_t fields = remainder_bytes(m, bits);
-  const std::size_t values = value_bytes(k, open.value_bits);
-  const std::size_t expected = kSparseHeadBytes + fields + values;
-  if (payload.size() < expected) {
+  const std::size_t fields = field_bytes(m, bits);
+  const std::size_t values = value_bytes(k, open.form);
+  if (rest.size() < fields + values) {
     fail(Kind::wire,
          "sparse payload: expected at least {} bytes for {} entries, found {}; the ranks run "
          "different configs or builds",
-         expected, k, payload.size());
+         payload.size() - rest.size() + fields + values, k, payload.size());
   }
   open.gaps = {.m = m,
                .count = count,
                .bits = bits,
-               .remainders = payload.subspan(kSparseHeadBytes, fields),
-               .quotients = payload.subspan(expected)};
-  open.values = payload.subspan(kSparseHeadBytes + fields, values);
+               .remainders = rest.first(fields),
+               .quotients = rest.subspan(fields + values)};
+  open.values = rest.subspan(fields, values);
   check_gaps(open.gaps);
-  check_values(open.values, open.value_bits);
+  check_values(open.values, k, open.form);
   return open;
 }
 

@@ -3,10 +3,11 @@
 //
 // Symbols  n values, k of them sent; the coded set: their indices if 2 k <= n, else those of the
 //          others; m its size; b Rice parameter
-// Payload  k u32; form u8: b in bits 0-4, bit 7 set if values have 16 bits, other bits 0;
-//          remainders of the m gaps; the k values in the order of their indices; quotients of the m
-//          gaps. See gap_coding.hpp and value_coding.hpp
-// Size     5 + ceil(m b / 8) + 4 k (or 2 + 2 k) + ceil((m + sum of quotients) / 8) bytes
+// Payload  k, seven bits a byte, the lowest first, bit 7 set in all bytes but the last; b u8; form
+//          of the values u8; remainders of the m gaps; the k values in the order of their indices;
+//          quotients of the m gaps. See gap_coding.hpp and value_coding.hpp
+// Size     3 bytes for k < 128, 4 for k < 16384, up to 7; ceil(m b / 8); those of the values;
+//          ceil((m + sum of quotients) / 8)
 
 #pragma once
 
@@ -16,20 +17,21 @@
 
 #include "codec/sparse/gap_coding.hpp"
 #include "codec/sparse/largest.hpp"
+#include "codec/sparse/value_coding.hpp"
 #include "core/workspace.hpp"
 
 namespace eqt::codec {
 
-/// Bytes before the coded indices: k and the form.
-inline constexpr std::size_t kSparseHeadBytes = 5;
+/// Bytes before the coded indices: k, the Rice parameter and the form of the values.
+std::size_t sparse_head_bytes(std::size_t k);
 
 /// Upper bound for any k [bytes].
 std::size_t max_sparse_bytes(std::size_t count, int value_bits);
 
 /// @return bytes written
-/// @pre to has room for max_sparse_bytes(count, value_bits); the selection is in
+/// @pre to has room for max_sparse_bytes(count, coding.bits); the selection is in
 /// kSelectedIndices and kSelectedValues (scratch.hpp), and its values are finite
-std::size_t write_sparse(const Selection& selection, std::size_t count, int value_bits,
+std::size_t write_sparse(const Selection& selection, std::size_t count, const ValueCoding& coding,
                          Workspace& workspace, std::byte* to);
 
 /// A payload that has been checked except for the indices.
@@ -38,7 +40,7 @@ struct SparsePayload {
   std::size_t k = 0;
   bool absent = false;  // gaps are those of the indices that are not sent
   GapStreams gaps;
-  int value_bits = 32;
+  ValueForm form;
   std::span<const std::byte> values;
 };
 
