@@ -203,7 +203,7 @@ TEST_CASE("malformed sparse payloads are rejected, and the error names the defec
   REQUIRE(contains(message(Bytes(9, std::byte{0x80}), 10), "shortest form"));
   REQUIRE(contains(message(bytes_of(U8{0x82}, U8{0}, U8{1}, U8{32}), 10), "shortest form"));
   REQUIRE(contains(message(changed(two, 1, 32), 10), "Rice parameter of at most 31, found 32"));
-  for (const int form : {0, 9, 15, 17, 31, 33, 0x41, 0x42, 0x50, 0x60, 0x84, 0xFF})
+  for (const int form : {0, 5, 8, 9, 15, 17, 31, 33, 0x41, 0x42, 0x50, 0x60, 0x84, 0xFF})
     REQUIRE(contains(message(changed(two, 2, form), 10), "found the form"));
   REQUIRE(contains(message(changed(two, 0, 3), 10), "at least 16 bytes for 3 entries, found 13"));
   REQUIRE(contains(message(two, 9), "indices below 9, found 9"));

@@ -135,7 +135,7 @@ TEST_CASE("few values are written in 16 or 32 bits where that is as short", "[va
   REQUIRE(shortest_form(5, {8}) == ValueForm{8, true});    // 20, 12, 11
   REQUIRE(shortest_form(511, {4}) == ValueForm{4, true});  // below 64 values per magnitude
   REQUIRE(shortest_form(512, {4}) == ValueForm{4});
-  REQUIRE(shortest_form(8192, {8}) == ValueForm{8});
+  REQUIRE(shortest_form(100'000, {5}) == ValueForm{5, true});
   for (const int bits : {16, 32}) REQUIRE(shortest_form(7, {bits}) == ValueForm{bits});
 }
 

@@ -194,7 +194,7 @@ int checked_value_bits(int bits, std::string_view compressor) {
 ValueForm form_of(std::uint8_t byte) {
   const ValueForm form = {.bits = byte & 0x3F, .between = (byte & 0x40) != 0};
   const bool known = is_value_bits(form.bits) && byte == form.byte() &&
-                     (!form.few() || may_be(form.between, all_magnitudes(form.bits)));
+                     (form.few() ? may_be(form.between, all_magnitudes(form.bits)) : !form.between);
   if (!known) {
     fail(Kind::wire,
          "sparse payload: expected values of 1 to 8, 16 or 32 bits, found the form {:#04x}; check "
