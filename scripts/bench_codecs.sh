@@ -46,7 +46,8 @@ settings() {
     qsgd) printf '%s\n' bucket_size=8192 'bits=8 bucket_size=8192' 'bits=2 bucket_size=8192' ;;
     elastiquant) printf '%s\n' bucket_size=512 bits=8 bits=2 ;;
     qsgd-v) echo bucket_size=8192 ;;
-    e-elastiquant) codings | grep -vxE 'fixed|auto' | sed 's/^/coding=/' ;;
+    e-elastiquant) codings | grep -vxE 'fixed|auto|lossless' | sed 's/^/coding=/' ;;
+    none | bf16) echo coding=lossless ;;
     topk) echo density=0.001 ;;
   esac
 }

@@ -19,7 +19,7 @@ using codec::Norm;
 
 /// Both families of levels, both norms, and every way in which indices are packed.
 void add_level_codecs(std::vector<Decoder>& table, std::size_t bucket) {
-  for (const auto& [coding, coding_name, about] : names_of(Coding())) {
+  for (const auto& [coding, coding_name, about] : codec::level_codings()) {
     for (const int bits : {2, 3, 4, 8}) {
       const std::string suffix = fmt::format("-{}-{}", bits, coding_name);
       table.push_back(
@@ -111,6 +111,9 @@ std::vector<Decoder> decoder_table(std::size_t bucket_size) {
     if (!present)
       table.push_back(
           {std::string(row->name), codec::make_compressor(*row, {.bucket_size = bucket_size})});
+    if (row->codes_floats)
+      table.push_back({fmt::format("{}-lossless", row->name),
+                       codec::make_compressor(*row, {.coding = Coding::lossless})});
   }
   return table;
 }

@@ -75,7 +75,11 @@ inline const std::vector<ParallelCase>& parallel_cases() {
        [](std::size_t b) {
          return make_compressor("qsgd", {.bits = 8, .bucket_size = b, .coding = Coding::automatic});
        },
-       false}};
+       false},
+      {"none-lossless",
+       [](std::size_t) { return make_compressor("none", {.coding = Coding::lossless}); }, true},
+      {"bf16-lossless",
+       [](std::size_t) { return make_compressor("bf16", {.coding = Coding::lossless}); }, true}};
   return cases;
 }
 

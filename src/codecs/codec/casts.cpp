@@ -11,6 +11,7 @@
 //
 // The arithmetic is on integers and exact floats, because the conversion instructions of the vector
 // units and their emulations disagree in rounding and on subnormal numbers.
+// lossless/lossless.hpp has the payload of bf16 with coding `lossless`.
 
 #include "codec/casts.hpp"
 
@@ -20,6 +21,7 @@
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
+#include "codec/lossless/lossless.hpp"
 #include "core/error.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -282,12 +284,16 @@ const CompressorRow kFp16 = {
 
 const CompressorRow kBf16 = {
     .name = "bf16",
-    .about = "bfloat16, round to nearest",
+    .about = "bfloat16, round to nearest; coding lossless: the same in fewer bytes",
     .id = CodecId::bf16,
-    .make = [](const CompressorRow&, const CompressorOptions&) -> std::unique_ptr<Compressor> {
-      return std::make_unique<Cast>(Format{CodecId::bf16, kBfloatInfinity, cast_to_bfloat,
-                                           add_bfloats, 0x1.fefffep127f, 0x1p-16, "none"});
-    },
+    .make =
+        [](const CompressorRow&, const CompressorOptions& options) {
+          return with_coding(options.coding, std::make_unique<Cast>(Format{
+                                                 CodecId::bf16, kBfloatInfinity, cast_to_bfloat,
+                                                 add_bfloats, 0x1.fefffep127f, 0x1p-16, "none"}));
+        },
+    .reads = {Option::coding},
+    .codes_floats = true,
     .colour = "#00a500"};
 
 }  // namespace eqt::codec

@@ -19,7 +19,8 @@ constexpr Named<Coding> kCodings[] = {
     {Coding::elias, "elias", "Elias omega codes"},
     {Coding::huffman, "huffman", "canonical Huffman codes, table included"},
     {Coding::rans, "rans", "interleaved rANS, frequencies included"},
-    {Coding::automatic, "auto", "the shortest entropy code for each bucket"}};
+    {Coding::automatic, "auto", "the shortest entropy code for each bucket"},
+    {Coding::lossless, "lossless", "none and bf16: the same values, exponents by rANS"}};
 
 constexpr Named<Atoms> kAtoms[] = {
     {Atoms::spectral, "spectral", "singular triples of each weight tensor"},
@@ -59,6 +60,26 @@ std::string readers_of(Option option) {
     text += names[i];
   }
   return text;
+}
+
+std::string why_no_coding(const CompressorRow& row, Coding coding) {
+  if (coding == Coding::fixed) return {};
+  if (coding == Coding::lossless && !row.codes_floats)
+    return fmt::format(
+        "expected the compressor bf16 or none for compressor.coding \"lossless\", found \"{}\"; "
+        "set compressor.name to \"bf16\", or leave the coding out",
+        row.name);
+  if (coding != Coding::lossless && row.codes_floats)
+    return fmt::format(
+        "expected compressor.coding \"fixed\" or \"lossless\" for the compressor \"{}\", which has "
+        "no levels to code, found \"{}\"; set it to \"lossless\"",
+        row.name, name_of(coding));
+  if (row.reads.has(Option::coding) || row.codes_floats) return {};
+  return fmt::format(
+      "expected compressor.coding \"fixed\" for the compressor \"{}\", which has no levels to "
+      "code, "
+      "found \"{}\"; leave it out",
+      row.name, name_of(coding));
 }
 
 std::string why_no_elasticity(LevelFamily levels, double elasticity) {
@@ -149,6 +170,9 @@ std::string why_no_rate(const CompressorRow& row, const CompressorOptions& optio
 
 std::span<const Named<Norm>> names_of(Norm) { return kNorms; }
 std::span<const Named<Coding>> names_of(Coding) { return kCodings; }
+std::span<const Named<Coding>> level_codings() {
+  return std::span(kCodings).first(std::size(kCodings) - 1);
+}
 std::span<const Named<Atoms>> names_of(Atoms) { return kAtoms; }
 std::span<const Named<Rounding>> names_of(Rounding) { return kRoundings; }
 std::span<const Named<Granularity>> names_of(Granularity) { return kGranularities; }
@@ -169,11 +193,7 @@ void add_compressor(const CompressorRow& row) {
 std::string why_not(const CompressorRow& row, const CompressorOptions& options) {
   if (row.why_not != nullptr)
     if (std::string why = row.why_not(options); !why.empty()) return why;
-  if (options.coding != Coding::fixed && !row.reads.has(Option::coding))
-    return fmt::format(
-        "expected compressor.coding \"fixed\" for the compressor \"{}\", which has no levels to "
-        "code, found \"{}\"; leave it out",
-        row.name, name_of(options.coding));
+  if (std::string why = why_no_coding(row, options.coding); !why.empty()) return why;
   if (std::string why = why_no_levels(row, options); !why.empty()) return why;
   if (std::string why = why_no_rate(row, options); !why.empty()) return why;
   if (!is_value_bits(options.value_bits))

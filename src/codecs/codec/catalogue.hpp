@@ -22,6 +22,8 @@ struct CompressorRow {
   /// Call make_compressor() instead, which checks the options first.
   std::unique_ptr<Compressor> (*make)(const CompressorRow& row, const CompressorOptions& options);
   OptionSet reads = {};  // the options that it uses
+  bool codes_floats =
+      false;  // its coding is fixed or lossless; else those of levels, if it reads it
   /// Why it refuses these values of its options, "expected ..., found ...; try ...", or "" if it
   /// accepts them.
   std::string (*why_not)(const CompressorOptions& options) = nullptr;

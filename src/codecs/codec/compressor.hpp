@@ -38,6 +38,7 @@ struct Properties {
   bool forgets_sent = false;     // uses DGC's memory, which drops values once they are sent
   bool scales_up = false;        // each encoding multiplies values by count / k
   bool averages_itself = false;  // needs its own collective
+  bool coded_floats = false;     // has coding `lossless`
   float largest = std::numeric_limits<float>::max();  // magnitude; encode() refuses larger values
   // Runs of this many values are encoded independently, so that cutting a slice at a multiple of it
   // changes no decoded value [values]. 0: a slice cannot be cut.
@@ -46,6 +47,10 @@ struct Properties {
   // one after the other, each encoded with its own first_index. max_payload_bytes() is additive,
   // too. Besides first_index, encode() then reads only the key of EncodeContext.
   bool concatenates = false;
+
+  /// Returns true if payloads are the values as float32, so that `dense`, which sends these without
+  /// encoding them, sends no more bytes.
+  bool is_float32() const noexcept { return lossless && !coded_floats; }
 };
 
 /// The parameters of encode() besides the values. Collectives compute shared_scale before.

@@ -4,6 +4,8 @@
 // Payload  n float32 values, little-endian
 // Size     4 n bytes
 // Error    0
+//
+// lossless/lossless.hpp has the payload of coding `lossless`.
 
 #include <algorithm>
 #include <cstring>
@@ -12,6 +14,7 @@
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
 #include "codec/finite.hpp"
+#include "codec/lossless/lossless.hpp"
 #include "core/error.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -106,9 +109,14 @@ class None final : public Compressor {
 }  // namespace
 
 const CompressorRow kNone = {.name = "none",
-                             .about = "float32, lossless",
+                             .about = "float32; coding lossless: the same in fewer bytes",
                              .id = CodecId::none,
-                             .make = make_a<None>,
+                             .make =
+                                 [](const CompressorRow&, const CompressorOptions& options) {
+                                   return with_coding(options.coding, std::make_unique<None>());
+                                 },
+                             .reads = {Option::coding},
+                             .codes_floats = true,
                              .colour = "#0072b2"};
 
 }  // namespace eqt::codec

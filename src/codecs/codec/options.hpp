@@ -25,15 +25,18 @@ namespace eqt::codec {
 enum class Norm { l2, max };
 std::span<const Named<Norm>> names_of(Norm);
 
-/// The coding turns level indices into bits.
+/// The coding turns level indices, or floats, into bits.
 enum class Coding {
-  fixed,     // sign and index in `bits` bits each, packed
-  elias,     // Elias omega: the shorter of sparse (gaps) and dense, per bucket
-  huffman,   // canonical Huffman with the table in the payload, per bucket
-  rans,      // interleaved rANS with the frequencies in the payload, per bucket
-  automatic  // the shortest of the above entropy codes, per bucket
+  fixed,      // sign and index in `bits` bits each, packed
+  elias,      // Elias omega: the shorter of sparse (gaps) and dense, per bucket
+  huffman,    // canonical Huffman with the table in the payload, per bucket
+  rans,       // interleaved rANS with the frequencies in the payload, per bucket
+  automatic,  // the shortest of the above entropy codes, per bucket
+  lossless    // none and bf16: exponents by rANS, per block (lossless/lossless.hpp)
 };
 std::span<const Named<Coding>> names_of(Coding);
+/// The codings of level indices: all but `lossless`.
+std::span<const Named<Coding>> level_codings();
 
 /// Nonzero levels l_1 < ... < l_n = 1 between which values are rounded stochastically.
 enum class LevelFamily {

@@ -99,6 +99,10 @@ const codec::LevelCodec* level_codec(const codec::Compressor& compressor) {
 }
 
 bool is_cast(CodecId id) { return id == CodecId::fp16 || id == CodecId::bf16; }
+/// Lossless coding of casts has no kernel.
+bool has_cast_kernel(const codec::Compressor& compressor) {
+  return is_cast(compressor.id()) && !compressor.properties().coded_floats;
+}
 bool has_signs(CodecId id) { return id == CodecId::signsgd || id == CodecId::ef_signsgd; }
 
 CastKind cast_kind(CodecId id) { return id == CodecId::fp16 ? CastKind::half : CastKind::bfloat; }
@@ -109,7 +113,8 @@ std::size_t plane_at(CodecId id) { return id == CodecId::ef_signsgd ? sizeof(flo
 
 bool has_kernels(const codec::Compressor& compressor) {
   const CodecId id = compressor.id();
-  return is_cast(id) || has_signs(id) || id == CodecId::int8 || level_codec(compressor) != nullptr;
+  return has_cast_kernel(compressor) || has_signs(id) || id == CodecId::int8 ||
+         level_codec(compressor) != nullptr;
 }
 
 bool encodes_sooner(const codec::Compressor& compressor) {

@@ -274,6 +274,7 @@ std::optional<double> bucket_bound(const LevelScheme& scheme, std::size_t d, cod
     case codec::Coding::automatic:
       return std::min({bounds.sparse, bounds.dense, bounds.huffman}) + kFramingBits;
     case codec::Coding::rans:
+    case codec::Coding::lossless:
       break;
   }
   return {};

@@ -19,7 +19,7 @@ const CollectiveRow kAutomatic = {
         },
     .make_for_workers =
         [](const codec::Compressor& compressor, std::span<const FusionBucket> plan, int workers) {
-          return compressor.properties().lossless
+          return compressor.properties().is_float32()
                      ? make_worker_dense(plan, workers)
                      : make_worker_allgather(compressor, plan, workers);
         }};
@@ -60,7 +60,7 @@ void require_carries(const CollectiveRow& row, const codec::Compressor& compress
 const CollectiveRow& choose_collective(const codec::Compressor& compressor, std::size_t values,
                                        int ranks) {
   const codec::Properties properties = compressor.properties();
-  if (properties.lossless) return kDense;
+  if (properties.is_float32()) return kDense;
   if (properties.averages_itself) return kPowerSgd;
   return scatter_pays(compressor, values, static_cast<std::size_t>(ranks)) ? kScatterReduce
                                                                            : kAllgather;

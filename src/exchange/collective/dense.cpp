@@ -146,7 +146,9 @@ std::unique_ptr<WorkerMean> make_worker_dense(std::span<const FusionBucket> plan
 namespace {
 
 std::string_view why_no_floats(const codec::Compressor& compressor) {
-  if (compressor.properties().lossless) return {};
+  const codec::Properties properties = compressor.properties();
+  if (properties.is_float32()) return {};
+  if (properties.lossless) return "averages float32 values without compressor.coding \"lossless\"";
   return "averages float32 values and compresses nothing";
 }
 

@@ -26,7 +26,7 @@ namespace {
 constexpr std::array<std::string_view, 5> kUsualForBits = {"qsgd", "qsgd-v", "nuqsgd",
                                                            "elastiquant", "e-elastiquant"};
 
-std::span<const Named<codec::Coding>> codings() { return names_of(codec::Coding()); }
+std::span<const Named<codec::Coding>> codings() { return codec::level_codings(); }
 
 /// Makes a compressor with the same table and another coding.
 std::unique_ptr<codec::Compressor> recoded(const theory::LevelScheme& scheme,

@@ -173,7 +173,7 @@ struct MessageBits {
 
 MessageBits message_bits(const Subject& subject, std::size_t values) {
   const auto count = static_cast<double>(values);
-  if (subject.compressor->properties().lossless) return {32 * count, "exact"};
+  if (subject.compressor->properties().is_float32()) return {32 * count, "exact"};
   if (subject.scheme) {
     const std::size_t d = std::min(subject.scheme->bucket_size, values), rest = values % d;
     const codec::Coding coding = subject.config.compressor.coding;

@@ -192,7 +192,8 @@ std::optional<std::uint64_t> paper_sent_bytes(const config::RunConfig& config, c
   if (!algorithm.mixes || algorithm.asynchronous || algorithm.mixes_direction) return {};
   const auto& compressor = config.compressor;
   const StepId rounds = steps / *config.synchronization.local_steps.count;
-  if (compressor.name == codec::kNone) return rounds * theory::paper_bytes_per_step(layout, {});
+  if (compressor.name == codec::kNone && compressor.coding == codec::Coding::fixed)
+    return rounds * theory::paper_bytes_per_step(layout, {});
   if (compressor.name == codec::kTopK && compressor.value_bits == 32)
     return rounds * theory::paper_bytes_per_step(layout, compressor.density);
   return {};

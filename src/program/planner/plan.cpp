@@ -66,7 +66,10 @@ std::vector<int> ranks_of(const PlanCommand& command, const ClusterFile& file) {
   return {ranks.begin(), ranks.end()};
 }
 
-bool is_float32(const Scheme& scheme) { return scheme.config.compressor.name == codec::kNone; }
+bool is_float32(const Scheme& scheme) {
+  const config::RunConfig::Compressor& compressor = scheme.config.compressor;
+  return compressor.name == codec::kNone && compressor.coding == codec::Coding::fixed;
+}
 
 Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<Scheme>& schemes,
                const Subject& subject) {

@@ -50,7 +50,7 @@ std::vector<CompressorField> make_fields() {
                 "compressors l2)"),
       EQT_FIELD(coding, must_stay)
           .says("level compressors: how level indices become bits; e-elastiquant: \"auto\" when "
-                "unset"),
+                "unset. none, bf16: \"lossless\" sends the same values in fewer bytes"),
       EQT_FIELD(levels, must_stay)
           .says("elastiquant families: levels j = 1 ... n, n = 2^(bits - 1) - 1"),
       bind<CompressorConfig>("compressor.elasticity", OnResume::must_stay,

@@ -277,6 +277,9 @@ void check_lazy(const RunConfig& config, const std::string& origin) {
   if (config.compressor.name != codec::kNone)
     refuse("compressor.name", "\"none\"", "whose bits are synchronization.laq_bits",
            fmt::format("\"{}\"", config.compressor.name->name));
+  if (config.compressor.coding != codec::Coding::fixed)
+    refuse("compressor.coding", "\"fixed\"", "whose messages have a coding of their own",
+           fmt::format("\"{}\"", name_of(config.compressor.coding)));
   if (!(s.collective == collective::kAutomatic))
     refuse("synchronization.collective", "\"auto\"", "whose ranks send to all others or to none",
            fmt::format("\"{}\"", s.collective->name));

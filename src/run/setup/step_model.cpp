@@ -98,7 +98,7 @@ forecast::Cluster cluster_of(const StepModel& model, const StepSpeeds& speeds) {
 }  // namespace
 
 double fixed_codec_seconds(const codec::Compressor& compressor) {
-  return compressor.properties().lossless ? kCopySeconds : kCodecSeconds;
+  return compressor.properties().is_float32() ? kCopySeconds : kCodecSeconds;
 }
 
 forecast::Link fixed_link(double megabits) {

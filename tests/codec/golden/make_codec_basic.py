@@ -88,4 +88,5 @@ def main():
         file.write(head + ', "cases": [\n  ' + rows + "\n]}\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -204,6 +204,28 @@ def rans_cost(counts, f, precision):
     return cost // 65536 + len(rans_head(f, precision))
 
 
+def rans_container(indices, f, precision, bits):
+    """The container up to the states' bytes, and how many of the bits its states hold."""
+    m, d = len(f), len(indices)
+    out, stream, lanes = rans_head(f, precision), [], 0
+    if 2**precision not in f:
+        lanes = min(32, d)
+        held = (bits + [0] * 512)[:16 * lanes]
+        states = [2**16 + sum(held[16 * i + j] << j for j in range(16)) for i in range(lanes)]
+        start = [sum(f[:k]) for k in range(m)]
+        for i in range(d - 1, -1, -1):
+            k, x = indices[i], states[i % 32]
+            # If a state would leave its range, its lower bytes are first written to the stream.
+            while (x // f[k] << precision) + start[k] + x % f[k] >= 2**24:
+                stream.append(x % 256)
+                x //= 256
+            states[i % 32] = (x // f[k] << precision) + start[k] + x % f[k]
+        for x in states:
+            out += format(24 - x.bit_length(), "03b") + bin(x)[3:]
+    out += "0" * (-len(out) % 8)
+    return out + "".join(format(x, "08b") for x in reversed(stream)), 16 * lanes
+
+
 def rans(indices, v, n):
     d, m = len(indices), max(indices) + 1
     counts = [indices.count(k) for k in range(m)]
@@ -217,26 +239,9 @@ def rans(indices, v, n):
             bits = rans_cost(counts, wide, 12) + rest
             if bits + bits // 256 < rans_cost(counts, f, 8) + rest:
                 precision = 12
-    f = rans_frequencies(counts, precision)
     signs = [int(x < 0) for k, x in zip(indices, v) if k > 0]
-    out, stream, lanes = rans_head(f, precision), [], 0
-    if 2**precision not in f:
-        lanes = min(32, d)
-        held = (signs + [0] * 512)[:16 * lanes]
-        states = [2**16 + sum(held[16 * i + j] << j for j in range(16)) for i in range(lanes)]
-        start = [sum(f[:k]) for k in range(m)]
-        for i in range(d - 1, -1, -1):
-            k, x = indices[i], states[i % 32]
-            # If a state would leave its range, its lower bytes are first written to the stream.
-            while (x // f[k] << precision) + start[k] + x % f[k] >= 2**24:
-                stream.append(x % 256)
-                x //= 256
-            states[i % 32] = (x // f[k] << precision) + start[k] + x % f[k]
-        for x in states:
-            out += format(24 - x.bit_length(), "03b") + bin(x)[3:]
-    out += "0" * (-len(out) % 8)
-    out += "".join(format(x, "08b") for x in reversed(stream))
-    left = signs[16 * lanes:]
+    out, held = rans_container(indices, rans_frequencies(counts, precision), precision, signs)
+    left = signs[held:]
     left += [0] * (-len(left) % 8)
     return out + "".join(str(left[i + 7 - i % 8 - i % 8]) for i in range(len(left)))
 

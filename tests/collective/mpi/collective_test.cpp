@@ -100,6 +100,10 @@ std::vector<std::pair<std::string, Make>> all_compressors() {
   all.emplace_back("threshold16", [] {
     return codec::make_compressor("threshold", {.density = 0.05, .value_bits = 16});
   });
+  for (const char* const name : {"none", "bf16"})
+    all.emplace_back(std::string(name) + " lossless", [name] {
+      return codec::make_compressor(name, {.coding = codec::Coding::lossless});
+    });
   all.emplace_back("atomo entries", [] {
     return codec::make_compressor("atomo", {.atoms = codec::Atoms::entrywise});
   });
@@ -134,21 +138,56 @@ TEST_CASE("every collective gives identical bits on every rank", "[collective]")
 TEST_CASE("lossless collectives agree with dense to float rounding", "[collective]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test_layout();
-  const auto none = codec::make_compressor("none");
-  const auto plan = pipeline::plan_buckets(layout, *none, {.bucket_bytes = 20000});
   const auto mean = exact_mean(comm.size(), total_count(layout));
-  for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
-    INFO(row->name);
-    if (!why_not(*row, *none).empty()) continue;
-    const auto collective = row->make({.comm = comm, .compressor = *none, .plan = plan});
-    const Outcome out = run(comm, *collective, plan, mean.size());
-    double worst = 0;
-    for (std::size_t i = 0; i < mean.size(); ++i) {
-      worst = std::max(worst, static_cast<double>(std::abs(out.values[i] - mean[i])));
+  for (const codec::Coding coding : {codec::Coding::fixed, codec::Coding::lossless}) {
+    const auto none = codec::make_compressor("none", {.coding = coding});
+    const auto plan = pipeline::plan_buckets(layout, *none, {.bucket_bytes = 20000});
+    for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
+      INFO(row->name << ", " << name_of(coding));
+      if (!why_not(*row, *none).empty()) continue;
+      const auto collective = row->make({.comm = comm, .compressor = *none, .plan = plan});
+      const Outcome out = run(comm, *collective, plan, mean.size());
+      double worst = 0;
+      for (std::size_t i = 0; i < mean.size(); ++i) {
+        worst = std::max(worst, static_cast<double>(std::abs(out.values[i] - mean[i])));
+      }
+      // n roundings of sums below n * 5 in float32.
+      CHECK(worst < 1e-6 * comm.size());
     }
-    // n roundings of sums below n * 5 in float32.
-    CHECK(worst < 1e-6 * comm.size());
   }
+}
+
+TEST_CASE("lossless coding changes bytes and no bit of a mean", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test_layout();
+  for (const char* const name : {"none", "bf16"}) {
+    const auto usual = codec::make_compressor(name);
+    const auto coded = codec::make_compressor(name, {.coding = codec::Coding::lossless});
+    for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
+      if (row == kAutomatic || !why_not(*row, *coded).empty()) continue;
+      const auto averaged = [&](const codec::Compressor& compressor) {
+        const auto plan = pipeline::plan_buckets(layout, compressor, {});
+        const auto collective = row->make({.comm = comm, .compressor = compressor, .plan = plan});
+        return run(comm, *collective, plan, total_count(layout));
+      };
+      const Outcome expected = averaged(*usual), found = averaged(*coded);
+      INFO(name << " by " << row->name);
+      CHECK(test::hash_of(found.values) == test::hash_of(expected.values));
+      if (comm.size() > 1 && row == kAllgather)
+        CHECK(found.traffic.sent_bytes < expected.traffic.sent_bytes);
+    }
+  }
+}
+
+TEST_CASE("float32 that is coded goes through messages", "[collective]") {
+  const auto usual = codec::make_compressor("none");
+  const auto coded = codec::make_compressor("none", {.coding = codec::Coding::lossless});
+  CHECK(choose_collective(*usual, 1'000'000, 2).name == "dense");
+  CHECK(choose_collective(*coded, 1'000'000, 2).name == "allgather");
+  CHECK(choose_collective(*coded, 100'000'000, 8).name == "scatter-reduce");
+  CHECK(why_not(kDense, *usual).empty());
+  CHECK_THAT(std::string(why_not(kDense, *coded)),
+             Catch::Matchers::ContainsSubstring("without compressor.coding \"lossless\""));
 }
 
 TEST_CASE("mpi-allreduce is one blocking call of MPI_Allreduce a bucket", "[collective]") {

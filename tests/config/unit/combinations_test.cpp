@@ -334,6 +334,30 @@ TEST_CASE("entropy coding needs levels", "[config]") {
     }
 }
 
+TEST_CASE("lossless coding is for none and bf16", "[config]") {
+  const std::string lossless = "compressor.coding=lossless";
+  for (const auto& name : kAll) {
+    const Sets sets = {compressor(name), lossless};
+    if (name == "none" || name == "bf16")
+      CHECK(eqt::name_of(parse("{}", sets).compressor.coding) == "lossless");
+    else
+      CHECK_THAT(rejection("{}", sets),
+                 ContainsSubstring("expected the compressor bf16 or none for compressor.coding "
+                                   "\"lossless\", found \"" +
+                                   name + "\"; set compressor.name to \"bf16\""));
+  }
+  CHECK_THAT(rejection("{}", {compressor("bf16"), "compressor.coding=rans"}),
+             ContainsSubstring("found \"rans\"; set it to \"lossless\""));
+  CHECK_THAT(rejection("{}", {compressor("none"), lossless, "synchronization.collective=dense"}),
+             ContainsSubstring("\"allgather\"") && ContainsSubstring("found \"dense\"") &&
+                 ContainsSubstring("without compressor.coding \"lossless\""));
+  for (const std::string collective :
+       {"auto", "allgather", "scatter-reduce", "ring", "recursive-doubling", "hierarchical"})
+    for (const std::string name : {"none", "bf16"})
+      CHECK_NOTHROW(
+          parse("{}", {compressor(name), lossless, "synchronization.collective=" + collective}));
+}
+
 TEST_CASE("e-elastiquant is not coded in fixed width", "[config]") {
   CHECK_THAT(rejection("{}", {compressor("e-elastiquant"), "compressor.coding=fixed"}),
              ContainsSubstring("compressor.coding") && ContainsSubstring("e-elastiquant"));

@@ -159,6 +159,7 @@ TEST_CASE("lazy gradients need plain descent on a rank's own samples", "[config]
   refuse({laq, "optimizer.nesterov=true"}, "momentum 0 .*laq");
   refuse({laq, "optimizer.name=adamw", "optimizer.momentum=0.9"}, "optimizer\\.name \"sgd\" .*laq");
   refuse({laq, kPlain, "compressor.name=qsgd"}, "compressor\\.name \"none\" .*laq_bits.*qsgd");
+  refuse({laq, kPlain, "compressor.coding=lossless"}, "coding \"fixed\" .*laq.*lossless");
   refuse({laq, kPlain, "synchronization.collective=ring"}, "collective \"auto\" .*laq.*ring");
   refuse({laq, kPlain, "synchronization.error_feedback=ef14"}, "error_feedback \"auto\" .*ef14");
   refuse({laq, kPlain, "data.partition.reshuffle=true"}, "reshuffle false .*laq");

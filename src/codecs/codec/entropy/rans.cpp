@@ -79,6 +79,13 @@ RansModel model_of(const IndexCounts& counts, std::size_t symbols, int precision
   return model;
 }
 
+// The largest index that occurs, plus 1.
+std::size_t symbols_of(const IndexCounts& counts) {
+  std::size_t symbols = kMaxLevels;
+  while (symbols > 1 && counts[symbols - 1] == 0) --symbols;
+  return symbols;
+}
+
 int frequency_bits(const RansModel& model, std::size_t i) {
   return model.precision == 8 ? 8 : delta_code(model.frequency[i] + 1u).length;
 }
@@ -90,8 +97,8 @@ RansModel read_model(BitReader& reader, std::size_t symbols) {
   model.precision = reader.take(1) != 0 ? kWideBits : 8;
   model.symbols = static_cast<std::size_t>(reader.take(symbols_bits(model.precision))) + 1;
   if (model.symbols > symbols) {
-    fail(Kind::wire, "level payload: expected a rANS model of at most {} indices, found {}",
-         symbols, model.symbols);
+    fail(Kind::wire, "rANS container: expected a model of at most {} indices, found {}", symbols,
+         model.symbols);
   }
   const std::uint32_t whole = 1u << model.precision;
   std::uint32_t sum = 0;
@@ -100,8 +107,8 @@ RansModel read_model(BitReader& reader, std::size_t symbols) {
     sum += static_cast<std::uint32_t>(std::min<std::uint64_t>(f, whole));
     if (sum >= whole) {
       fail(Kind::wire,
-           "level payload: expected frequencies of a rANS model with a sum below {}, found at "
-           "least {} before bit {}",
+           "rANS container: expected frequencies with a sum below {}, found at least {} before bit "
+           "{}",
            whole, sum, reader.position());
     }
     model.frequency[i] = static_cast<std::uint16_t>(f);
@@ -177,11 +184,14 @@ std::size_t read_signs(std::span<const std::byte> from, std::size_t held, std::s
 
 }  // namespace
 
+RansModel rans_narrow_model(const IndexCounts& counts) {
+  return model_of(counts, symbols_of(counts), 8);
+}
+
 RansModel rans_model(const IndexCounts& counts) {
-  std::size_t symbols = kMaxLevels;
-  while (symbols > 1 && counts[symbols - 1] == 0) --symbols;
+  const std::size_t symbols = symbols_of(counts);
   if (symbols > kRansVectorSymbols) return model_of(counts, symbols, kWideBits);
-  const RansModel narrow = model_of(counts, symbols, 8);
+  const RansModel narrow = rans_narrow_model(counts);
   if (narrow.has_one_symbol()) return narrow;
   const RansModel wide = model_of(counts, symbols, kWideBits);
   const std::uint64_t bits = rans_bits(wide, counts);
@@ -213,71 +223,83 @@ std::size_t rans_max_bytes(std::size_t count, std::size_t symbols) noexcept {
   return head / 8 + 1 + 2 * count + count / 8 + 1;
 }
 
-std::size_t rans_write(const RansModel& model, std::span<const LevelCode> codes,
-                       std::span<std::byte> to) {
-  EQT_CHECK(to.size() >= rans_max_bytes(codes.size(), model.symbols),
-            "{} bytes for {} codes of {} indices", to.size(), codes.size(), model.symbols);
-  const bool one_symbol = model.has_one_symbol();
-  const std::span<std::byte> row = sign_row(codes.size());
-  std::memset(row.data(), 0, 2 * kRansLanes);
-  const std::size_t nonzeros = pack_signs(codes, row);
-  BitWriter writer(to);
-  write_model(model, writer);
-  const std::span<std::byte> room = to.first(rans_max_bytes(codes.size(), model.symbols));
-  std::byte* const end = room.data() + room.size();
-  std::byte* begin = end;
-  std::size_t held = 0;
-  if (!one_symbol) {
-    held = held_signs(codes.size());
-    RansStates states;
-    for (std::size_t i = 0; i < kRansLanes; ++i) {
-      states[i] = 1u << kRansLowBits | load<std::uint16_t>(row.data() + 2 * i);
-    }
-    begin = rans_encode(
-        rans_encoder_tables(std::span(model.frequency).first(model.symbols), model.precision),
-        codes, states, end);
-    write_states(std::span(states).first(lanes_of(codes.size())), writer);
-  }
-  std::size_t used = writer.finish();
-  const auto bytes = static_cast<std::size_t>(end - begin);
-  std::memmove(to.data() + used, begin, bytes);
-  used += bytes;
-  const std::size_t sign_bytes = nonzeros > held ? (nonzeros - held + 7) / 8 : 0;
-  std::memcpy(to.data() + used, row.data() + held / 8, sign_bytes);
-  return used + sign_bytes;
+std::size_t rans_held_bytes(const RansModel& model, std::size_t count) noexcept {
+  return model.has_one_symbol() ? 0 : 2 * lanes_of(count);
 }
 
-std::size_t rans_read(std::span<const std::byte> from, std::size_t symbols,
-                      std::span<LevelCode> codes) {
+std::size_t rans_write_indices(const RansModel& model, std::span<const LevelCode> codes,
+                               std::span<const std::byte, kRansHeldBytes> held,
+                               std::span<std::byte> to) {
+  EQT_CHECK(to.size() >= rans_max_bytes(codes.size(), model.symbols),
+            "{} bytes for {} codes of {} indices", to.size(), codes.size(), model.symbols);
+  BitWriter writer(to);
+  write_model(model, writer);
+  if (model.has_one_symbol()) return writer.finish();
+  const std::span<std::byte> room = to.first(rans_max_bytes(codes.size(), model.symbols));
+  std::byte* const end = room.data() + room.size();
+  RansStates states;
+  for (std::size_t i = 0; i < kRansLanes; ++i) {
+    states[i] = 1u << kRansLowBits | load<std::uint16_t>(held.data() + 2 * i);
+  }
+  std::byte* const begin = rans_encode(
+      rans_encoder_tables(std::span(model.frequency).first(model.symbols), model.precision), codes,
+      states, end);
+  write_states(std::span(states).first(lanes_of(codes.size())), writer);
+  const std::size_t used = writer.finish();
+  const auto bytes = static_cast<std::size_t>(end - begin);
+  std::memmove(to.data() + used, begin, bytes);
+  return used + bytes;
+}
+
+std::size_t rans_write(const RansModel& model, std::span<const LevelCode> codes,
+                       std::span<std::byte> to) {
+  const std::span<std::byte> row = sign_row(codes.size());
+  std::memset(row.data(), 0, kRansHeldBytes);
+  const std::size_t nonzeros = pack_signs(codes, row);
+  const std::size_t used = rans_write_indices(model, codes, row.first<kRansHeldBytes>(), to);
+  const std::size_t held = rans_held_bytes(model, codes.size());
+  const std::size_t sign_bytes = (nonzeros + 7) / 8;
+  if (sign_bytes <= held) return used;
+  std::memcpy(to.data() + used, row.data() + held, sign_bytes - held);
+  return used + sign_bytes - held;
+}
+
+RansRead rans_read_indices(std::span<const std::byte> from, std::size_t symbols,
+                           std::span<LevelCode> codes, std::span<std::byte, kRansHeldBytes> held) {
   BitReader reader(from);
   const RansModel model = read_model(reader, symbols);
-  const std::span<std::byte> row = sign_row(codes.size());
   if (model.has_one_symbol()) {
     const std::size_t used = reader.finish();
     std::memset(codes.data(), static_cast<int>(model.symbols - 1), codes.size());
-    return used + read_signs(from.subspan(used), 0, row, codes);
+    return {.bytes = used};
   }
   RansStates states;
   states.fill(1u << kRansLowBits);
   const auto active = std::span(states).first(lanes_of(codes.size()));
   read_states(reader, active);
-  std::size_t used = reader.finish();
+  const std::size_t used = reader.finish();
   thread_local RansDecoderTables tables;
   rans_decoder_tables(std::span(model.frequency).first(model.symbols), model.precision, tables);
   const std::size_t bytes = rans_decode(tables, from.subspan(used), states, codes);
   if (bytes > from.size() - used) {
-    fail(Kind::wire, "level payload: expected more than the {} bytes of a rANS stream",
+    fail(Kind::wire, "rANS container: expected more than the {} bytes of its stream",
          from.size() - used);
   }
-  used += bytes;
   for (std::size_t i = 0; i < active.size(); ++i) {
     if (active[i] >> kRansLowBits != 1) {
-      fail(Kind::wire, "level payload: expected a rANS state that ends below 2^17, found {}",
+      fail(Kind::wire, "rANS container: expected a state that ends below 2^17, found {}",
            active[i]);
     }
-    store(row.data() + 2 * i, static_cast<std::uint16_t>(active[i]));
+    store(held.data() + 2 * i, static_cast<std::uint16_t>(active[i]));
   }
-  return used + read_signs(from.subspan(used), held_signs(codes.size()), row, codes);
+  return {.bytes = used + bytes, .held = 2 * active.size()};
+}
+
+std::size_t rans_read(std::span<const std::byte> from, std::size_t symbols,
+                      std::span<LevelCode> codes) {
+  const std::span<std::byte> row = sign_row(codes.size());
+  const RansRead read = rans_read_indices(from, symbols, codes, row.first<kRansHeldBytes>());
+  return read.bytes + read_signs(from.subspan(read.bytes), 8 * read.held, row, codes);
 }
 
 }  // namespace eqt::codec

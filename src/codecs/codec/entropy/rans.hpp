@@ -26,6 +26,7 @@
 #include <span>
 
 #include "codec/entropy/code_kernels.hpp"
+#include "codec/entropy/rans_kernels.hpp"
 
 namespace eqt::codec {
 
@@ -42,6 +43,10 @@ struct RansModel {
 /// 0; P = 8 unless the largest index is above 15 or 12 is shorter by 1/256.
 /// @pre their sum is d >= 1
 RansModel rans_model(const IndexCounts& counts);
+
+/// The model of P = 8, which every vector kernel decodes. @pre as rans_model(), of at most
+/// kRansVectorSymbols indices
+RansModel rans_narrow_model(const IndexCounts& counts);
 
 /// Expected length of rans_write()'s result [bits].
 std::uint64_t rans_bits(const RansModel& model, const IndexCounts& counts);
@@ -60,5 +65,31 @@ std::size_t rans_write(const RansModel& model, std::span<const LevelCode> codes,
 /// @throws Error{wire}
 std::size_t rans_read(std::span<const std::byte> from, std::size_t symbols,
                       std::span<LevelCode> codes);
+
+/// Bytes that any states hold.
+inline constexpr std::size_t kRansHeldBytes = 2 * kRansLanes;
+
+/// Bytes that the states of a container of `count` codes hold: two each, or none if the model has a
+/// single index, which needs no states.
+std::size_t rans_held_bytes(const RansModel& model, std::size_t count) noexcept;
+
+/// Writes a container without its signs, whose states hold other bytes instead.
+/// @param held what the states hold, rans_held_bytes() of it; the rest is not read
+/// @pre as rans_write(); no code has a sign
+/// @return bytes written
+std::size_t rans_write_indices(const RansModel& model, std::span<const LevelCode> codes,
+                               std::span<const std::byte, kRansHeldBytes> held,
+                               std::span<std::byte> to);
+
+struct RansRead {
+  std::size_t bytes = 0;  // of the container
+  std::size_t held = 0;   // bytes that its states held
+};
+
+/// Reads a container that rans_write_indices() wrote.
+/// @param held gets what the states held
+/// @throws Error{wire}
+RansRead rans_read_indices(std::span<const std::byte> from, std::size_t symbols,
+                           std::span<LevelCode> codes, std::span<std::byte, kRansHeldBytes> held);
 
 }  // namespace eqt::codec
