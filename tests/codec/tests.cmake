@@ -33,6 +33,7 @@ eqt_test(codec_entropy_property LABEL property TIMEOUT 300 LINK eqt_codec eqt_hw
 # rate/
 eqt_test(codec_rate_unit LABEL unit LINK eqt_codec eqt_hwy SOURCES unit/nested_gaps_test.cpp)
 eqt_test(codec_rate_property LABEL property TIMEOUT 300 LINK eqt_codec eqt_hwy SOURCES property/rate_laws_test.cpp)
+
 # lossless/
 eqt_test(codec_lossless_unit LABEL unit LINK eqt_codec eqt_hwy SOURCES unit/lossless_test.cpp)
 eqt_test(codec_lossless_property LABEL property LINK eqt_codec eqt_hwy SOURCES property/lossless_laws_test.cpp)

@@ -22,7 +22,6 @@
 #include "collective/cost.hpp"
 #include "collective/messages.hpp"
 #include "collective/worker_mean.hpp"
-#include "core/checksum.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/strata.hpp"
@@ -354,7 +353,7 @@ class WorkerAllgather final : public WorkerMean {
     for (Rank w = 0; w < workers_; ++w) {
       const std::vector<float>& theirs = message(w, bucket).own_scales;
       for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = std::max(scales[i], theirs[i]);
-      count_sent(theirs.size() * sizeof(float), traffic);
+      count_sent(theirs.size() * sizeof(float), others(), traffic);
     }
     for (Rank w = 0; w < workers_; ++w) write(w, bucket, context, kept_->of(w), traffic);
   }
@@ -377,16 +376,10 @@ class WorkerAllgather final : public WorkerMean {
     own.step = context.step;
     traffic.encoded_bytes += bytes;
     traffic.encoded_values += bucket.count();
-    count_sent(bytes, traffic);
+    count_sent(bytes, others(), traffic);
   }
 
-  /// Sent to all others, with a checksum.
-  void count_sent(std::size_t bytes, Traffic& traffic) const {
-    const auto others = static_cast<std::uint64_t>(workers_ - 1);
-    traffic.sent_bytes += (bytes + kChecksumBytes) * others;
-    traffic.received_bytes += (bytes + kChecksumBytes) * others;
-    traffic.messages += others;
-  }
+  std::size_t others() const { return static_cast<std::size_t>(workers_ - 1); }
 
   const codec::Compressor& compressor_;
   const int workers_;
@@ -440,7 +433,10 @@ const CollectiveRow kAllgather = {
           require_carries(kAllgather, parts.compressor);
           return make_allgather(parts.comm, parts.compressor, parts.plan);
         },
-    .make_for_workers = make_worker_allgather,
+    .make_for_workers =
+        [](const WorkerParts& parts) {
+          return make_worker_allgather(parts.compressor, parts.plan, parts.workers);
+        },
     .calibrates = true,
     .takes_exact_grades = true};
 

@@ -18,10 +18,10 @@ const CollectiveRow kAutomatic = {
               .make(parts);
         },
     .make_for_workers =
-        [](const codec::Compressor& compressor, std::span<const FusionBucket> plan, int workers) {
-          return compressor.properties().is_float32()
-                     ? make_worker_dense(plan, workers)
-                     : make_worker_allgather(compressor, plan, workers);
+        [](const WorkerParts& parts) {
+          return parts.compressor.properties().is_float32()
+                     ? make_worker_dense(parts.plan, parts.workers)
+                     : make_worker_allgather(parts.compressor, parts.plan, parts.workers);
         }};
 
 const Catalogue<CollectiveRow>& CollectiveRow::all() {

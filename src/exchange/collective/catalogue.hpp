@@ -23,6 +23,7 @@ struct CollectiveCost;
 struct MeanCosts;
 struct MeanRounds;
 struct Volume;
+struct WorkerParts;
 
 /// Adding a collective: a file with its class and its row, and a line in collectives.def.
 struct CollectiveRow {
@@ -42,9 +43,8 @@ struct CollectiveRow {
   std::unique_ptr<Collective> (*make)(const CollectiveParts& parts) = nullptr;
   /// Makes what computes this mean, bit for bit, in one process that plays all ranks; null: not
   /// available.
-  std::unique_ptr<WorkerMean> (*make_for_workers)(const codec::Compressor& compressor,
-                                                  std::span<const pipeline::FusionBucket> plan,
-                                                  int workers) = nullptr;
+  /// @throws Error{usage} for a compressor whose messages it cannot average
+  std::unique_ptr<WorkerMean> (*make_for_workers)(const WorkerParts& parts) = nullptr;
   /// The rounds of a mean, for forecasts (cost.hpp). Null: in each of the cost's rounds every
   /// rank sends to all others.
   MeanRounds (*rounds)(const MeanCosts& mean) = nullptr;

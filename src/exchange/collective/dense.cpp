@@ -185,8 +185,8 @@ const CollectiveRow kDense = {
           require_carries(kDense, parts.compressor);
           return make_dense(parts.comm);
         },
-    .make_for_workers = [](const codec::Compressor&, std::span<const FusionBucket> plan,
-                           int workers) { return make_worker_dense(plan, workers); },
+    .make_for_workers =
+        [](const WorkerParts& parts) { return make_worker_dense(parts.plan, parts.workers); },
     .rounds = dense_rounds,
     .calibrates = true,
     .shares_memory = true};

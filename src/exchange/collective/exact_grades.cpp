@@ -40,6 +40,7 @@ class WorkerDenseIfExact final : public WorkerMean {
 
   const CollectiveRow& row() const noexcept override { return inner_->row(); }
   bool takes_residual() const noexcept override { return inner_->takes_residual(); }
+  void visit_state(StateVisitor& visitor) override { inner_->visit_state(visitor); }
 
   void take(Rank worker, const FusionBucket& bucket, const MeanContext& context,
             std::span<const float> values, Traffic& traffic) override {

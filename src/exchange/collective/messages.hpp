@@ -10,6 +10,7 @@
 
 #include "codec/message.hpp"
 #include "comm/transfers.hpp"
+#include "core/checksum.hpp"
 #include "core/error.hpp"
 #include "core/traffic.hpp"
 #include "pipeline/messages.hpp"
@@ -43,6 +44,15 @@ void naming_sender(std::string_view operation, StepId step, Rank from, const Rea
   } catch (const Error& error) {
     pipeline::rethrow_refused(error, operation, step, from);
   }
+}
+
+/// Counts a message as sent to so many ranks, which receive it, with its checksum: those that one
+/// process plays send nothing.
+inline void count_sent(std::size_t bytes, std::size_t receivers, Traffic& traffic) {
+  const std::uint64_t all = std::uint64_t{bytes + kChecksumBytes} * receivers;
+  traffic.sent_bytes += all;
+  traffic.received_bytes += all;
+  traffic.messages += receivers;
 }
 
 /// Counts a message of these segments as encoded.

@@ -14,15 +14,22 @@
 // A segment is a multiple of the codec's bucket, and each is assigned to the rank that owns the
 // fewest values of the model so far. So neither the fusion buckets nor the owner change which
 // values share a norm. The second quantisation has a separate random stream (kReducer).
+//
+// Workers that one process plays have the same mean, bit for bit, without messages: a participant
+// computes, for a rank as for a worker, and never sends.
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <vector>
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
 #include "collective/messages.hpp"
 #include "collective/segment_owners.hpp"
+#include "collective/worker_mean.hpp"
 #include "core/clock.hpp"
 #include "core/strata.hpp"
 
@@ -32,10 +39,164 @@ namespace {
 constexpr std::uint32_t kReducer =
     0xFFFFFFFFu;  // "rank" of the second quantisation's random stream
 
-/// The ranges of one fusion bucket, by owner.
-struct Chunks {
-  DealtSegments of_rank;
-  std::vector<codec::Segment> residual;  // my chunk, with `begin` in the residual buffer
+/// Returns the longest message of one rank to one owner, or of an owner [bytes].
+std::size_t most_message_bytes(const codec::Compressor& compressor,
+                               std::span<const DealtSegments> deals) {
+  std::size_t most = codec::max_message_bytes(compressor, {});
+  for (const DealtSegments& of_rank : deals) {
+    for (const auto& segments : of_rank) {
+      most = std::max(most, codec::max_message_bytes(compressor, segments));
+    }
+  }
+  return most;
+}
+
+struct ParticipantOptions {
+  std::size_t me = 0, ranks = 1;  // index in the group, and its size
+  float share = 1;                // the mean is this times the sum
+  bool reducer_feedback = false;
+  std::string_view operation;  // for error messages
+};
+
+/// What one rank computes in a mean, of its own values and of messages: those to owners, and the
+/// mean of its own chunk, which is what it owns of a fusion bucket. It sends nothing. The caller
+/// says in which order messages are added.
+class Participant {
+ public:
+  /// Keeps references to the first three. @param deals by fusion bucket
+  Participant(const codec::Compressor& compressor, std::span<const DealtSegments> deals,
+              Workspace& workspace, const ParticipantOptions& options)
+      : compressor_(compressor), deals_(deals), workspace_(workspace), options_(options) {
+    if (options.reducer_feedback) place_residuals();
+  }
+
+  void visit_state(StateVisitor& visitor) {
+    visitor.placed("reducer residual", residual_, [this] { return places(); });
+  }
+
+  /// Returns the strata of my values for an owner, which adds its own as they are.
+  const Strata* strata_for(std::size_t owner) const {
+    const std::size_t me = options_.me;
+    return strata_of(static_cast<std::uint32_t>(me > owner ? me - 1 : me),
+                     static_cast<std::uint32_t>(options_.ranks - 1));
+  }
+
+  /// Encodes my values of an owner's chunk into `buffer`. @pre the owner is another rank
+  Frame encode_for(std::size_t owner, const FusionBucket& bucket, const MeanContext& context,
+                   std::span<const float> values, std::span<std::byte> buffer, Traffic& traffic) {
+    const auto& segments = deals_[bucket.index][owner];
+    codec::MessageContext message =
+        context.message(static_cast<std::uint32_t>(options_.me), bucket.index);
+    message.residual = {};
+    message.strata = strata_for(owner);
+    const std::size_t bytes = messages_of(segments).encode(values, message, buffer);
+    count_encoded(segments, bytes, traffic);
+    return {buffer.first(bytes), segments};
+  }
+
+  /// Adds what another rank sent me to `values`, which hold my own, exact.
+  void add(Rank from, const FusionBucket& bucket, StepId step, std::span<const std::byte> frame,
+           std::span<float> values) {
+    decode_from<&codec::MessageCodec::decode_add>(from, deals_[bucket.index][options_.me], frame,
+                                                  {step, bucket.index}, values);
+  }
+
+  /// Turns the sums of my chunk into its mean.
+  void divide(const FusionBucket& bucket, std::span<float> values) const {
+    for (const codec::Segment& segment : deals_[bucket.index][options_.me]) {
+      for (float& value : values.subspan(segment.begin, segment.count)) value *= options_.share;
+    }
+  }
+
+  /// Encodes the mean of my chunk into `buffer`, with what is left of earlier ones.
+  /// @return the message; empty if I own nothing of this bucket
+  std::span<const std::byte> encode_mean(const FusionBucket& bucket, const MeanContext& context,
+                                         std::span<float> values, std::span<std::byte> buffer,
+                                         Traffic& traffic) {
+    const auto& mine = deals_[bucket.index][options_.me];
+    if (mine.empty()) return {};
+    const AddedSeconds timed(traffic.encode_seconds);
+    const std::span<const codec::Segment> kept = residual_of(bucket);
+    for (std::size_t i = 0; i < kept.size(); ++i) compensate(mine[i], kept[i], values);
+    const codec::MessageContext message = {.run_seed = context.run_seed,
+                                           .id = mean_id(bucket, context.step),
+                                           .rank = kReducer,
+                                           .density = context.density};
+    const std::size_t bytes = messages_of(mine).encode(values, message, buffer);
+    if (!kept.empty())
+      messages_of(kept).decode_add(buffer.first(bytes), message.id, -1.0f, residual_);
+    count_encoded(mine, bytes, traffic);
+    return buffer.first(bytes);
+  }
+
+  /// Writes an owner's mean to its place.
+  void decode_mean(std::size_t owner, Rank from, const FusionBucket& bucket, StepId step,
+                   std::span<const std::byte> frame, std::span<float> values) {
+    decode_from<&codec::MessageCodec::decode>(from, deals_[bucket.index][owner], frame,
+                                              mean_id(bucket, step), values);
+  }
+
+ private:
+  static codec::MessageId mean_id(const FusionBucket& bucket, StepId step) {
+    return {step, bucket.index | kReducedBit};
+  }
+
+  void place_residuals() {
+    std::size_t count = 0;
+    for (const DealtSegments& of_rank : deals_) {
+      auto& kept = residuals_.emplace_back(of_rank[options_.me]);
+      for (codec::Segment& segment : kept) {
+        segment.begin = count;
+        count += segment.count;
+      }
+    }
+    residual_.resize(count);
+  }
+
+  std::span<const codec::Segment> residual_of(const FusionBucket& bucket) const {
+    if (residuals_.empty()) return {};
+    return residuals_[bucket.index];
+  }
+
+  /// Returns the places of the residual's values.
+  std::vector<SliceRange> places() const {
+    std::vector<SliceRange> ranges;
+    for (const auto& kept : residuals_) {
+      for (const codec::Segment& segment : kept) {
+        ranges.push_back({segment.slice, segment.first_index, segment.count});
+      }
+    }
+    return ranges;
+  }
+
+  /// values += residual; residual = values. The decoded values are subtracted from it later.
+  void compensate(const codec::Segment& segment, const codec::Segment& residual,
+                  std::span<float> values) {
+    for (std::size_t i = 0; i < segment.count; ++i) {
+      float& kept = residual_[residual.begin + i];
+      kept += values[segment.begin + i];
+      values[segment.begin + i] = kept;
+    }
+  }
+
+  codec::MessageCodec messages_of(std::span<const codec::Segment> segments) {
+    return {compressor_, segments, workspace_};
+  }
+
+  template <auto kDecode>
+  void decode_from(Rank from, std::span<const codec::Segment> segments,
+                   std::span<const std::byte> frame, codec::MessageId id, std::span<float> values) {
+    naming_sender(options_.operation, id.step, from,
+                  [&] { (messages_of(segments).*kDecode)(frame, id, 1.0f, values); });
+  }
+
+  const codec::Compressor& compressor_;
+  const std::span<const DealtSegments> deals_;
+  Workspace& workspace_;
+  const ParticipantOptions options_;
+  // Per fusion bucket, my chunk, with `begin` in the residual; empty without feedback.
+  std::vector<std::vector<codec::Segment>> residuals_;
+  std::vector<float> residual_;  // of my second quantisation
 };
 
 class ScatterReduce final : public Collective {
@@ -47,48 +208,47 @@ class ScatterReduce final : public Collective {
         compressor_(compressor),
         group_(std::move(group)),
         ranks_(group_.size()),
-        me_(group_.me) {
-    deal(plan, options.reducer_feedback);
-    most_bytes_ = codec::max_message_bytes(compressor, {});
-    for (const Chunks& chunks : chunks_) {
-      for (const auto& segments : chunks.of_rank) {
-        most_bytes_ = std::max(most_bytes_, codec::max_message_bytes(compressor, segments));
-      }
-    }
-  }
+        me_(group_.me),
+        deals_(deal_segments(plan, compressor, ranks_)),
+        most_bytes_(most_message_bytes(compressor, deals_)),
+        own_(compressor, deals_, workspace_,
+             {.me = me_,
+              .ranks = ranks_,
+              .share = group_.share,
+              .reducer_feedback = options.reducer_feedback,
+              .operation = group_.of_host_sums ? "hierarchical" : kScatterReduce.name}) {}
 
   const CollectiveRow& row() const noexcept override { return kScatterReduce; }
-  void visit_state(StateVisitor& visitor) override {
-    visitor.placed("reducer residual", residual_, [this] { return places(); });
-  }
+  void visit_state(StateVisitor& visitor) override { own_.visit_state(visitor); }
 
   /// The chunk of which this rank is the owner is added as it is.
   std::optional<OwnParts> own_parts(const FusionBucket& bucket) const override {
     OwnParts parts;
-    const DealtSegments& of_rank = chunks_[bucket.index].of_rank;
+    const DealtSegments& of_rank = deals_[bucket.index];
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
       for (const codec::Segment& segment : of_rank[owner])
         (segment.compressed && owner != me_ ? parts.encoded : parts.plain).push_back(segment);
-      if (owner != me_) parts.strata.resize(parts.encoded.size(), strata_for(owner));
+      if (owner != me_) parts.strata.resize(parts.encoded.size(), own_.strata_for(owner));
     }
     return parts;
   }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {
-    const Chunks& chunks = chunks_[bucket.index];
+    const DealtSegments& of_rank = deals_[bucket.index];
     Slot& slot = slot_of(context);
-    encode_contributions(bucket, chunks, context, values, slot, result.traffic);
-    co_await scatter(bucket, chunks, slot);
-    reduce(bucket, chunks, context.step, values, slot, result.traffic);
-    const std::size_t bytes = encode_mean(bucket, chunks, context, values, slot, result.traffic);
-    co_await gather(bucket, chunks, bytes, slot);
-    decode_means(bucket, chunks, context.step, bytes, values, slot, result.traffic);
+    encode_contributions(bucket, context, values, slot, result.traffic);
+    co_await scatter(bucket, slot);
+    reduce(bucket, context.step, values, slot, result.traffic);
+    const std::span<const std::byte> mean =
+        own_.encode_mean(bucket, context, values, slot.contributed[me_], result.traffic);
+    co_await gather(bucket, mean, slot);
+    decode_means(bucket, context.step, mean, values, slot, result.traffic);
     result.contribution = {.compressor = &compressor_,
                            .step = context.step,
                            .index = bucket.index,
                            .frames = slot.frames,
-                           .exact = chunks.of_rank[me_]};
+                           .exact = of_rank[me_]};
   }
 
  private:
@@ -111,72 +271,28 @@ class ScatterReduce final : public Collective {
     return slot;
   }
 
-  void deal(std::span<const FusionBucket> plan, bool reducer_feedback) {
-    for (DealtSegments& dealt : deal_segments(plan, compressor_, ranks_)) {
-      chunks_.push_back({.of_rank = std::move(dealt), .residual = {}});
-      if (reducer_feedback) place_residuals(chunks_.back());
-    }
-  }
-
-  void place_residuals(Chunks& chunks) {
-    for (codec::Segment segment : chunks.of_rank[me_]) {
-      segment.begin = residual_.size();
-      residual_.resize(residual_.size() + segment.count);
-      chunks.residual.push_back(segment);
-    }
-  }
-
-  /// Returns the places of the residual's values.
-  std::vector<SliceRange> places() const {
-    std::vector<SliceRange> ranges;
-    for (const Chunks& chunks : chunks_) {
-      if (chunks.residual.empty()) continue;
-      for (const codec::Segment& segment : chunks.of_rank[me_]) {
-        ranges.push_back({segment.slice, segment.first_index, segment.count});
-      }
-    }
-    return ranges;
-  }
-
-  codec::MessageCodec messages_of(std::span<const codec::Segment> segments) {
-    return {compressor_, segments, workspace_};
-  }
-
-  /// Returns the strata of my values for an owner, which adds its own as they are.
-  const Strata* strata_for(std::size_t owner) const {
-    return strata_of(static_cast<std::uint32_t>(me_ > owner ? me_ - 1 : me_),
-                     static_cast<std::uint32_t>(ranks_ - 1));
-  }
-
-  void encode_contributions(const FusionBucket& bucket, const Chunks& chunks,
-                            const MeanContext& context, std::span<const float> values, Slot& slot,
-                            Traffic& traffic) {
+  void encode_contributions(const FusionBucket& bucket, const MeanContext& context,
+                            std::span<const float> values, Slot& slot, Traffic& traffic) {
     const AddedSeconds timed(traffic.encode_seconds);
     slot.frames.clear();
     for (std::size_t owner = 0; owner < ranks_; ++owner) {
-      const auto& segments = chunks.of_rank[owner];
-      if (owner == me_ || segments.empty()) continue;
-      codec::MessageContext message =
-          context.message(static_cast<std::uint32_t>(me_), bucket.index);
-      message.residual = {};
-      message.strata = strata_for(owner);
-      const std::size_t bytes =
-          messages_of(segments).encode(values, message, slot.contributed[owner]);
-      slot.frames.push_back({std::span(slot.contributed[owner]).first(bytes), segments});
-      count_encoded(segments, bytes, traffic);
+      if (owner == me_ || deals_[bucket.index][owner].empty()) continue;
+      slot.frames.push_back(
+          own_.encode_for(owner, bucket, context, values, slot.contributed[owner], traffic));
     }
   }
 
-  comm::Transfers::Awaiter scatter(const FusionBucket& bucket, const Chunks& chunks, Slot& slot) {
+  comm::Transfers::Awaiter scatter(const FusionBucket& bucket, Slot& slot) {
+    const DealtSegments& of_rank = deals_[bucket.index];
     slot.outgoing.clear();
     slot.incoming.clear();
     std::size_t next = 0;
     for (std::size_t peer = 0; peer < ranks_; ++peer) {
       if (peer == me_) continue;
-      if (!chunks.of_rank[peer].empty()) {
+      if (!of_rank[peer].empty()) {
         slot.outgoing.push_back({group_.ranks[peer], slot.frames[next++].bytes});
       }
-      if (!chunks.of_rank[me_].empty()) {
+      if (!of_rank[me_].empty()) {
         slot.incoming.push_back({group_.ranks[peer], slot.received[peer], 0});
       }
     }
@@ -188,62 +304,23 @@ class ScatterReduce final : public Collective {
 
   /// Adds the received values to my own exact ones. Only I compute this sum, and all ranks decode
   /// my encoding of it, so different owners may add in a different order.
-  void reduce(const FusionBucket& bucket, const Chunks& chunks, StepId step,
-              std::span<float> values, const Slot& slot, Traffic& traffic) {
+  void reduce(const FusionBucket& bucket, StepId step, std::span<float> values, const Slot& slot,
+              Traffic& traffic) {
     const AddedSeconds timed(traffic.decode_seconds);
     for (const comm::Incoming& in : slot.incoming) {
-      decode_from<&codec::MessageCodec::decode_add>(
-          in.from, chunks.of_rank[me_], in.buffer.first(in.bytes), {step, bucket.index}, values);
+      own_.add(in.from, bucket, step, in.buffer.first(in.bytes), values);
     }
-    for (const codec::Segment& segment : chunks.of_rank[me_]) {
-      for (float& value : values.subspan(segment.begin, segment.count)) value *= group_.share;
-    }
+    own_.divide(bucket, values);
   }
 
-  /// @return bytes of my mean's frame, which is written to contributed[me_]
-  std::size_t encode_mean(const FusionBucket& bucket, const Chunks& chunks,
-                          const MeanContext& context, std::span<float> values, Slot& slot,
-                          Traffic& traffic) {
-    const auto& mine = chunks.of_rank[me_];
-    if (mine.empty()) return 0;
-    const AddedSeconds timed(traffic.encode_seconds);
-    for (std::size_t i = 0; i < chunks.residual.size(); ++i) {
-      compensate(mine[i], chunks.residual[i], values);
-    }
-    const codec::MessageContext message = {.run_seed = context.run_seed,
-                                           .id = {context.step, bucket.index | kReducedBit},
-                                           .rank = kReducer,
-                                           .density = context.density};
-    const std::size_t bytes = messages_of(mine).encode(values, message, slot.contributed[me_]);
-    if (!chunks.residual.empty()) {
-      messages_of(chunks.residual)
-          .decode_add(std::span(slot.contributed[me_]).first(bytes), message.id, -1.0f, residual_);
-    }
-    count_encoded(mine, bytes, traffic);
-    return bytes;
-  }
-
-  /// values += residual; residual = values. The decoded values are subtracted from it later.
-  void compensate(const codec::Segment& segment, const codec::Segment& residual,
-                  std::span<float> values) {
-    for (std::size_t i = 0; i < segment.count; ++i) {
-      float& kept = residual_[residual.begin + i];
-      kept += values[segment.begin + i];
-      values[segment.begin + i] = kept;
-    }
-  }
-
-  comm::Transfers::Awaiter gather(const FusionBucket& bucket, const Chunks& chunks,
-                                  std::size_t bytes, Slot& slot) {
+  comm::Transfers::Awaiter gather(const FusionBucket& bucket, std::span<const std::byte> mean,
+                                  Slot& slot) {
     slot.outgoing.clear();
     slot.incoming.clear();
     for (std::size_t peer = 0; peer < ranks_; ++peer) {
       if (peer == me_) continue;
-      if (bytes > 0) {
-        slot.outgoing.push_back(
-            {group_.ranks[peer], std::span(slot.contributed[me_]).first(bytes)});
-      }
-      if (!chunks.of_rank[peer].empty()) {
+      if (!mean.empty()) slot.outgoing.push_back({group_.ranks[peer], mean});
+      if (!deals_[bucket.index][peer].empty()) {
         slot.incoming.push_back({group_.ranks[peer], slot.received[peer], 0});
       }
     }
@@ -252,41 +329,143 @@ class ScatterReduce final : public Collective {
                                                           : "scatter-reduce: means to everyone");
   }
 
-  void decode_means(const FusionBucket& bucket, const Chunks& chunks, StepId step,
-                    std::size_t bytes, std::span<float> values, const Slot& slot,
-                    Traffic& traffic) {
+  /// Every value belongs to one segment, and every segment to one rank.
+  void decode_means(const FusionBucket& bucket, StepId step, std::span<const std::byte> mean,
+                    std::span<float> values, const Slot& slot, Traffic& traffic) {
     const AddedSeconds timed(traffic.decode_seconds);
-    // Every value belongs to one segment, and every segment to one rank.
-    const codec::MessageId id = {step, bucket.index | kReducedBit};
-    if (bytes > 0) {
-      decode_from<&codec::MessageCodec::decode>(group_.ranks[me_], chunks.of_rank[me_],
-                                                std::span(slot.contributed[me_]).first(bytes), id,
-                                                values);
-    }
+    if (!mean.empty()) own_.decode_mean(me_, group_.ranks[me_], bucket, step, mean, values);
     for (const comm::Incoming& in : slot.incoming) {
       const auto owner = std::lower_bound(group_.ranks.begin(), group_.ranks.end(), in.from);
-      decode_from<&codec::MessageCodec::decode>(
-          in.from, chunks.of_rank[static_cast<std::size_t>(owner - group_.ranks.begin())],
-          in.buffer.first(in.bytes), id, values);
+      own_.decode_mean(static_cast<std::size_t>(owner - group_.ranks.begin()), in.from, bucket,
+                       step, in.buffer.first(in.bytes), values);
     }
-  }
-
-  template <auto kDecode>
-  void decode_from(Rank from, std::span<const codec::Segment> segments,
-                   std::span<const std::byte> frame, codec::MessageId id, std::span<float> values) {
-    naming_sender(group_.of_host_sums ? "hierarchical" : name(), id.step, from,
-                  [&] { (messages_of(segments).*kDecode)(frame, id, 1.0f, values); });
   }
 
   comm::Communicator& comm_;
   const codec::Compressor& compressor_;
   const Group group_;
   const std::size_t ranks_, me_;
+  const std::vector<DealtSegments> deals_;  // per fusion bucket, by its index
+  const std::size_t most_bytes_;            // of a message
   Workspace workspace_;
-  std::vector<Chunks> chunks_;   // per fusion bucket, by its index
-  std::size_t most_bytes_ = 0;   // of a message
-  std::vector<float> residual_;  // of my second quantisation
+  Participant own_;
   std::array<Slot, kMaxSlots> slots_;
+};
+
+/// All messages are kept instead of sent. An owner's own values, which it adds as they are, are
+/// kept, too: they are of the chunk that it owns, so those of all workers fill one flat buffer.
+class WorkerScatterReduce final : public WorkerMean {
+ public:
+  explicit WorkerScatterReduce(const WorkerParts& parts)
+      : compressor_(parts.compressor),
+        workers_(static_cast<std::size_t>(parts.workers)),
+        deals_(deal_segments(parts.plan, parts.compressor, workers_)),
+        buffer_(workers_ * most_message_bytes(parts.compressor, deals_)),
+        owned_(parts.plan.front().end),
+        sent_(parts.plan.size(), std::vector<Sent>(workers_)) {
+    participants_.reserve(workers_);
+    for (std::size_t w = 0; w < workers_; ++w)
+      participants_.emplace_back(parts.compressor, deals_, workspace_,
+                                 ParticipantOptions{.me = w,
+                                                    .ranks = workers_,
+                                                    .share = 1.0f / static_cast<float>(workers_),
+                                                    .reducer_feedback = parts.reducer_feedback,
+                                                    .operation = kScatterReduce.name});
+  }
+
+  const CollectiveRow& row() const noexcept override { return kScatterReduce; }
+
+  void visit_state(StateVisitor& visitor) override {
+    for (std::size_t w = 0; w < workers_; ++w)
+      visit_in(visitor, fmt::format("worker {}", w), participants_[w]);
+  }
+
+  void take(Rank worker, const FusionBucket& bucket, const MeanContext& context,
+            std::span<const float> values, Traffic& traffic) override {
+    const AddedSeconds timed(traffic.encode_seconds);
+    const auto me = static_cast<std::size_t>(worker);
+    Sent& sent = sent_[bucket.index][me];
+    sent.step = context.step;
+    sent.frames.clear();
+    std::size_t bytes = 0;
+    for (std::size_t owner = 0; owner < workers_; ++owner) {
+      if (owner == me || deals_[bucket.index][owner].empty()) continue;
+      sent.frames.push_back(participants_[me].encode_for(
+          owner, bucket, context, values, std::span(buffer_).subspan(bytes), traffic));
+      bytes += sent.frames.back().bytes.size();
+      count_sent(sent.frames.back().bytes.size(), 1, traffic);
+    }
+    sent.keep(std::span(buffer_).first(bytes));
+    for (const codec::Segment& segment : deals_[bucket.index][me])
+      std::ranges::copy(values.subspan(segment.begin, segment.count),
+                        owned_.begin() + static_cast<std::ptrdiff_t>(segment.begin));
+  }
+
+  void mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
+            Traffic& traffic) override {
+    reduce(bucket, context.step, values, traffic);
+    for (std::size_t owner = 0; owner < workers_; ++owner) {
+      const std::span<const std::byte> mean =
+          participants_[owner].encode_mean(bucket, context, values, buffer_, traffic);
+      if (mean.empty()) continue;
+      count_sent(mean.size(), workers_ - 1, traffic);
+      const AddedSeconds timed(traffic.decode_seconds);
+      participants_[owner].decode_mean(owner, static_cast<Rank>(owner), bucket, context.step, mean,
+                                       values);
+    }
+  }
+
+  Contribution contribution(Rank worker, const FusionBucket& bucket) const override {
+    const auto me = static_cast<std::size_t>(worker);
+    const Sent& sent = sent_[bucket.index][me];
+    return {.compressor = &compressor_,
+            .step = sent.step,
+            .index = bucket.index,
+            .frames = sent.frames,
+            .exact = deals_[bucket.index][me]};
+  }
+
+ private:
+  /// What a worker sends to the owners of a bucket's other chunks, in their order.
+  struct Sent {
+    std::vector<std::byte> bytes;  // the messages, one after the other
+    std::vector<Frame> frames;
+    StepId step = 0;
+
+    /// Copies the bytes in which the frames are now.
+    void keep(std::span<const std::byte> from) {
+      bytes.assign(from.begin(), from.end());
+      std::size_t at = 0;
+      for (Frame& frame : frames) {
+        frame.bytes = std::span(bytes).subspan(at, frame.bytes.size());
+        at += frame.bytes.size();
+      }
+    }
+  };
+
+  /// Each owner adds the others' messages in the order of ranks to its own values, as ranks do.
+  void reduce(const FusionBucket& bucket, StepId step, std::span<float> values, Traffic& traffic) {
+    const AddedSeconds timed(traffic.decode_seconds);
+    std::copy_n(owned_.begin() + static_cast<std::ptrdiff_t>(bucket.begin), bucket.count(),
+                values.begin() + static_cast<std::ptrdiff_t>(bucket.begin));
+    for (std::size_t from = 0; from < workers_; ++from) {
+      auto frame = sent_[bucket.index][from].frames.begin();
+      for (std::size_t owner = 0; owner < workers_; ++owner) {
+        if (owner == from || deals_[bucket.index][owner].empty()) continue;
+        participants_[owner].add(static_cast<Rank>(from), bucket, step, (frame++)->bytes, values);
+      }
+    }
+    for (const Participant& owner : participants_) owner.divide(bucket, values);
+  }
+
+  const codec::Compressor& compressor_;
+  const std::size_t workers_;
+  const std::vector<DealtSegments> deals_;  // per fusion bucket, by its index
+  Workspace workspace_;
+  std::vector<std::byte> buffer_;          // of the messages of one worker
+  std::vector<float> owned_;               // a flat buffer: what each owner has of its own chunk
+  std::vector<std::vector<Sent>> sent_;    // (buckets, workers)
+  std::vector<Participant> participants_;  // by worker
 };
 
 }  // namespace
@@ -304,6 +483,11 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
                                                 const ScatterReduceOptions& options, Group group) {
   require_carries(kScatterReduce, compressor);
   return std::make_unique<ScatterReduce>(comm, compressor, plan, options, std::move(group));
+}
+
+std::unique_ptr<WorkerMean> make_worker_scatter_reduce(const WorkerParts& parts) {
+  require_carries(kScatterReduce, parts.compressor);
+  return std::make_unique<WorkerScatterReduce>(parts);
 }
 
 CollectiveCost owners_cost(const Volume& v, double added_values) {
@@ -326,6 +510,7 @@ const CollectiveRow kScatterReduce = {
           return make_scatter_reduce(parts.comm, parts.compressor, parts.plan,
                                      {.reducer_feedback = parts.reducer_feedback});
         },
+    .make_for_workers = make_worker_scatter_reduce,
     .calibrates = true,
     .takes_exact_grades = true};
 

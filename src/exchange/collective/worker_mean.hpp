@@ -36,6 +36,17 @@ class WorkerMean {
 
   /// True if take() does error feedback, see Collective::takes_residual().
   virtual bool takes_residual() const noexcept { return false; }
+
+  /// State of all workers, see Collective::visit_state().
+  virtual void visit_state(StateVisitor&) {}
+};
+
+/// Holds what a mean for workers is made from. Everything referred to outlives it.
+struct WorkerParts {
+  const codec::Compressor& compressor;
+  std::span<const FusionBucket> plan;
+  int workers = 1;
+  bool reducer_feedback = false;  // as CollectiveParts
 };
 
 /// Keeps what each worker contributes until all have contributed, for means of all exact values.
@@ -59,6 +70,14 @@ class KeptValues {
 /// Makes the mean of make_allgather() for workers. Keeps references to both.
 std::unique_ptr<WorkerMean> make_worker_allgather(const codec::Compressor& compressor,
                                                   std::span<const FusionBucket> plan, int workers);
+
+/// Makes the mean of make_scatter_reduce() for workers.
+/// @throws Error{usage} for compressors that need whole slices
+std::unique_ptr<WorkerMean> make_worker_scatter_reduce(const WorkerParts& parts);
+
+/// Makes the mean of make_sparse() for workers.
+/// @throws Error{usage} for compressors that are not sparse
+std::unique_ptr<WorkerMean> make_worker_sparse(const WorkerParts& parts);
 
 /// Makes the mean of make_dense() for workers.
 std::unique_ptr<WorkerMean> make_worker_dense(std::span<const FusionBucket> plan, int workers);

@@ -70,6 +70,7 @@ class SimulatedAveraging final : public Synchronizer, private WorkerGradients {
   }
 
   void visit_state(StateVisitor& visitor) override {
+    visit_in(visitor, "collective", mean_);
     for (std::size_t w = 0; w < memories_.size(); ++w) {
       if (memories_[w] != nullptr)
         visit_in(visitor, fmt::format("memory of worker {}", w), *memories_[w]);

@@ -84,17 +84,20 @@ std::unique_ptr<sync::Synchronizer> build_simulated_averaging(
     const config::RunConfig& config, codec::Compressor& compressor,
     std::vector<pipeline::FusionBucket> plan, model::Replica& replica,
     const sync::GradientAveragingOptions& options, Simulation& simulation) {
-  simulation.mean =
-      config.synchronization.collective->make_for_workers(compressor, plan, simulation.count());
-  if (const codec::MixedGrades* const grades = compressor.mixed_grades(); grades != nullptr)
-    simulation.mean =
-        collective::dense_if_exact(*grades, std::move(simulation.mean), plan, simulation.count());
   std::vector<collective::GradientMemory*> memories;
   for (int w = 0; w < simulation.count(); ++w) {
     simulation.memories.push_back(
         make_memory(config, simulation.count(), compressor, replica.gradient().size()));
     memories.push_back(simulation.memories.back().get());
   }
+  simulation.mean = config.synchronization.collective->make_for_workers(
+      {.compressor = compressor,
+       .plan = plan,
+       .workers = simulation.count(),
+       .reducer_feedback = memories.front() != nullptr});
+  if (const codec::MixedGrades* const grades = compressor.mixed_grades(); grades != nullptr)
+    simulation.mean =
+        collective::dense_if_exact(*grades, std::move(simulation.mean), plan, simulation.count());
   return sync::make_simulated_averaging(*simulation.mean, std::move(memories), std::move(plan),
                                         replica.layout(), replica.gradient(), options);
 }
