@@ -30,7 +30,9 @@ played, job = (json.load(open(f"{folder}/summary.json")) for folder in sys.argv[
 for key in ("parameter_hash", "ranks", "steps", "test_accuracy", "collective", "sent_bytes",
             "received_bytes", "dense_bytes", "bits_per_value"):
     assert played[key] == job[key], (key, played[key], job[key])
-assert abs(played["train_loss"] - job["train_loss"]) < 1e-12 * job["train_loss"]
+for key in ("train_loss", "quantization_variance", "mean_quantization_variance"):
+    assert (key in played) == (key in job), key
+    assert key not in job or abs(played[key] - job[key]) <= 1e-9 * job[key], (key, played[key], job[key])
 assert played["simulated"] is True and "simulated" not in job
 PY
 }
@@ -40,6 +42,13 @@ same_as_job 3 alq --set compressor.name=alq --set compressor.adapt_every=2 \
   --set synchronization.collective=allgather
 same_as_job 3 auto --set compressor.name=auto --set compressor.link=100 \
   --set compressor.observe_every=1 --set compressor.decide_every=1 --set compressor.skip_below=100
+scatter=(--set synchronization.collective=scatter-reduce)
+same_as_job 2 scattered "${scatter[@]}" --set compressor.name=elastiquant
+same_as_job 4 scattered-feedback "${scatter[@]}" --set compressor.name=qsgd --set compressor.bits=2 \
+  --set synchronization.error_feedback=ef14
+same_as_job 4 scattered-correlated "${scatter[@]}" --set compressor.name=e-elastiquant \
+  --set compressor.rounding=correlated --set compressor.granularity=model --set synchronization.bucket_mib=0.25
+same_as_job 3 sparse --set synchronization.collective=sparse --set compressor.name=topk
 same_as_job 2 none --set synchronization.collective=dense --set data.augment=true
 
 python3 - "$WORK/played-elastiquant/metrics.jsonl" <<'PY' || wrong "records do not say what they are"
@@ -59,23 +68,34 @@ RUN=$WORK/repeated
 run "$EQT_ROOT/scripts/run_local.sh" --ranks 2 -- --config "$WORK/auto/config.json" --out "$RUN"
 expect_equal "$hash" "$(summary parameter_hash)" "ranks from the config.json of a simulation"
 
-# Residuals, running statistics and batches of every worker are restored.
-long=("${small[@]}" --set compressor.name=topk --set train.steps=6 --set checkpoint.every_steps=2)
+# resumes FOLDER ARGUMENTS: the run in $RUN goes on from its middle, to the same end.
+resumes() {
+  local hash
+  hash=$(summary parameter_hash)
+  cp "$RUN/model.pt" "$WORK/model.pt"
+  rm -r "$RUN"/summary.json "$RUN"/checkpoints/*6*
+  simulate 3 "$@" --resume
+  expect_code 0 "$1: a resumed simulation"
+  grep -q 'from the checkpoint of step 4' "$RUN/metrics.jsonl" || wrong "$1: it did not continue from step 4"
+  expect_equal "$hash" "$(summary parameter_hash)" "$1: parameters of a run that went on"
+  cmp -s "$WORK/model.pt" "$RUN/model.pt" || wrong "$1: model.pt differs after a resume"
+}
+
+# Residuals, running statistics and batches of every worker are restored, and what owners have kept.
+long=("${small[@]}" --set train.steps=6 --set checkpoint.every_steps=2)
+owned=("${long[@]}" "${scatter[@]}" --set compressor.name=qsgd --set compressor.bits=2
+  --set synchronization.error_feedback=ef14)
+simulate 3 owned "${owned[@]}"
+resumes owned "${owned[@]}"
+long+=(--set compressor.name=topk)
 simulate 3 whole "${long[@]}"
-cp "$RUN/model.pt" "$WORK/model.pt"
-hash=$(summary parameter_hash)
 for workers in 2 0; do
   words=(--simulate "$workers")
   [[ $workers -gt 0 ]] || words=()
   program --config "$WORK/tiny.json" --out "$RUN" --resume "${long[@]}" ${words[@]+"${words[@]}"}
   expect_failure 2 'expected --simulate 3.*found (--simulate 2|no --simulate)' "another number of workers"
 done
-rm -r "$RUN"/summary.json "$RUN"/checkpoints/*6*
-simulate 3 whole "${long[@]}" --resume
-expect_code 0 "a resumed simulation"
-grep -q 'from the checkpoint of step 4' "$RUN/metrics.jsonl" || wrong "it did not continue from step 4"
-expect_equal "$hash" "$(summary parameter_hash)" "parameters of a run that went on"
-cmp -s "$WORK/model.pt" "$RUN/model.pt" || wrong "model.pt differs after a resume"
+resumes whole "${long[@]}"
 program --config "$WORK/tiny.json" --out "$WORK/never" --simulate 0
 expect_failure 2 'simulate' "no workers"
 
@@ -89,7 +109,8 @@ refuses() {
 }
 refuses 'algorithm "allreduce".*"d-psgd"' --set synchronization.algorithm=d-psgd
 refuses 'algorithm "allreduce".*"none"' --set synchronization.algorithm=none
-refuses 'collective.*"ring".*mpirun' --set synchronization.collective=ring --set compressor.name=qsgd
+refuses 'collective.*"scatter-reduce".*"ring".*mpirun' --set synchronization.collective=ring --set compressor.name=qsgd
+refuses 'scatter-reduce.*segments.*topk' "${scatter[@]}" --set compressor.name=topk
 refuses 'powersgd' --set compressor.name=powersgd
 refuses 'compressor.link.*"measured"' --set compressor.name=auto
 refuses 'emulate_compute' --set train.emulate_compute=0.01

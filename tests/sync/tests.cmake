@@ -23,7 +23,7 @@ eqt_mpi_test(local_sgd RANKS 1 2 3 4 LINK eqt_train eqt_xxhash
   SOURCES mpi/local_sgd_test.cpp mpi/local_sgd_fragments_test.cpp)
 eqt_mpi_test(quorum RANKS 1 2 3 4 LINK eqt_train eqt_xxhash SOURCES mpi/quorum_test.cpp)
 eqt_mpi_test(lazy_averaging RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/lazy_averaging_test.cpp)
-eqt_mpi_test(simulated_averaging RANKS 1 2 3 4 LINK eqt_train eqt_decoders SOURCES mpi/simulated_averaging_test.cpp)
+eqt_mpi_test(simulated_averaging TIMEOUT 120 RANKS 1 2 3 4 LINK eqt_sync eqt_decoders SOURCES mpi/simulated_averaging_test.cpp)
 eqt_mpi_test(timeline RANKS 1 2 3 4 LINK eqt_train SOURCES mpi/timeline_test.cpp)
 # Every collective of the room collective, every kind of gossip and every message of the start.
 eqt_mpi_test(damage RANKS 2 3 4 LINK eqt_train SOURCES mpi/damage_test.cpp)
