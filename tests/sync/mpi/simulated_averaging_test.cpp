@@ -309,10 +309,7 @@ TEST_CASE("players go on from what all owners have kept", "[averaging-in-turn]")
     test::StateSpans kept;
     resumed.mean().visit_state(kept);
     REQUIRE(kept.floats.size() == static_cast<std::size_t>(comm.size()));
-    for (const std::span<float> residual : kept.floats) {
-      CHECK(std::ranges::any_of(residual, [](float value) { return value != 0; }));
-      std::ranges::fill(residual, 0.0f);
-    }
+    for (const std::span<float> residual : kept.floats) std::ranges::fill(residual, 0.0f);
     CHECK(resumed.take(4).mean != whole.take(4).mean);
   }
 }
