@@ -173,8 +173,7 @@ TEST_CASE("lossless coding changes bytes and no bit of a mean", "[collective]") 
       const Outcome expected = averaged(*usual), found = averaged(*coded);
       INFO(name << " by " << row->name);
       CHECK(test::hash_of(found.values) == test::hash_of(expected.values));
-      if (comm.size() > 1 && row == kAllgather)
-        CHECK(found.bytes.sent < expected.bytes.sent);
+      if (comm.size() > 1 && row == kAllgather) CHECK(found.bytes.sent < expected.bytes.sent);
     }
   }
 }
