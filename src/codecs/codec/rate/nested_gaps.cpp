@@ -120,7 +120,7 @@ class Reader {
                     .bits = static_cast<int>(form & 0x7F),
                     .remainders = {},
                     .quotients = {}};
-    gaps.remainders = bytes(remainder_bytes(gaps.m, gaps.bits), "remainders of gaps");
+    gaps.remainders = bytes(field_bytes(gaps.m, gaps.bits), "remainders of gaps");
     gaps.quotients = quotients(gaps.m);
     check_gaps(gaps);
     Positions coded;
