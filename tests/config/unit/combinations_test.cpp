@@ -514,8 +514,8 @@ TEST_CASE("a rate chooses nearest rounding, and needs error feedback", "[config]
   const std::string rate = "compressor.rate=1.2";
   for (const std::string name : {"elastiquant", "e-elastiquant"}) {
     const RunConfig config = parse("{}", {compressor(name), rate});
-    CHECK(config.compressor.rounding == codec::Rounding::nearest);
-    CHECK(config.compressor.coding == codec::Coding::automatic);
+    CHECK(config.compressor.rounding == eqt::codec::Rounding::nearest);
+    CHECK(config.compressor.coding == eqt::codec::Coding::automatic);
     CHECK(config.compressor.bucket_size == 32768);
     CHECK(settled_feedback(config, config.compressor.make()->properties()) == ErrorFeedback::ef14);
     CHECK_THAT(rejection("{}", {compressor(name), rate, "synchronization.error_feedback=none"}),
