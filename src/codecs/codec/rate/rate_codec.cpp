@@ -196,7 +196,7 @@ std::size_t RateCodec::encode_block(std::span<const float> values, std::uint64_t
     store(to.data(), std::uint16_t{0});
     return kStepBytes;
   }
-  thread_local Magnitudes magnitudes;
+  thread_local MagnitudeHistogram magnitudes;
   const double bits = budget(values.size(), first_index);
   bool sampled = rate_ >= kLeastSampled;
   sampled ? magnitudes.sample(values) : magnitudes.count(values);

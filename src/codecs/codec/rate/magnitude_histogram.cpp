@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "codec/rate/magnitudes.hpp"
+#include "codec/rate/magnitude_histogram.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -40,19 +40,19 @@ double choice_bits(double x, double y) {
 // a step is best for Gaussian values, a wider one for values with longer tails.
 double dead_zone_of(double rate) noexcept { return rate >= 1.5 ? 0.5 : 0.6; }
 
-void Magnitudes::add(std::span<const float> values) {
+void MagnitudeHistogram::add(std::span<const float> values) {
   for (const float value : values) ++counts_[magnitude_bits(value) >> kBinShift];
   taken_ += values.size();
 }
 
-void Magnitudes::count(std::span<const float> values) {
+void MagnitudeHistogram::count(std::span<const float> values) {
   std::fill(counts_.begin(), counts_.end(), 0u);
   taken_ = 0;
   size_ = values.size();
   add(values);
 }
 
-void Magnitudes::sample(std::span<const float> values) {
+void MagnitudeHistogram::sample(std::span<const float> values) {
   if (values.size() < kAllBelow) return count(values);
   std::fill(counts_.begin(), counts_.end(), 0u);
   taken_ = 0;
@@ -66,7 +66,7 @@ void Magnitudes::sample(std::span<const float> values) {
 }
 
 // The tails of all bins within some octaves of the largest, scaled from the sample to the block.
-void Magnitudes::accumulate(float largest) {
+void MagnitudeHistogram::accumulate(float largest) {
   const std::size_t last = magnitude_bits(largest) >> kBinShift;
   const std::size_t span = std::size_t{8} * kOctaves;
   first_bin_ = last > span ? last - span : 0;
@@ -80,7 +80,7 @@ void Magnitudes::accumulate(float largest) {
   }
 }
 
-Magnitudes::Tail Magnitudes::above(double magnitude) const {
+MagnitudeHistogram::Tail MagnitudeHistogram::above(double magnitude) const {
   const std::size_t bin = magnitude_bits(static_cast<float>(magnitude)) >> kBinShift;
   if (bin < first_bin_) return tails_.front();
   if (bin - first_bin_ + 1 >= tails_.size()) return {};
@@ -93,7 +93,7 @@ Magnitudes::Tail Magnitudes::above(double magnitude) const {
 }
 
 // The expected bits of the block: the fewer of rANS and of nested gaps, and what is sent as it is.
-double Magnitudes::bits(const DeadZone& zone, double largest) const {
+double MagnitudeHistogram::bits(const DeadZone& zone, double largest) const {
   const double step = zone.step, low = 1 << zone.low_bits;
   const auto all = static_cast<double>(size_);
   double inner = all;  // values that are not in an inner set yet
@@ -117,7 +117,7 @@ double Magnitudes::bits(const DeadZone& zone, double largest) const {
 }
 
 // Sets the centroids. A magnitude never moves by more than itself: first <= 2 z.
-void Magnitudes::centre(DeadZone& zone, double largest) const {
+void MagnitudeHistogram::centre(DeadZone& zone, double largest) const {
   if (zone.low_bits > 0) return;
   const double step = zone.step, z = zone.zone;
   const Tail one = above(z * step), two = above((z + 1) * step);
@@ -134,7 +134,7 @@ void Magnitudes::centre(DeadZone& zone, double largest) const {
   zone.second = std::clamp(zone.second, 1 + z, 2 + z);
 }
 
-DeadZone Magnitudes::quantizer(double budget, double rate, float largest) {
+DeadZone MagnitudeHistogram::quantizer(double budget, double rate, float largest) {
   accumulate(largest);
   DeadZone zone{.zone = static_cast<float>(dead_zone_of(rate))};
   zone.low_bits = std::max(0, static_cast<int>(std::ceil(rate)) - 5);

@@ -36,9 +36,9 @@ struct DeadZone {
 /// Wide and narrow alphabets of indices; the escape is the last index.
 inline constexpr std::uint32_t kNarrowEscape = 15, kWideEscape = 127;
 
-class Magnitudes {
+class MagnitudeHistogram {
  public:
-  Magnitudes() : counts_(kBins) {}
+  MagnitudeHistogram() : counts_(kBins) {}
 
   /// Starts anew with some of the values: 16 of each 64 where they are many, else all.
   void sample(std::span<const float> values);
