@@ -85,7 +85,7 @@ void print_head(std::size_t values, double read) {
       "Columns: GB of float32 per second for encode, decode-and-add, the sum of 8 messages and\n"
       "encode with error feedback; bits per value; |error|^2 / |values|^2 and its bound; the link\n"
       "[Gbit/s] below which encode + send + decode take less time than sending float32.\n\n"
-      "{:<13} {:>8} {:>4} {:>8}  {:>6} {:>6} {:>6} {:>6}  {:>6} {:>9} {:>9} {:>7}\n",
+      "{:<13} {:>8} {:>4} {:>8}  {:>6} {:>6} {:>6} {:>6} {:>6} {:>9} {:>9} {:>7}\n",
       values, kBenchDeviation, codec::simd_target(), read, "compressor", "coding", "bits", "bucket",
       "encode", "decode", "sum8", "fb", "bits/v", "variance", "bound", "link");
 }
@@ -103,7 +103,7 @@ void print_row(const BenchCase& bench_case, const CodecFigures& figures) {
     return value ? fmt::format("{:.4g}", *value) : std::string("-");
   };
   fmt::print(
-      "{:<13} {:>8} {:>4} {:>8}  {:>6.2f} {:>6.2f} {:>6.2f} {:>6}  {:>6.3f} {:>9} {:>9} {:>7}\n",
+      "{:<13} {:>8} {:>4} {:>8}  {:>6.2f} {:>6.2f} {:>6.2f} {:>6} {:>6.3f} {:>9} {:>9} {:>7}\n",
       config.name->name, has_coding ? name_of(config.coding) : "-",
       number(bench_case.has_bits, config.bits), number(bench_case.has_buckets, config.bucket_size),
       figures.encode_gb_s, figures.decode_add_gb_s, figures.sum8_gb_s,
