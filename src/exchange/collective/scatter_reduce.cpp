@@ -58,9 +58,9 @@ struct ParticipantOptions {
   std::string_view operation;  // for error messages
 };
 
-/// What one rank computes in a mean, of its own values and of messages: those to owners, and the
-/// mean of its own chunk, which is what it owns of a fusion bucket. It sends nothing. The caller
-/// says in which order messages are added.
+/// A participant computes what one rank has to compute in a mean: messages to owners, and the mean
+/// of its own chunk, which is what it owns of a fusion bucket. It sends nothing. The caller says in
+/// which order messages are added.
 class Participant {
  public:
   /// Keeps references to the first three. @param deals by fusion bucket
@@ -426,7 +426,7 @@ class WorkerScatterReduce final : public WorkerMean {
   }
 
  private:
-  /// What a worker sends to the owners of a bucket's other chunks, in their order.
+  /// A Sent holds a worker's messages to the owners of a bucket's other chunks, in their order.
   struct Sent {
     std::vector<std::byte> bytes;  // the messages, one after the other
     std::vector<Frame> frames;

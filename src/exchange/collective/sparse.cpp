@@ -83,7 +83,7 @@ struct Codecs {
   const std::unique_ptr<codec::Compressor> raw = codec::make_compressor(codec::kNone);
 };
 
-/// What one rank writes: its survivors in one message, and the same ones in messages to owners.
+/// The survivors of one rank are written twice: in one message, and in messages to owners.
 struct Survivors {
   MessageBuffer own;                                // all survivors in one message
   Frame own_frame;                                  // the same, for the contribution
@@ -98,8 +98,8 @@ struct Survivors {
   }
 };
 
-/// What one rank computes in a mean, of its own values and of messages: its survivors, and the sums
-/// that it owns. It sends nothing. The caller says in which order messages are added.
+/// A participant computes what one rank has to compute in a mean: its survivors, and the sums that
+/// it owns. It sends nothing. The caller says in which order messages are added.
 class Participant {
  public:
   /// Keeps references to the first three.
@@ -468,7 +468,7 @@ class WorkerSparse final : public WorkerMean {
   }
 
  private:
-  /// What a worker sends of a bucket.
+  /// A Sent holds a worker's messages of a bucket.
   struct Sent {
     std::vector<std::byte> own;                   // all survivors in one message
     Frame own_frame;                              // of these bytes

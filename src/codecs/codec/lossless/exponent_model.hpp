@@ -28,7 +28,7 @@ ExponentCounts count_exponents(std::span<const std::uint8_t> exponents);
 /// @param values in the block, with those
 ExponentCodes choose_codes(const ExponentCounts& counts, std::size_t values, std::uint8_t first);
 
-/// How often each code occurs. @param zeros how often the code 0, if code.first is 1
+/// Returns how often each code occurs. @param zeros how often the code 0 does, if code.first is 1
 IndexCounts code_counts(const ExponentCounts& counts, const ExponentCodes& code, std::size_t zeros);
 
 }  // namespace eqt::codec

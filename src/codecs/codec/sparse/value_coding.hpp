@@ -63,11 +63,11 @@ struct ValueForm {
 /// @throws Error{wire} unless it is one
 ValueForm form_of(std::uint8_t byte);
 
-/// What an encoder is asked for.
+/// A ValueCoding says how an encoder shall write values.
 struct ValueCoding {
   int bits = 32;
-  // Of 1 to 8 bits: the values have these magnitudes, which were read from a payload of this form,
-  // and keep them. Null: the magnitudes are fitted to the values.
+  // With 1 to 8 bits, the values have these magnitudes, which were read from a payload of this
+  // form, and keep them. Where it is null, magnitudes are fitted to the values.
   const Magnitudes* magnitudes = nullptr;
   bool between = false;
 };
