@@ -28,8 +28,9 @@ std::string processor_only(const RunConfig& config);
 void check_synchronization(const RunConfig& config, const codec::Properties& properties,
                            const std::string& origin);
 
-/// Returns what "auto" means for the compressor: ef14 where it needs error feedback, else none.
-/// This is for algorithms that average gradients or differences.
+/// Returns what "auto" means for the compressor: ef14 where it needs error feedback, else none; and
+/// none where ef14 would keep a residual of 0. This is for algorithms that average gradients or
+/// differences.
 ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties);
 
 /// Refuses, with ef14 or ef21, compressors that do not allow error feedback. Both converge for

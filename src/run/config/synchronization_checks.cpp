@@ -378,6 +378,7 @@ void check_synchronization(const RunConfig& config, const codec::Properties& pro
 
 ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties) {
   const ErrorFeedback wanted = config.synchronization.error_feedback;
+  if (wanted == ErrorFeedback::ef14 && properties.lossless) return ErrorFeedback::none;
   if (wanted != ErrorFeedback::automatic) return wanted;
   return properties.needs_feedback ? ErrorFeedback::ef14 : ErrorFeedback::none;
 }
@@ -396,8 +397,10 @@ void check_error_feedback(const RunConfig& config, const codec::Compressor& comp
          "{}: expected synchronization.error_feedback \"auto\" with compressor.rate {}, whose "
          "rounding to nearest would lose small values in every step, found \"none\"; leave it out",
          origin, *config.compressor.rate);
-  if (wanted != ErrorFeedback::ef14 && wanted != ErrorFeedback::ef21) return;
   const codec::Properties properties = compressor.properties();
+  if (wanted != ErrorFeedback::ef14 && wanted != ErrorFeedback::ef21) return;
+  // The residual of what loses nothing is 0.
+  if (wanted == ErrorFeedback::ef14 && properties.lossless) return;
   const auto refuse = [&](std::string_view why, std::string_view instead) {
     fail(Kind::usage,
          "{}: expected synchronization.error_feedback \"auto\" or \"none\" for the compressor "

@@ -226,10 +226,10 @@ TEST_CASE("final rounds need an algorithm that gossips in step", "[config]") {
   }
 }
 
-TEST_CASE("error feedback needs a loss and one memory", "[config]") {
+TEST_CASE("error feedback needs one memory", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.error_feedback=ef14"};
-    const Sets refused = {"none", "dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo", "auto"};
+    const Sets refused = {"dgc", "signsgd", "qsgd", "qsgd-v", "terngrad", "atomo", "auto"};
     if (std::count(refused.begin(), refused.end(), name) > 0)
       CHECK_THAT(rejection("{}", sets), ContainsSubstring("synchronization.error_feedback"));
     else
