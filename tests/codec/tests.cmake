@@ -3,7 +3,7 @@
 eqt_test(codec_unit LABEL unit LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES unit/frame_test.cpp unit/casts_test.cpp unit/catalogue_test.cpp unit/simd_test.cpp unit/terngrad_test.cpp)
 eqt_test(codec_property LABEL property LINK eqt_codec eqt_hwy
-  SOURCES property/basic_laws_test.cpp property/correlated_laws_test.cpp)
+  SOURCES property/basic_laws_test.cpp property/correlated_laws_test.cpp property/damped_laws_test.cpp)
 eqt_test(codec_golden LABEL golden LINK eqt_codec eqt_hwy nlohmann_json::nlohmann_json
   SOURCES golden/codec_basic_test.cpp)
 

@@ -95,7 +95,8 @@ constexpr std::size_t kNormBytes = DeviceLevels::kNormBytes;
 /// The level codec behind `compressor` if it has a kernel, else null.
 const codec::LevelCodec* level_codec(const codec::Compressor& compressor) {
   const auto* const levels = dynamic_cast<const codec::LevelCodec*>(compressor.level_rounding());
-  return levels != nullptr && levels->options().coding == codec::Coding::fixed ? levels : nullptr;
+  if (levels == nullptr || levels->options().damped) return nullptr;
+  return levels->options().coding == codec::Coding::fixed ? levels : nullptr;
 }
 
 bool is_cast(CodecId id) { return id == CodecId::fp16 || id == CodecId::bf16; }

@@ -167,7 +167,8 @@ class Collective {
   virtual std::size_t slots() const noexcept { return row().slots; }
 
   /// True if mean() can do error feedback while it encodes: it then averages values +
-  /// MeanContext::residual and writes the part that was not sent to the residual.
+  /// MeanContext::residual and writes the part that was not sent to the residual. It may change
+  /// between two steps.
   virtual bool takes_residual() const noexcept { return false; }
 
   /// Returns what mean() does with a bucket's values, if it takes payloads that were encoded

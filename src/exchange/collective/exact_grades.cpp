@@ -16,7 +16,7 @@ class DenseIfExact final : public Collective {
 
   const CollectiveRow& row() const noexcept override { return inner_->row(); }
   std::size_t slots() const noexcept override { return now().slots(); }
-  bool takes_residual() const noexcept override { return inner_->takes_residual(); }
+  bool takes_residual() const noexcept override { return now().takes_residual(); }
   void visit_state(StateVisitor& visitor) override { inner_->visit_state(visitor); }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
@@ -39,7 +39,7 @@ class WorkerDenseIfExact final : public WorkerMean {
       : grades_(grades), dense_(make_worker_dense(plan, workers)), inner_(std::move(inner)) {}
 
   const CollectiveRow& row() const noexcept override { return inner_->row(); }
-  bool takes_residual() const noexcept override { return inner_->takes_residual(); }
+  bool takes_residual() const noexcept override { return now().takes_residual(); }
   void visit_state(StateVisitor& visitor) override { inner_->visit_state(visitor); }
 
   void take(Rank worker, const FusionBucket& bucket, const MeanContext& context,

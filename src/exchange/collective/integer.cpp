@@ -350,7 +350,7 @@ namespace {
 std::string_view why_no_codes(const codec::Compressor& compressor) {
   if (compressor.integer_codec() != nullptr) return {};
   return "adds codes of equal steps, as terngrad, int8 and qsgd-v with compressor.coding "
-         "\"fixed\" have them";
+         "\"fixed\" have them, unless error feedback needs steps of each rank's own";
 }
 
 /// The bytes do not include the frames' headers.

@@ -48,7 +48,6 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
              {.run_seed = options.run_seed,
               .ranks = comm.size(),
               .rank = comm.rank(),
-              .takes_residual = collective.takes_residual(),
               .lossy = options.lossy,
               .largest = options.largest,
               .memory = memory,
@@ -84,7 +83,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
       const std::lock_guard lock(mutex_);
       std::copy(slices_of_bucket_.begin(), slices_of_bucket_.end(), pending_.begin());
     }
-    own_.begin(step, std::exchange(read_on_host_, false));
+    own_.begin(step, collective_.takes_residual(), std::exchange(read_on_host_, false));
     if (options_.encoder != nullptr) options_.leave_on_device(own_.on_device());
     clock_.begin();
     traffic_ = {};

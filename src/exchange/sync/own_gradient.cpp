@@ -62,12 +62,13 @@ OwnGradient::OwnGradient(const Layout& layout, std::span<float> gradient, std::s
       probe_(options.lossy ? gradient.size() : 0, buckets) {}
 
 bool OwnGradient::fused() const {
-  return options_.memory != nullptr && options_.takes_residual &&
-         !options_.memory->residual().empty() && !probe_.measuring() && !adapting_;
+  return options_.memory != nullptr && takes_residual_ && !options_.memory->residual().empty() &&
+         !probe_.measuring() && !adapting_;
 }
 
-void OwnGradient::begin(StepId step, bool read_on_host) {
+void OwnGradient::begin(StepId step, bool takes_residual, bool read_on_host) {
   step_ = step;
+  takes_residual_ = takes_residual;
   probe_.begin(options_.lossy && step % kVarianceEvery == 0);
   sketch_.exact.fill(0);
   adapting_ = options_.adaptation != nullptr && options_.adaptation->observes(step);

@@ -52,7 +52,6 @@ struct OwnGradientOptions {
   std::uint64_t run_seed = 0;
   int ranks = 1;                                      // of the job
   Rank rank = 0;                                      // for error messages
-  bool takes_residual = false;                        // the collective updates the residual
   bool lossy = false;                                 // measure the variance every few steps
   float largest = std::numeric_limits<float>::max();  // magnitude that the compressor can send
   collective::GradientMemory* memory = nullptr;       // may be null
@@ -70,8 +69,9 @@ class OwnGradient {
   OwnGradient(const Layout& layout, std::span<float> gradient, std::size_t buckets,
               const OwnGradientOptions& options);
 
+  /// @param takes_residual the collective updates the residual in this step
   /// @param read_on_host others read the gradient before it is sent
-  void begin(StepId step, bool read_on_host = false);
+  void begin(StepId step, bool takes_residual, bool read_on_host = false);
   /// Does the encoder encode this step's gradient? The host's has its plain values alone then. Not
   /// in steps that measure or adapt something, for which the host needs all.
   bool on_device() const noexcept { return on_device_; }
@@ -116,6 +116,7 @@ class OwnGradient {
   VarianceProbe probe_;
   MeanSketch sketch_;
   StepId step_ = 0;
+  bool takes_residual_ = false;
   bool adapting_ = false;  // this step's gradients change the compressor
   bool on_device_ = false;
 };

@@ -34,7 +34,6 @@ class SimulatedAveraging final : public Synchronizer, private WorkerGradients {
                         OwnGradientOptions{.run_seed = options.run_seed,
                                            .ranks = static_cast<int>(memories_.size()),
                                            .rank = static_cast<Rank>(own_.size()),
-                                           .takes_residual = mean.takes_residual(),
                                            .lossy = options.lossy,
                                            .largest = options.largest,
                                            .memory = memory,
@@ -46,7 +45,7 @@ class SimulatedAveraging final : public Synchronizer, private WorkerGradients {
   void begin(StepId step, std::uint64_t epoch) override {
     context_ = {.run_seed = options_.run_seed, .step = step, .density = {}, .residual = {}};
     if (options_.density) context_.density = options_.density(epoch);
-    for (OwnGradient& own : own_) own.begin(step);
+    for (OwnGradient& own : own_) own.begin(step, mean_.takes_residual());
     traffic_ = {};
     ready_ = 0;
   }

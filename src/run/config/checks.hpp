@@ -33,10 +33,14 @@ void check_synchronization(const RunConfig& config, const codec::Properties& pro
 /// differences.
 ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties);
 
-/// Refuses, with ef14 or ef21, compressors that do not allow error feedback. Both converge for
+/// Returns whether error feedback needs CompressorOptions::damped: ef14 and ef21 converge for
 /// contractions, E|C(x) - x|^2 < |x|^2 (Karimireddy et al. 2019, assumption A; Richtarik et al.
 /// 2021, (4)); with a bound of 1 or more, or an unknown one, the residual may grow in every step.
-/// A plugin has no bound; its property needs_feedback promises a contraction.
+/// @pre config.compressor.damped is false
+bool needs_damping(const RunConfig& config);
+
+/// Refuses, with ef14 or ef21, compressors that do not allow error feedback, also contractions of
+/// which nothing is known: a plugin has no bound, but its property needs_feedback promises one.
 /// ef21 also refuses a fixed threshold, and algorithms that do not average gradients; its keys are
 /// refused without it.
 /// @pre all other combinations were checked

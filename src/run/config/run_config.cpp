@@ -116,6 +116,7 @@ void resolve(const GivenByKey& given, RunConfig& config) {
   if (!given.contains("data.partition.reshuffle"))
     config.data.partition.reshuffle =
         config.data.partition.kind->reshuffles && config.synchronization.algorithm->averages();
+  config.compressor.damped = needs_damping(config);
 }
 
 RunConfig config_of(const GivenByKey& given) {

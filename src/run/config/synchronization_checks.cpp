@@ -313,21 +313,23 @@ void check_asynchronous(const RunConfig& config, const std::string& origin) {
 /// The largest tensor that a bound is asked for; buckets are shorter.
 constexpr std::size_t kLongest = std::size_t{1} << 24;
 
-void require_contraction(const RunConfig& config, const codec::Compressor& compressor,
-                         const std::string& origin) {
+bool is_contraction(const codec::Compressor& compressor) {
   // What needs feedback and what rounds to nearest never leaves more than there was.
   const codec::Properties properties = compressor.properties();
-  if (!properties.random || properties.needs_feedback) return;
+  if (!properties.random || properties.needs_feedback) return true;
   const std::optional<double> bound = compressor.variance_bound(kLongest);
-  if (bound && *bound < 1) return;
-  const std::string error = bound ? fmt::format("up to {:.3g} times the gradient's square", *bound)
-                                  : std::string("without a bound");
+  return bound && *bound < 1;
+}
+
+/// Refuses plugins: the program's own compressors are damped where they need it.
+void require_contraction(const RunConfig& config, const codec::Compressor& compressor,
+                         const std::string& origin) {
+  if (is_contraction(compressor)) return;
   fail(Kind::usage,
        "{}: expected a compressor whose error is smaller than the gradient for "
-       "synchronization.error_feedback \"{}\", found \"{}\" with an error {}, which a residual "
-       "would add up; set synchronization.error_feedback to \"auto\", or choose more "
-       "compressor.bits or a smaller compressor.bucket_size where it has them",
-       origin, name_of(config.synchronization.error_feedback), config.compressor.name->name, error);
+       "synchronization.error_feedback \"{}\", found \"{}\" with an error without a bound, which a "
+       "residual would add up; set synchronization.error_feedback to \"auto\"",
+       origin, name_of(config.synchronization.error_feedback), config.compressor.name->name);
 }
 
 void check_ef21(const RunConfig& config, const codec::Compressor& compressor,
@@ -381,6 +383,15 @@ ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties&
   if (wanted == ErrorFeedback::ef14 && properties.lossless) return ErrorFeedback::none;
   if (wanted != ErrorFeedback::automatic) return wanted;
   return properties.needs_feedback ? ErrorFeedback::ef14 : ErrorFeedback::none;
+}
+
+bool needs_damping(const RunConfig& config) {
+  const ErrorFeedback wanted = config.synchronization.error_feedback;
+  if (wanted != ErrorFeedback::ef14 && wanted != ErrorFeedback::ef21) return false;
+  // Others are refused later, with their reason.
+  if (!config.synchronization.algorithm->averages() || !config.compressor.why_not().empty())
+    return false;
+  return !is_contraction(*config.compressor.make());
 }
 
 void check_error_feedback(const RunConfig& config, const codec::Compressor& compressor,

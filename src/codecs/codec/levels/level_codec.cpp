@@ -190,7 +190,10 @@ LevelCodec::LevelCodec(const LevelCodecOptions& options, const Levels& levels)
 }
 
 Properties LevelCodec::properties() const noexcept {
-  return {.unbiased = true, .random = true, .granule = options_.bucket_size, .concatenates = true};
+  return {.unbiased = !options_.damped,
+          .random = true,
+          .granule = options_.bucket_size,
+          .concatenates = true};
 }
 
 std::size_t LevelCodec::max_bucket_bytes(std::size_t count) const {
@@ -209,7 +212,9 @@ std::optional<double> LevelCodec::variance_bound(std::size_t count) const {
   if (count == 0) return 0.0;
   // Zeros are exact, so a shorter bucket has no larger variance than a full one.
   const Levels levels(table_.level.begin(), table_.level.begin() + table_.count + 1);
-  return worst_case_variance(levels, std::min(count, options_.bucket_size), options_.norm);
+  const double variance =
+      worst_case_variance(levels, std::min(count, options_.bucket_size), options_.norm);
+  return options_.damped ? variance / (1 + variance) : variance;
 }
 
 float LevelCodec::bucket_norm(std::span<const float> bucket, std::uint64_t first_index) const {
@@ -251,7 +256,9 @@ std::size_t LevelCodec::encode(std::span<const float> values, const EncodeContex
 // Returns how many of `count` values encode_buckets() may get.
 std::size_t LevelCodec::easy_count(std::size_t count, std::uint64_t first_index) const {
   const std::size_t size = options_.bucket_size;
-  if (entropy_ || 32 % options_.bits != 0 || size % block_values(options_.bits) != 0) return 0;
+  if (entropy_ || options_.damped || 32 % options_.bits != 0 ||
+      size % block_values(options_.bits) != 0)
+    return 0;
   const std::uint64_t in_block = (std::uint64_t{1} << 32) - (first_index & 0xFFFFFFFFu);
   count = static_cast<std::size_t>(std::min<std::uint64_t>(in_block, count));
   return count - count % size;
@@ -303,11 +310,51 @@ std::size_t LevelCodec::encode_bucket(std::span<const float> bucket, const Encod
                                       std::span<std::byte> to) const {
   float norm = bucket_norm(bucket, first_index);
   store(to.data(), norm);
-  to = to.subspan(kNormBytes);
+  const auto coded = to.subspan(kNormBytes);
   if (norm == 0) return kNormBytes;
-  if (norm == kInfinity) return kNormBytes + encode_raw(bucket, to);
+  if (norm == kInfinity) return kNormBytes + encode_raw(bucket, coded);
   const auto scaled = brought_into_range(bucket, norm, workspace);
-  return kNormBytes + encode_scaled(scaled, norm, context, first_index, workspace, to);
+  const RandomStream stream = bucket_stream(context.key, first_index, bucket.size(),
+                                            strata_for(options_.rounding, context.strata));
+  const auto first_word = static_cast<std::uint32_t>(first_index);
+  if (options_.damped) return encode_damped(scaled, norm, stream, first_word, workspace, to);
+  return kNormBytes + encode_scaled(scaled, norm, stream, first_word, workspace, coded);
+}
+
+/// Encodes a bucket whose norm is already at the front of `to`, and makes that norm smaller.
+std::size_t LevelCodec::encode_damped(std::span<const float> bucket, float norm,
+                                      const RandomStream& stream, std::uint32_t first_word,
+                                      Workspace& workspace, std::span<std::byte> to) const {
+  const auto codes = workspace.array(kLevelCodes, bucket.size());
+  quantize(bucket, inverse_of(table_, norm), table_, stream, first_word, codes);
+  const double damped = damping(bucket, norm, codes) * static_cast<double>(load<float>(to.data()));
+  // A norm of 0 would say that no codes follow.
+  store(to.data(), std::max(static_cast<float>(damped), std::numeric_limits<float>::denorm_min()));
+  to = to.subspan(kNormBytes);
+  if (entropy_) return kNormBytes + entropy_->encode(codes, to);
+  const std::size_t bytes = fixed_bytes(codes.size(), options_.bits);
+  pack_fixed(codes, options_.bits, to.first(bytes));
+  return kNormBytes + bytes;
+}
+
+/// Returns the factor of the norm with which the codes are nearest to the bucket, at most 1.
+double LevelCodec::damping(std::span<const float> bucket, float norm,
+                           std::span<const LevelCode> codes) const {
+  // Products of two float32 are exact in fp64 and the order of additions is fixed, so the sums are
+  // the same on every processor.
+  constexpr std::size_t kSums = 8;
+  std::array<double, kSums> products = {}, squares = {};
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const auto level = static_cast<double>(table_.level[codes[i] & (kSignCode - 1u)]);
+    products[i % kSums] += static_cast<double>(std::abs(bucket[i])) * level;
+    squares[i % kSums] += level * level;
+  }
+  double product = 0, square = 0;
+  for (std::size_t k = 0; k < kSums; ++k) {
+    product += products[k];
+    square += squares[k];
+  }
+  return square > 0 ? std::min(1.0, product / (square * static_cast<double>(norm))) : 1.0;
 }
 
 Levels LevelCodec::levels() const {
@@ -335,11 +382,8 @@ void LevelCodec::count_codes(std::span<const float> values, const EncodeContext&
 }
 
 std::size_t LevelCodec::encode_scaled(std::span<const float> bucket, float norm,
-                                      const EncodeContext& context, std::uint64_t first_index,
+                                      const RandomStream& stream, std::uint32_t first_word,
                                       Workspace& workspace, std::span<std::byte> to) const {
-  const RandomStream stream = bucket_stream(context.key, first_index, bucket.size(),
-                                            strata_for(options_.rounding, context.strata));
-  const auto first_word = static_cast<std::uint32_t>(first_index);
   if (entropy_) {
     const auto codes = workspace.array(kLevelCodes, bucket.size());
     quantize(bucket, inverse_of(table_, norm), table_, stream, first_word, codes);
@@ -454,7 +498,9 @@ std::vector<std::uint64_t> LevelUsage::counts() const {
 
 std::unique_ptr<IntegerCodec> LevelCodec::integer_codec() const {
   // Sums of codes have no entropy coding, so only fixed coding has an integer form.
-  if (!options_.uniform || options_.norm != Norm::max || entropy_) return nullptr;
+  // The scales of all ranks are one, so no rank can send one of its own that is smaller.
+  if (!options_.uniform || options_.norm != Norm::max || entropy_ || options_.damped)
+    return nullptr;
   return std::make_unique<IntegerLevels>(options_.id, format_version() | kIntegerVersionBit,
                                          options_.bucket_size, options_.rounding, table_);
 }

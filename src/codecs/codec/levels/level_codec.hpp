@@ -12,7 +12,12 @@
 //          other codings     a bit stream, entropy_coding.hpp
 //          Every bucket starts at a whole byte; the last one has the remaining values.
 // Size     fixed: 4 + ceil(d b / 8) bytes per bucket; at most 4 + 4 d (rare, see above)
-// Error    E[out] = in; E|out - in|^2 <= worst_case_variance(levels, d, norm) |v|^2 (levels.hpp)
+// Error    E[out] = in; E|out - in|^2 <= w |v|^2, w = worst_case_variance(levels, d, norm) of
+//          levels.hpp
+// Damped   the norm that is sent is min(norm, sum |v_i| l_i / sum l_i^2) over the levels l_i that
+//          were drawn: no other factor of at most 1 brings what was drawn nearer to v, and
+//          1 / (1 + w) is one, so E|out - in|^2 <= w / (1 + w) |v|^2, whatever w is. Biased;
+//          codes, lengths and decoder stay the same
 // Differs from the papers: the norm is rounded up to fp32, so that r <= 1; random numbers have 32 -
 //          b bits, and four values share a hash. Together with the rounding of f that biases a
 //          value by at most n 2^-24 of its cell. Buckets of zeros use no random numbers
@@ -43,6 +48,7 @@ struct LevelCodecOptions {
   Coding coding;
   bool uniform;  // levels are j / n
   Rounding rounding = Rounding::independent;
+  bool damped = false;  // norms are those of the least error, see CompressorOptions
 };
 
 /// The levels of a compressor.
@@ -84,7 +90,7 @@ class LevelCodec final : public Compressor, public LevelRounding {
   std::size_t encode_with_feedback(std::span<const float> gradient, const EncodeContext& context,
                                    Workspace& workspace, std::span<float> residual,
                                    std::span<std::byte> payload) const override;
-  /// Only for uniform levels, maximum norm and fixed coding.
+  /// Only for uniform levels, maximum norm and fixed coding, not damped.
   std::unique_ptr<IntegerCodec> integer_codec() const override;
 
   const LevelRounding* level_rounding() const noexcept override { return this; }
@@ -105,9 +111,13 @@ class LevelCodec final : public Compressor, public LevelRounding {
   std::size_t encode_bucket(std::span<const float> bucket, const EncodeContext& context,
                             std::uint64_t first_index, Workspace& workspace,
                             std::span<std::byte> to) const;
-  std::size_t encode_scaled(std::span<const float> bucket, float norm, const EncodeContext& context,
-                            std::uint64_t first_index, Workspace& workspace,
+  std::size_t encode_scaled(std::span<const float> bucket, float norm, const RandomStream& stream,
+                            std::uint32_t first_word, Workspace& workspace,
                             std::span<std::byte> to) const;
+  std::size_t encode_damped(std::span<const float> bucket, float norm, const RandomStream& stream,
+                            std::uint32_t first_word, Workspace& workspace,
+                            std::span<std::byte> to) const;
+  double damping(std::span<const float> bucket, float norm, std::span<const LevelCode> codes) const;
   void encode_fixed(std::span<const float> bucket, float norm, const RandomStream& stream,
                     std::uint32_t first_word, std::span<std::byte> to) const;
   void decode_buckets(std::span<std::span<const std::byte>> rest, float scale, Workspace& workspace,

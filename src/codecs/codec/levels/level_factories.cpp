@@ -30,7 +30,8 @@ LevelCodecOptions level_codec(const CompressorRow& row, const CompressorOptions&
           .norm = norm,
           .coding = options.coding,
           .uniform = false,
-          .rounding = options.rounding};
+          .rounding = options.rounding,
+          .damped = options.damped};
 }
 
 std::unique_ptr<Compressor> make_uniform(const CompressorRow& row, Norm norm,

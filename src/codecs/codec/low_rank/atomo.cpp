@@ -16,6 +16,10 @@
 // Size     12 + 8 k + 4 m bytes, E[k + m] = s
 // Error    E[out] = g and E|out - g|^2 = sum g_i^2 (1/p_i - 1); |g|_1^2 / s - |g|_2^2 where no p_i
 //          reaches 1. With s = |g|_1 / max|g| this is TernGrad
+// Damped   t is the mean magnitude of the drawn values: out is nearer to g than the unbiased one
+//          divided by 1 + w, so E|out - g|^2 <= w / (1 + w) |g|^2 for the error w |g|^2 above.
+//          These p have the least w of all that sum to s, at most n / s - 1, that of p_i = s / n:
+//          E|out - g|^2 <= (1 - density) |g|^2
 //
 // Spectral: the atoms are singular triples, by the singular value decomposition.
 //
@@ -30,6 +34,9 @@
 //          v_i, float32
 // Size     8 + 4 k (R + c) bytes, E[k] = s
 // Error    E[out] = M and E|out - M|^2 = sum sigma_i^2 (1/p_i - 1), to float32 rounding
+// Damped   kept atoms are not divided by p_i: out is the projection of M on them, and
+//          E|out - M|^2 = sum sigma_i^2 (1 - p_i) <= (1 - s / c) |M|^2 for s <= c, since p_i grows
+//          with sigma_i
 
 #include <algorithm>
 #include <array>
@@ -54,17 +61,21 @@ constexpr std::uint32_t kSignBit = 0x80000000u;
 class Entrywise final : public Compressor {
  public:
   explicit Entrywise(const CompressorOptions& options)
-      : density_(options.density), rounding_(options.rounding) {
+      : density_(options.density), rounding_(options.rounding), damped_(options.damped) {
     EQT_CHECK(density_ > 0 && density_ <= 1, "atomo of density {}", density_);
   }
 
   CodecId id() const noexcept override { return CodecId::atomo; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override {
-    return {.unbiased = true, .random = true, .granule = 0};
+    return {.unbiased = !damped_, .random = true, .granule = 0};
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
     return count == 0 ? 0 : kEntrywiseHeadBytes + 8 * count;
+  }
+  std::optional<double> variance_bound(std::size_t count) const override {
+    if (!damped_) return {};
+    return count == 0 ? 0 : 1 - density_;
   }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
@@ -75,6 +86,7 @@ class Entrywise final : public Compressor {
  private:
   const double density_;
   const Rounding rounding_;
+  const bool damped_;
 };
 
 std::size_t Entrywise::encode(std::span<const float> values, const EncodeContext& context,
@@ -93,10 +105,17 @@ std::size_t Entrywise::encode(std::span<const float> values, const EncodeContext
 
   const auto is_exact = [&](std::uint32_t i) { return std::abs(values[i]) >= threshold; };
   std::size_t exact = 0;
-  for (const std::uint32_t i : kept) exact += is_exact(i) ? 1u : 0u;
+  double drawn_sum = 0;
+  for (const std::uint32_t i : kept) {
+    exact += is_exact(i) ? 1u : 0u;
+    if (!is_exact(i)) drawn_sum += static_cast<double>(std::abs(values[i]));
+  }
+  const std::size_t drawn_count = kept.size() - exact;
   store(payload.data(), static_cast<std::uint32_t>(exact));
-  store(payload.data() + 4, static_cast<std::uint32_t>(kept.size() - exact));
-  store(payload.data() + 8, threshold);
+  store(payload.data() + 4, static_cast<std::uint32_t>(drawn_count));
+  store(payload.data() + 8, damped_ && drawn_count > 0
+                                ? static_cast<float>(drawn_sum / static_cast<double>(drawn_count))
+                                : threshold);
   std::byte* index = payload.data() + kEntrywiseHeadBytes;
   std::byte* value = index + 4 * exact;
   std::byte* drawn = value + 4 * exact;
@@ -111,7 +130,7 @@ std::size_t Entrywise::encode(std::span<const float> values, const EncodeContext
       drawn += 4;
     }
   }
-  return kEntrywiseHeadBytes + 8 * exact + 4 * (kept.size() - exact);
+  return kEntrywiseHeadBytes + 8 * exact + 4 * drawn_count;
 }
 
 /// Reads ascending indices below `count`.
@@ -196,7 +215,8 @@ struct Kept {
 
 class Spectral final : public Compressor {
  public:
-  explicit Spectral(const CompressorOptions& options) : budget_(options.rank) {
+  explicit Spectral(const CompressorOptions& options)
+      : budget_(options.rank), damped_(options.damped) {
     EQT_CHECK(options.rank >= 1 && static_cast<std::size_t>(options.rank) <= kMaxRank,
               "atomo of rank {}", options.rank);
   }
@@ -204,11 +224,16 @@ class Spectral final : public Compressor {
   CodecId id() const noexcept override { return CodecId::atomo; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override {
-    return {.unbiased = true, .random = true, .granule = 0};
+    return {.unbiased = !damped_, .random = true, .granule = 0};
   }
   std::size_t max_payload_bytes(std::size_t count) const override {
     // All c atoms: c R < n + c and c^2 <= n.
     return count == 0 ? 0 : kSpectralHeadBytes + 4 * (2 * count + kMaxColumns);
+  }
+  std::optional<double> variance_bound(std::size_t count) const override {
+    if (!damped_) return {};
+    const auto atoms = static_cast<double>(std::min(count, kMaxColumns));
+    return count == 0 ? 0 : 1 - std::min(1.0, budget_ / atoms);
   }
 
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
@@ -220,6 +245,7 @@ class Spectral final : public Compressor {
   Kept draw(std::span<const double> singular, const RandomKey& key) const;
 
   const double budget_;
+  const bool damped_;
 };
 
 /// The values themselves, or a copy with zeros up to the end of the last row.
@@ -270,7 +296,7 @@ std::size_t Spectral::encode(std::span<const float> values, const EncodeContext&
                    [](double v) { return static_cast<float>(v); });
   }
   multiply(matrix, right, shape, left);
-  for (std::size_t k = 0; k < kept.count; ++k) {
+  for (std::size_t k = 0; !damped_ && k < kept.count; ++k) {
     const auto factor = static_cast<float>(1 / kept.probability[kept.atom[k]]);
     for (float& v : left.subspan(k * view.rows, view.rows)) v *= factor;
   }

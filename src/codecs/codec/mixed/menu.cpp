@@ -87,7 +87,9 @@ std::string parse(const std::string& text, const CompressorOptions& common, Pars
   }
   if (const std::string why = why_not(*parsed.row, options); !why.empty())
     return fmt::format("compressor.menu, \"{}\": {}", text, why);
-  return why_no_member(text, *parsed.row, *parsed.row->make(*parsed.row, options));
+  std::string why = why_no_member(text, *parsed.row, *parsed.row->make(*parsed.row, options));
+  options.damped = common.damped;
+  return why;
 }
 
 bool same(const Parsed& a, const Parsed& b) { return a.row == b.row && a.options == b.options; }

@@ -24,6 +24,7 @@ Properties properties_of(const std::vector<Grade>& menu) {
   for (const Grade& grade : menu) {
     const Properties own = grade.compressor->properties();
     all.random |= own.random;
+    all.unbiased &= own.unbiased || !own.random;
     all.granule = std::lcm(all.granule, own.granule);
   }
   return all;

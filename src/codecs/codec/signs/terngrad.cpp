@@ -10,6 +10,9 @@
 //          0 = 00, +S = 01, -S = 10; the last byte is padded with zeros
 // Size     4 + ceil(n / 4) bytes
 // Error    without clipping E[out] = in and E|out - in|^2 = sum |g| (S - |g|)
+// Damped   S is replaced by the mean |g| of the values whose b is 1: no other scale brings out
+//          nearer to g. Without clipping E|out - in|^2 <= w / (1 + w) |g|^2 for the error w |g|^2
+//          above, with it (1 - s / (n S)) |g|^2 (docs/compressors.md)
 // Differs from the authors' code, which scales by c sigma even if max |g| is smaller, which only
 //          adds variance. Values whose spread is 0 (one value, or all equal) are not clipped:
 //          clipping at 0 would erase them. sigma is that of the values given to encode(), so
@@ -415,7 +418,7 @@ std::size_t payload_bytes(std::size_t count) {
 class TernGrad final : public Compressor {
  public:
   explicit TernGrad(const CompressorOptions& options)
-      : clip_(options.clip), rounding_(options.rounding) {
+      : clip_(options.clip), rounding_(options.rounding), damped_(options.damped) {
     if (!(std::isfinite(clip_) && clip_ >= 0)) {
       fail(Kind::usage,
            "compressor terngrad: expected a clip factor of at least 0, found {}; try "
@@ -427,12 +430,15 @@ class TernGrad final : public Compressor {
   CodecId id() const noexcept override { return CodecId::terngrad; }
   std::uint8_t format_version() const noexcept override { return 1; }
   Properties properties() const noexcept override {
-    return {.unbiased = clip_ == 0, .random = true, .shared_scale = true};
+    return {.unbiased = clip_ == 0 && !damped_, .random = true, .shared_scale = true};
   }
   std::size_t max_payload_bytes(std::size_t count) const override { return payload_bytes(count); }
   std::optional<double> variance_bound(std::size_t count) const override {
-    if (clip_ != 0) return {};
-    return count == 0 ? 0 : (std::sqrt(static_cast<double>(count)) - 1) / 2;
+    if (count == 0) return 0;
+    const auto values = static_cast<double>(count);
+    if (clip_ != 0) return damped_ ? std::optional(1 - 1 / values) : std::nullopt;
+    const double variance = (std::sqrt(values) - 1) / 2;
+    return damped_ ? variance / (1 + variance) : variance;
   }
 
   float local_scale(std::span<const float> values) const override;
@@ -446,6 +452,7 @@ class TernGrad final : public Compressor {
  private:
   double clip_;
   Rounding rounding_;
+  bool damped_;
 };
 
 /// Ternary codes as integers; the scale is that of the whole segment.
@@ -540,6 +547,19 @@ void pack(std::span<const float> values, const EncodeContext& context, const Str
   }
 }
 
+/// Returns the scale with which the codes are nearest to the values: the mean magnitude of those
+/// whose code is not 0; `scale` if there is none.
+float mean_of_sent(std::span<const float> values, const std::byte* codes, float scale) {
+  double sum = 0;
+  std::size_t sent = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if ((std::to_integer<unsigned>(codes[i / 4]) >> 2 * (i % 4) & 3u) == 0) continue;
+    sum += static_cast<double>(std::abs(values[i]));
+    ++sent;
+  }
+  return sent == 0 ? scale : static_cast<float>(sum / static_cast<double>(sent));
+}
+
 std::size_t TernGrad::encode(std::span<const float> values, const EncodeContext& context,
                              Workspace& /*workspace*/, std::span<std::byte> payload) const {
   const std::size_t bytes = payload_bytes(values.size());
@@ -554,8 +574,9 @@ std::size_t TernGrad::encode(std::span<const float> values, const EncodeContext&
   if (own == 0) {
     std::memset(payload.data() + sizeof(float), 0, bytes - sizeof(float));
   } else {
-    pack(values, context, strata_for(rounding_, context.strata), {own, scale},
-         payload.data() + sizeof(float));
+    std::byte* const codes = payload.data() + sizeof(float);
+    pack(values, context, strata_for(rounding_, context.strata), {own, scale}, codes);
+    if (damped_) store(payload.data(), mean_of_sent(values, codes, scale));
   }
   return bytes;
 }
@@ -600,6 +621,8 @@ void TernGrad::decode_add(std::span<const std::byte> payload, float scale, Works
 }
 
 std::unique_ptr<IntegerCodec> TernGrad::integer_codec() const {
+  // The scales of all ranks are one, so no rank can send one of its own.
+  if (damped_) return nullptr;
   return std::make_unique<IntegerTernary>(*this);
 }
 
