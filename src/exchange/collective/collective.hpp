@@ -217,6 +217,7 @@ std::unique_ptr<Collective> make_allgather(comm::Communicator& comm,
 
 struct ScatterReduceOptions {
   bool reducer_feedback = false;  // the owner keeps the error of its second quantisation
+  float feedback_decay = 1;       // of that error before it is added, in (0, 1]
 };
 /// All ranks send each chunk to its owner, which decodes and sums it, encodes the mean and sends it
 /// to all.
@@ -233,6 +234,7 @@ std::unique_ptr<Collective> make_scatter_reduce(comm::Communicator& comm,
 
 struct HierarchicalOptions {
   bool reducer_feedback = false;  // as ScatterReduceOptions
+  float feedback_decay = 1;       // likewise
 };
 /// Exact sums of float32 within each host; between hosts, compressed messages of these sums. On one
 /// host the mean is exact. With one rank per host it is the same as allgather or scatter-reduce.
@@ -257,6 +259,7 @@ std::unique_ptr<Collective> make_recursive_doubling(comm::Communicator& comm,
 
 struct SparseOptions {
   bool reducer_feedback = false;  // owners send only the largest sums and keep the others
+  float feedback_decay = 1;       // of kept sums before the next ones are added, in (0, 1]
 };
 /// All ranks send each survivor to its owner, which sums them and sends the largest sums to all: as
 /// many values as a rank sent on average, or up to 5 % more. Without reducer_feedback: all sums
@@ -294,6 +297,7 @@ struct CollectiveParts {
   const codec::Compressor& compressor;
   std::span<const FusionBucket> plan;
   bool reducer_feedback = false;   // owners of sums keep what they do not send, if they can
+  float feedback_decay = 1;        // of what they keep, in (0, 1]
   PowerSgdOptions power_sgd = {};  // only for that collective
 };
 

@@ -121,9 +121,10 @@ class Hierarchical final : public Collective {
     Group group = lane_group(comm_, *lane_);
     if (scatter_pays(compressor_, values / lane_count(comm_), group.size())) {
       scatters_ = true;
-      between_hosts_ =
-          make_scatter_reduce(comm_, compressor_, packed_,
-                              {.reducer_feedback = options.reducer_feedback}, std::move(group));
+      between_hosts_ = make_scatter_reduce(
+          comm_, compressor_, packed_,
+          {.reducer_feedback = options.reducer_feedback, .feedback_decay = options.feedback_decay},
+          std::move(group));
     } else {
       between_hosts_ = make_allgather(comm_, compressor_, packed_, std::move(group));
     }
@@ -366,8 +367,9 @@ const CollectiveRow kHierarchical = {
     .is_candidate = [](int ranks, int hosts) { return hosts > 1 && hosts != ranks; },
     .make =
         [](const CollectiveParts& parts) {
-          return make_hierarchical(parts.comm, parts.compressor, parts.plan,
-                                   {.reducer_feedback = parts.reducer_feedback});
+          return make_hierarchical(
+              parts.comm, parts.compressor, parts.plan,
+              {.reducer_feedback = parts.reducer_feedback, .feedback_decay = parts.feedback_decay});
         },
     .rounds = hierarchical_rounds};
 

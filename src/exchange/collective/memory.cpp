@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/flat_buffer.hpp"
 
 namespace eqt::collective {
@@ -12,7 +14,12 @@ namespace {
 
 class ErrorFeedback final : public GradientMemory {
  public:
-  explicit ErrorFeedback(std::size_t count) : memory_(count), residual_(memory_.span()) {}
+  ErrorFeedback(std::size_t count, float decay)
+      : decay_(decay), memory_(count), residual_(memory_.span()) {}
+
+  void decay(const FusionBucket& bucket) override {
+    decay_residual(decay_, residual_.subspan(bucket.begin, bucket.count()));
+  }
 
   void compensate(const FusionBucket& bucket, std::span<float> gradient) override {
     for (std::size_t i = bucket.begin; i < bucket.end; ++i) {
@@ -31,6 +38,7 @@ class ErrorFeedback final : public GradientMemory {
   }
 
  private:
+  const float decay_;  // beta
   FlatBuffer memory_;
   std::span<float> residual_;  // between compensate and remember: the compensated gradient
   Workspace workspace_;
@@ -134,8 +142,17 @@ class SignumMemory final : public GradientMemory {
 
 }  // namespace
 
-std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count) {
-  return std::make_unique<ErrorFeedback>(count);
+void decay_residual(float beta, std::span<float> residual) {
+  if (beta == 1) return;
+  for (float& value : residual) {
+    const float kept = beta * value;
+    value = std::abs(kept) < std::numeric_limits<float>::min() ? 0.0f : kept;
+  }
+}
+
+std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count, float decay) {
+  EQT_CHECK(decay > 0 && decay <= 1, "a residual that decays by {}", decay);
+  return std::make_unique<ErrorFeedback>(count, decay);
 }
 
 std::unique_ptr<GradientMemory> make_dgc_memory(std::size_t count, const DgcOptions& options) {

@@ -17,6 +17,9 @@ class GradientMemory {
   virtual ~GradientMemory() = default;
   /// Called before the first bucket of a step.
   virtual void begin() {}
+  /// Before compensate(), or before a collective adds residual() to the bucket's gradient: forgets
+  /// a part of the bucket's residual.
+  virtual void decay(const FusionBucket&) {}
   /// Before encoding: turns the bucket's local gradient into the values to send.
   virtual void compensate(const FusionBucket& bucket, std::span<float> gradient) = 0;
   /// After sending: keeps what the contribution did not include.
@@ -33,10 +36,17 @@ class GradientMemory {
   virtual void visit_state(StateVisitor& visitor) = 0;
 };
 
-/// Error feedback: p = g + e, send C(p), e = p - C(p) (Seide et al. 2014; Karimireddy et al. 2019).
+/// residual *= beta, rounded to float32; a result below the normal range becomes 0, since a
+/// subnormal one would slow down every step that follows, and might never reach 0.
+/// @param beta in (0, 1]; 1: nothing changes
+void decay_residual(float beta, std::span<float> residual);
+
+/// Error feedback: p = g + beta e, send C(p), e = p - C(p) (beta = 1: Seide et al. 2014;
+/// Karimireddy et al. 2019; beta < 1: SparseLoCo, Sarfi et al. 2025, arXiv 2508.15706).
 /// The learning rate is applied to what was sent, so a change of the rate also scales the residual.
 /// @param count values of the flat gradient
-std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count);
+/// @param decay beta, in (0, 1]
+std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count, float decay = 1);
 
 /// EF21 (Richtarik, Sokolov, Fatkhullin 2021) and EF21-SGDM (Fatkhullin, Tyurin, Richtarik 2023):
 /// ranks send what their gradients differ from what is known of them, and apply the mean of what is

@@ -27,6 +27,7 @@
 
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
+#include "collective/memory.hpp"
 #include "collective/messages.hpp"
 #include "collective/segment_owners.hpp"
 #include "collective/worker_mean.hpp"
@@ -55,6 +56,7 @@ struct ParticipantOptions {
   std::size_t me = 0, ranks = 1;  // index in the group, and its size
   float share = 1;                // the mean is this times the sum
   bool reducer_feedback = false;
+  float feedback_decay = 1;    // of the residual before it is added, in (0, 1]
   std::string_view operation;  // for error messages
 };
 
@@ -169,9 +171,12 @@ class Participant {
     return ranges;
   }
 
-  /// values += residual; residual = values. The decoded values are subtracted from it later.
+  /// values += decay * residual; residual = values. The decoded values are subtracted from it
+  /// later.
   void compensate(const codec::Segment& segment, const codec::Segment& residual,
                   std::span<float> values) {
+    decay_residual(options_.feedback_decay,
+                   std::span(residual_).subspan(residual.begin, residual.count));
     for (std::size_t i = 0; i < segment.count; ++i) {
       float& kept = residual_[residual.begin + i];
       kept += values[segment.begin + i];
@@ -216,6 +221,7 @@ class ScatterReduce final : public Collective {
               .ranks = ranks_,
               .share = group_.share,
               .reducer_feedback = options.reducer_feedback,
+              .feedback_decay = options.feedback_decay,
               .operation = group_.of_host_sums ? "hierarchical" : kScatterReduce.name}) {}
 
   const CollectiveRow& row() const noexcept override { return kScatterReduce; }
@@ -370,6 +376,7 @@ class WorkerScatterReduce final : public WorkerMean {
                                                     .ranks = workers_,
                                                     .share = 1.0f / static_cast<float>(workers_),
                                                     .reducer_feedback = parts.reducer_feedback,
+                                                    .feedback_decay = parts.feedback_decay,
                                                     .operation = kScatterReduce.name});
   }
 
@@ -507,8 +514,9 @@ const CollectiveRow kScatterReduce = {
     .cost = [](const Volume& v) { return std::optional(owners_cost(v)); },
     .make =
         [](const CollectiveParts& parts) {
-          return make_scatter_reduce(parts.comm, parts.compressor, parts.plan,
-                                     {.reducer_feedback = parts.reducer_feedback});
+          return make_scatter_reduce(
+              parts.comm, parts.compressor, parts.plan,
+              {.reducer_feedback = parts.reducer_feedback, .feedback_decay = parts.feedback_decay});
         },
     .make_for_workers = make_worker_scatter_reduce,
     .calibrates = true,

@@ -32,6 +32,7 @@
 #include "codec/sparse/entries.hpp"
 #include "collective/collective.hpp"
 #include "collective/cost.hpp"
+#include "collective/memory.hpp"
 #include "collective/messages.hpp"
 #include "collective/segment_owners.hpp"
 #include "collective/worker_mean.hpp"
@@ -104,13 +105,14 @@ class Participant {
  public:
   /// Keeps references to the first three.
   Participant(const Codecs& codecs, const Ownership& owners, Workspace& workspace, std::size_t me,
-              bool feedback)
+              const SparseOptions& options)
       : codecs_(codecs),
         owners_(owners),
         workspace_(workspace),
         me_(me),
         ranks_(owners.sums_of.size()),
-        feedback_(feedback),
+        feedback_(options.reducer_feedback),
+        decay_(options.feedback_decay),
         sums_(owners.sums_of[me]) {
     std::size_t most_parts = 0;
     for (const SegmentOwners& bucket : owners.buckets)
@@ -140,11 +142,14 @@ class Participant {
     deal(bucket, context.step, values, mine, traffic);
   }
 
-  /// Before the first add() of a bucket.
+  /// Before the first add() of a bucket. What I kept of its sums decays.
   void begin_sums(const FusionBucket& bucket) {
     const auto& segments = owned(bucket).segments_of[me_];
     entry_counts_.assign(segments.size(), 0);
     value_bits_.assign(segments.size(), 32);
+    for (const codec::Segment& segment : segments)
+      if (segment.compressed)
+        decay_residual(decay_, std::span(sums_).subspan(segment.begin, segment.count));
   }
 
   /// Adds what a rank sent me, or kept for me if I am that rank. The sums of raw segments are in
@@ -295,6 +300,7 @@ class Participant {
   Workspace& workspace_;
   const std::size_t me_, ranks_;
   const bool feedback_;
+  const float decay_;        // of kept sums before the next ones are added
   std::vector<float> sums_;  // of my parts; between steps: those that I kept
 
   // Scratch, never held across a pause.
@@ -313,7 +319,7 @@ class Sparse final : public Collective {
         ranks_(static_cast<std::size_t>(comm.size())),
         me_(static_cast<std::size_t>(comm.rank())),
         owners_(compressor, *codecs_.entries, plan, ranks_),
-        own_(codecs_, owners_, workspace_, me_, options.reducer_feedback) {}
+        own_(codecs_, owners_, workspace_, me_, options) {}
 
   const CollectiveRow& row() const noexcept override { return kSparse; }
   bool takes_residual() const noexcept override { return true; }
@@ -423,8 +429,10 @@ class WorkerSparse final : public WorkerMean {
         sent_(parts.plan.size(), std::vector<Sent>(workers_)) {
     written_.reserve(owners_);
     participants_.reserve(workers_);
+    const SparseOptions options = {.reducer_feedback = parts.reducer_feedback,
+                                   .feedback_decay = parts.feedback_decay};
     for (std::size_t w = 0; w < workers_; ++w)
-      participants_.emplace_back(codecs_, owners_, workspace_, w, parts.reducer_feedback);
+      participants_.emplace_back(codecs_, owners_, workspace_, w, options);
   }
 
   const CollectiveRow& row() const noexcept override { return kSparse; }
@@ -532,8 +540,9 @@ const CollectiveRow kSparse = {
     .cost = [](const Volume& v) { return std::optional(owners_cost(v, v.values / v.ranks)); },
     .make =
         [](const CollectiveParts& parts) {
-          return make_sparse(parts.comm, parts.compressor, parts.plan,
-                             {.reducer_feedback = parts.reducer_feedback});
+          return make_sparse(
+              parts.comm, parts.compressor, parts.plan,
+              {.reducer_feedback = parts.reducer_feedback, .feedback_decay = parts.feedback_decay});
         },
     .make_for_workers = make_worker_sparse};
 

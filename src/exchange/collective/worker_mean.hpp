@@ -47,6 +47,7 @@ struct WorkerParts {
   std::span<const FusionBucket> plan;
   int workers = 1;
   bool reducer_feedback = false;  // as CollectiveParts
+  float feedback_decay = 1;       // likewise
 };
 
 /// Keeps what each worker contributes until all have contributed, for means of all exact values.

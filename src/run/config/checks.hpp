@@ -41,6 +41,7 @@ bool needs_damping(const RunConfig& config);
 
 /// Refuses, with ef14 or ef21, compressors that do not allow error feedback, also contractions of
 /// which nothing is known: a plugin has no bound, but its property needs_feedback promises one.
+/// Refuses synchronization.feedback_decay where there is no residual of ef14.
 /// ef21 also refuses a fixed threshold, and algorithms that do not average gradients; its keys are
 /// refused without it.
 /// @pre all other combinations were checked

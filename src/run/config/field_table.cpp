@@ -391,6 +391,10 @@ std::vector<Field> synchronization_fields() {
           .says("size of a fusion bucket: about this much of the gradient is exchanged together"),
       EQT_FIELD(synchronization.error_feedback, must_stay)
           .says("memory of what compression left out"),
+      EQT_FIELD(synchronization.feedback_decay, must_stay)
+          .within({0, 1, true, false})
+          .says("ef14: factor of a residual before it is added to the next gradient, also of those "
+                "that owners of sums keep (SparseLoCo: 0.95); 1 = nothing is forgotten"),
       EQT_FIELD(synchronization.ef21_momentum, must_stay)
           .within({0, 1, true, false})
           .says("ef21: weight of a new gradient in the running mean that is compressed "

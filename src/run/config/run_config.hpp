@@ -175,6 +175,7 @@ struct RunConfig {
     bool overlap = true;
     double bucket_mib = 4;
     ErrorFeedback error_feedback = ErrorFeedback::automatic;
+    double feedback_decay = 1;                // ef14: factor of the residual before it is added
     double ef21_momentum = 1;                 // weight of a new gradient; 1 = plain EF21
     StepsOrQsr local_steps = {1};             // local-sgd, gossip
     std::uint64_t local_steps_base = 2;       // qsr: the least

@@ -332,6 +332,36 @@ void require_contraction(const RunConfig& config, const codec::Compressor& compr
        origin, name_of(config.synchronization.error_feedback), config.compressor.name->name);
 }
 
+/// A residual that decays is that of ef14.
+void check_decay(const RunConfig& config, const codec::Properties& properties,
+                 const std::string& origin) {
+  const auto& s = config.synchronization;
+  if (s.feedback_decay == 1) return;
+  const auto refuse = [&](const std::string& with, std::string_view instead) {
+    fail(Kind::usage, "{}: expected synchronization.feedback_decay 1 with {}, found {}; {}", origin,
+         with, s.feedback_decay, instead);
+  };
+  constexpr std::string_view kLeaveOut = "leave it out";
+  constexpr std::string_view kOrFeedback =
+      "set synchronization.error_feedback to \"ef14\" or leave it out";
+  if (!s.algorithm->averages())
+    refuse(fmt::format("synchronization.algorithm \"{}\", which keeps no residual of gradients",
+                       s.algorithm->name),
+           kLeaveOut);
+  if (properties.forgets_sent)
+    refuse(fmt::format("the compressor \"{}\", which accumulates what it did not send by itself",
+                       config.compressor.name->name),
+           kLeaveOut);
+  if (s.error_feedback == ErrorFeedback::none || s.error_feedback == ErrorFeedback::ef21)
+    refuse(fmt::format("synchronization.error_feedback \"{}\", which keeps no residual",
+                       name_of(s.error_feedback)),
+           kOrFeedback);
+  if (s.error_feedback == ErrorFeedback::automatic && !properties.needs_feedback)
+    refuse(fmt::format("the compressor \"{}\", which has no error feedback unless it is asked for",
+                       config.compressor.name->name),
+           kOrFeedback);
+}
+
 void check_ef21(const RunConfig& config, const codec::Compressor& compressor,
                 const std::string& origin) {
   const auto& s = config.synchronization;
@@ -409,6 +439,7 @@ void check_error_feedback(const RunConfig& config, const codec::Compressor& comp
          "rounding to nearest would lose small values in every step, found \"none\"; leave it out",
          origin, *config.compressor.rate);
   const codec::Properties properties = compressor.properties();
+  check_decay(config, properties, origin);
   if (wanted != ErrorFeedback::ef14 && wanted != ErrorFeedback::ef21) return;
   // The residual of what loses nothing is 0.
   if (wanted == ErrorFeedback::ef14 && properties.lossless) return;

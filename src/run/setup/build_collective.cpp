@@ -214,6 +214,7 @@ std::unique_ptr<collective::Collective> make_collective(
        .compressor = compressor,
        .plan = plan,
        .reducer_feedback = remembers,
+       .feedback_decay = static_cast<float>(config.synchronization.feedback_decay),
        .power_sgd = {.rank = static_cast<std::size_t>(config.compressor.rank),
                      .run_seed = config.seed}});
 }

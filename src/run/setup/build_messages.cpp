@@ -68,7 +68,8 @@ std::unique_ptr<collective::GradientMemory> make_memory(const config::RunConfig&
   }
   switch (config::settled_feedback(config, properties)) {
     case config::ErrorFeedback::ef14:
-      return collective::make_error_feedback(count);
+      return collective::make_error_feedback(
+          count, static_cast<float>(config.synchronization.feedback_decay));
     case config::ErrorFeedback::ef21:
       return collective::make_ef21(count, static_cast<float>(config.synchronization.ef21_momentum));
     default:

@@ -94,7 +94,8 @@ std::unique_ptr<sync::Synchronizer> build_simulated_averaging(
       {.compressor = compressor,
        .plan = plan,
        .workers = simulation.count(),
-       .reducer_feedback = memories.front() != nullptr});
+       .reducer_feedback = memories.front() != nullptr,
+       .feedback_decay = static_cast<float>(config.synchronization.feedback_decay)});
   if (const codec::MixedGrades* const grades = compressor.mixed_grades(); grades != nullptr)
     simulation.mean =
         collective::dense_if_exact(*grades, std::move(simulation.mean), plan, simulation.count());

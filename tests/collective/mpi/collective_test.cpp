@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -19,6 +20,7 @@
 #include "support/layouts.hpp"
 #include "support/mpi_world.hpp"
 #include "support/payload_bytes.hpp"
+#include "support/saved_state.hpp"
 
 using namespace eqt;
 using namespace eqt::collective;
@@ -350,6 +352,33 @@ TEST_CASE("the reducer's residual makes repeated means exact on average", "[coll
   }
   if (comm.size() % 2 == 0) CHECK(errors[0] > 1e-3);  // the mean lies between two bf16 numbers
   CHECK(errors[1] < 2.0 / 128 / 64);  // telescopes: the last residual over the steps
+}
+
+TEST_CASE("what an owner keeps of a mean decays", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  if (comm.size() == 3) return;  // a third is no float32
+  // One segment, which rank 0 owns and adds exactly. Steps of int8 are 1, and the mean of the
+  // second value is 1/4: less than half a step, until the residual has grown.
+  const Layout layout = {{"weight", {1, 2}, 0, 2}};
+  const auto compressor = codec::make_compressor("int8", {.bucket_size = 8192});
+  const auto plan = pipeline::plan_buckets(layout, *compressor, {.skip_below = 1});
+  for (const float decay : {1.0f, 0.5f}) {
+    const auto collective = make_scatter_reduce(
+        comm, *compressor, plan, {.reducer_feedback = true, .feedback_decay = decay});
+    // By hand: 0.25, 0.5 (even: 0), 0.75 (1), 0, 0.25, 0.5, ... and 0.25 (2 - 2^-n) < 0.5.
+    const std::vector<float> kept = {0.25f, 0.5f, -0.25f, 0, 0.25f, 0.5f};
+    for (StepId step = 0; step < kept.size(); ++step) {
+      std::vector<float> values = {
+          127, comm.rank() == 0 ? 0.25f * static_cast<float>(comm.size()) : 0.0f};
+      (void)mean_of(*collective, comm, plan[0], {.run_seed = 1, .step = step, .density = {}},
+                    values);
+      CHECK(values == std::vector<float>{127, decay == 1 && step == 2 ? 1.0f : 0.0f});
+      if (comm.rank() != 0) continue;
+      const float decayed = 0.25f * (2 - std::ldexp(1.0f, -static_cast<int>(step)));
+      CHECK(std::ranges::equal(test::state_of(*collective),
+                               std::vector<float>{0, decay == 1 ? kept[step] : decayed}));
+    }
+  }
 }
 
 TEST_CASE("a message of another step is refused with its sender", "[collective]") {

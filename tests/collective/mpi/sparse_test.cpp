@@ -438,3 +438,26 @@ TEST_CASE("after the first steps no sparse step allocates", "[sparse]") {
     }
   }
 }
+
+TEST_CASE("sums that an owner keeps decay before the next ones are added", "[sparse]") {
+  comm::Communicator comm(test::session(), 30);
+  if (comm.size() != 2) return;
+  // Rank 0 owns this small tensor. Of two survivors it sends the larger sum and keeps the other.
+  const Layout layout = {{"weight", {2, 2}, 0, 4}};
+  const auto compressor = codec::make_compressor("topk", {.density = 0.25});
+  const auto plan = pipeline::plan_buckets(layout, *compressor, {.skip_below = 1});
+  const auto collective =
+      make_sparse(comm, *compressor, plan, {.reducer_feedback = true, .feedback_decay = 0.5f});
+  const bool first = comm.rank() == 0;
+  const auto mean = [&](std::vector<float> values, StepId step) {
+    return plain_mean(comm, *collective, plan, std::move(values), step);
+  };
+  CHECK(mean(first ? std::vector<float>{16, 0, 0, 0} : std::vector<float>{0, 8, 0, 0}, 0) ==
+        std::vector<float>{8, 0, 0, 0});
+  // 4 was kept and is 2 now.
+  CHECK(mean(first ? std::vector<float>{0, 0, 1, 0} : std::vector<float>{0, 0, 0, 0.5f}, 1) ==
+        std::vector<float>{0, 2, 0, 0});
+  // 1/2 and 1/4 were kept and are halved; 1/8 joins the first.
+  CHECK(mean(first ? std::vector<float>{0, 0, 0.25f, 0} : std::vector<float>{0, 0, 0.25f, 0}, 2) ==
+        std::vector<float>{0, 0, 0.5f, 0});
+}

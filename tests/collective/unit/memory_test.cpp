@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collective/memory.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "codec/catalogue.hpp"
@@ -99,6 +101,54 @@ TEST_CASE("error feedback telescopes: sent values plus the residual are the sum 
     // Thirty float32 additions of values below 64.
     CHECK(worst < 30 * 64 * 6e-8);
   }
+}
+
+TEST_CASE("a residual that decays is the sum of gradients times powers of the factor", "[memory]") {
+  // Nothing is above this threshold, so everything stays: e_n = sum of beta^(n-k) g_k, exact in
+  // float32 for these integers and powers of two.
+  const auto silent = codec::make_compressor("threshold", {.threshold = 1e9});
+  const std::vector<std::vector<float>> gradients = {
+      {64, -8, 0, 3}, {16, 24, -40, 0}, {-32, 1, 8, 5}, {2, -6, 4, 7}};
+  for (const float decay : {1.0f, 0.5f, 0.25f})
+    for (const bool fused : {false, true}) {
+      INFO("decay " << decay << (fused ? ", added while encoding" : ""));
+      OwnMessage message(*silent, 4);
+      const auto memory = make_error_feedback(4, decay);
+      std::vector<float> expected(4);
+      for (std::size_t step = 0; step < gradients.size(); ++step) {
+        auto values = gradients[step];
+        for (std::size_t i = 0; i < 4; ++i) expected[i] = decay * expected[i] + values[i];
+        memory->decay(message.bucket());
+        if (fused) {
+          Workspace workspace;
+          std::vector<std::byte> payload(silent->max_payload_bytes(4));
+          (void)silent->encode_with_feedback(values, {}, workspace, memory->residual(), payload);
+        } else {
+          memory->compensate(message.bucket(), values);
+          CHECK(values == expected);
+          memory->remember(message.bucket(), message.encode(values, step));
+        }
+        CHECK(std::ranges::equal(test::state_of(*memory), expected));
+      }
+    }
+}
+
+TEST_CASE("only the bucket that is sent decays, and never to a subnormal number", "[memory]") {
+  const float tiny = std::numeric_limits<float>::min();
+  const auto memory = make_error_feedback(6, 0.5f);
+  const auto residual = memory->residual();
+  const std::vector<float> before = {8, -8, 3 * tiny, 1.5f * tiny, -tiny, tiny / 4};
+  std::ranges::copy(before, residual.begin());
+  FusionBucket bucket;
+  bucket.begin = 1;
+  bucket.end = 6;
+  memory->decay(bucket);
+  CHECK(
+      std::ranges::equal(test::state_of(*memory), std::vector<float>{8, -4, 1.5f * tiny, 0, 0, 0}));
+  const auto keeping = make_error_feedback(6);
+  std::ranges::copy(before, keeping->residual().begin());
+  keeping->decay(bucket);
+  CHECK(std::ranges::equal(test::state_of(*keeping), before));
 }
 
 TEST_CASE("DGC keeps what rounding leaves out of the values that are sent", "[memory]") {

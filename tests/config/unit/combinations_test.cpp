@@ -274,6 +274,38 @@ TEST_CASE("error feedback damps what has a relative variance of 1 or more", "[co
   CHECK_NOTHROW(parse("{}", {compressor("qsgd-v"), "synchronization.collective=integer"}));
 }
 
+TEST_CASE("a residual decays where ef14 keeps one", "[config]") {
+  const std::string key = "synchronization.feedback_decay";
+  const std::string decay = key + "=0.95", feedback = "synchronization.error_feedback=";
+  const std::string algorithm = "synchronization.algorithm=";
+  CHECK(parse("{}", {}).synchronization.feedback_decay == 1);
+  CHECK(parse("{}", {compressor("topk"), decay}).synchronization.feedback_decay == 0.95);
+  CHECK_NOTHROW(parse("{}", {compressor("qsgd"), feedback + "ef14", decay}));
+  CHECK_NOTHROW(parse("{}", {compressor("none"), feedback + "ef14", decay}));
+  CHECK_NOTHROW(parse(
+      "{}", {compressor("topk"), algorithm + "local-sgd", "synchronization.local_steps=4", decay}));
+  for (const std::string value : {"0", "-0.5", "1.01"})
+    CHECK_THAT(rejection("{}", {compressor("topk"), key + "=" + value}), ContainsSubstring(key));
+  const auto refused = [&](const Sets& others, const std::string& word) {
+    Sets sets = others;
+    sets.push_back(decay);
+    CHECK_THAT(rejection("{}", sets),
+               ContainsSubstring(key) && ContainsSubstring("0.95") && ContainsSubstring(word));
+    sets.back() = key + "=1";
+    CHECK_NOTHROW(parse("{}", sets));
+  };
+  refused({compressor("topk"), feedback + "none"}, "\"none\"");
+  refused({compressor("topk"), feedback + "ef21"}, "\"ef21\"");
+  refused({compressor("qsgd")}, "\"qsgd\"");
+  refused({compressor("none")}, "\"none\"");
+  refused({compressor("dgc")}, "by itself");
+  refused({compressor("signsgd")}, "\"signsgd\"");
+  refused({algorithm + "none"}, "\"none\"");
+  refused({algorithm + "laq"}, "\"laq\"");
+  refused({compressor("topk"), algorithm + "choco-sgd"}, "choco-sgd");
+  refused({compressor("topk"), algorithm + "deep-squeeze"}, "deep-squeeze");
+}
+
 TEST_CASE("A compressor without a bound has error feedback if it needs it or does not draw",
           "[config]") {
   for (const std::string feedback : {"ef14", "ef21"}) {

@@ -44,6 +44,11 @@ std::vector<float> gradient_of(Rank rank, StepId step, std::size_t count) {
 /// For so many values.
 using MakeMemory = std::function<std::unique_ptr<GradientMemory>(std::size_t count)>;
 
+/// Error feedback whose residual is multiplied by `decay` in each step.
+MakeMemory feedback(float decay = 1) {
+  return [decay](std::size_t count) { return make_error_feedback(count, decay); };
+}
+
 /// The default error feedback of this compressor.
 MakeMemory memory_for(const codec::Compressor& compressor, int ranks) {
   if (compressor.id() == codec::CodecId::dgc)
@@ -52,7 +57,7 @@ MakeMemory memory_for(const codec::Compressor& compressor, int ranks) {
     };
   if (compressor.id() == codec::CodecId::signsgd)
     return [](std::size_t count) { return make_signum_memory(count, 0.9f); };
-  if (compressor.properties().needs_feedback) return make_error_feedback;
+  if (compressor.properties().needs_feedback) return feedback();
   return [](std::size_t) { return std::unique_ptr<GradientMemory>(); };
 }
 
@@ -63,7 +68,8 @@ struct Case {
   const CollectiveRow& collective = kAllgather;
   Layout layout = small_layout();
   pipeline::Granularity granularity = pipeline::Granularity::layer;
-  StepId steps = 10;  // past the second one whose variance is measured, the ninth
+  float owners_decay = 1;  // of what owners of sums keep
+  StepId steps = 10;       // past the second one whose variance is measured, the ninth
 
   std::size_t count() const { return total_count(layout); }
   std::vector<pipeline::FusionBucket> plan() const {
@@ -91,7 +97,8 @@ std::vector<Step> run_ranks(comm::Communicator& comm, const Case& c) {
   const auto collective = c.collective.make({.comm = comm,
                                              .compressor = c.compressor,
                                              .plan = plan,
-                                             .reducer_feedback = memory != nullptr});
+                                             .reducer_feedback = memory != nullptr,
+                                             .feedback_decay = c.owners_decay});
   std::vector<float> gradient(c.count());
   const auto averaging = make_gradient_averaging(comm, *collective, memory.get(), plan, c.layout,
                                                  gradient, c.options());
@@ -130,7 +137,8 @@ class Players {
     mean_ = c.collective.make_for_workers({.compressor = c.compressor,
                                            .plan = plan_,
                                            .workers = workers,
-                                           .reducer_feedback = remembered.front() != nullptr});
+                                           .reducer_feedback = remembered.front() != nullptr,
+                                           .feedback_decay = c.owners_decay});
     averaging_ =
         make_simulated_averaging(*mean_, remembered, plan_, case_.layout, gradient_, c.options());
   }
@@ -189,6 +197,14 @@ std::unique_ptr<codec::Compressor> rounding(const std::string& name, codec::Roun
   return codec::make_compressor(name, options);
 }
 
+/// Rounds to nearest, in so many bits a value.
+std::unique_ptr<codec::Compressor> at_rate(double bits) {
+  return codec::make_compressor("elastiquant", {.bucket_size = 512,
+                                                .coding = codec::Coding::automatic,
+                                                .rate = bits,
+                                                .rounding = codec::Rounding::nearest});
+}
+
 }  // namespace
 
 TEST_CASE("workers average to the bits of that many ranks, with every compressor",
@@ -209,7 +225,7 @@ TEST_CASE("workers have the same memory as ranks", "[averaging-in-turn]") {
   for (const std::string name : {"terngrad", "qsgd-4-fixed", "e-elastiquant-4-auto"}) {
     INFO(name);
     compare(comm, {.compressor = *test::find_decoder(table, name)->compressor,
-                   .make_memory = make_error_feedback});
+                   .make_memory = feedback()});
   }
   for (const std::string name : {"qsgd-4-fixed", "topk"}) {
     INFO(name);
@@ -217,6 +233,26 @@ TEST_CASE("workers have the same memory as ranks", "[averaging-in-turn]") {
     REQUIRE(decoder != nullptr);
     compare(comm, {.compressor = *decoder->compressor,
                    .make_memory = [](std::size_t count) { return make_ef21(count, 0.4f); }});
+  }
+}
+
+TEST_CASE("residuals of workers decay as those of ranks", "[averaging-in-turn]") {
+  comm::Communicator comm(test::session(), 30);
+  // Added while encoding, before a shared scale is agreed on, damped, and rounded to nearest.
+  const auto ternary = codec::make_compressor("terngrad", {.damped = true});
+  const auto uniform = codec::make_compressor("qsgd", {.bucket_size = 512, .damped = true});
+  const auto largest = codec::make_compressor("topk");
+  const auto nearest = at_rate(2);
+  for (const codec::Compressor* const compressor :
+       {ternary.get(), uniform.get(), largest.get(), nearest.get()}) {
+    INFO(codec::codec_name(compressor->id()));
+    const Case decaying = {.compressor = *compressor, .make_memory = feedback(0.75f)};
+    compare(comm, decaying);
+    const auto forgetful = run_workers(comm.size(), decaying);
+    const auto faithful =
+        run_workers(comm.size(), {.compressor = *compressor, .make_memory = feedback()});
+    CHECK(forgetful[0].mean == faithful[0].mean);
+    CHECK_FALSE(forgetful[1].mean == faithful[1].mean);
   }
 }
 
@@ -259,7 +295,7 @@ TEST_CASE("workers own values and encode their means again as ranks do", "[avera
       compare(comm, c);
       c.granularity = pipeline::Granularity::model;
       c.make_memory = c.compressor.properties().forgets_sent ? memory_for(c.compressor, comm.size())
-                                                             : make_error_feedback;
+                                                             : feedback();
       compare(comm, c);
     }
   }
@@ -278,10 +314,35 @@ TEST_CASE("workers round against each other in what is not the owner's", "[avera
     const bool same = run_workers(comm.size(), c).front().mean ==
                       run_workers(comm.size(), independent).front().mean;
     CHECK(same == (comm.size() <= 2));  // two ranks: nobody but the owner and one other
-    c.make_memory = make_error_feedback;
+    c.make_memory = feedback();
     compare(comm, c);
     c.make_memory = [](std::size_t count) { return make_ef21(count, 0.4f); };
     compare(comm, c);
+  }
+}
+
+TEST_CASE("what owners keep decays among workers as among ranks", "[averaging-in-turn]") {
+  comm::Communicator comm(test::session(), 30);
+  const auto uniform = codec::make_compressor("qsgd", {.bucket_size = 512, .damped = true});
+  const auto nearest = at_rate(2);
+  const auto largest = codec::make_compressor("topk", {.density = 0.05, .value_bits = 4});
+  for (const codec::Compressor* const compressor : {uniform.get(), nearest.get(), largest.get()}) {
+    INFO(codec::codec_name(compressor->id()));
+    const bool sparse = compressor == largest.get();
+    Case decaying = {.compressor = *compressor,
+                     .make_memory = feedback(0.75f),
+                     .collective = sparse ? kSparse : kScatterReduce,
+                     .layout = long_layout(),
+                     .owners_decay = 0.75f,
+                     .steps = 5};
+    compare(comm, decaying);
+    Case keeping = decaying;
+    keeping.owners_decay = 1;
+    const auto forgetful = run_workers(comm.size(), decaying);
+    const auto faithful = run_workers(comm.size(), keeping);
+    CHECK(forgetful.front().mean == faithful.front().mean);
+    // One rank sends all sums of its own few values.
+    if (!sparse || comm.size() > 1) CHECK_FALSE(forgetful.back().mean == faithful.back().mean);
   }
 }
 
@@ -292,7 +353,7 @@ TEST_CASE("players go on from what all owners have kept", "[averaging-in-turn]")
   for (const bool scatters : {true, false}) {
     if (!scatters && comm.size() == 1) continue;  // one rank sends all of its sums
     const Case c = {.compressor = scatters ? *qsgd : *topk,
-                    .make_memory = make_error_feedback,
+                    .make_memory = feedback(),
                     .collective = scatters ? kScatterReduce : kSparse,
                     .layout = long_layout()};
     INFO(c.collective.name);
@@ -318,7 +379,7 @@ TEST_CASE("each value has one owner among workers", "[averaging-in-turn]") {
   comm::Communicator comm(test::session(), 30);
   const auto qsgd = codec::make_compressor("qsgd", {.bucket_size = 512});
   const Case c = {.compressor = *qsgd,
-                  .make_memory = make_error_feedback,
+                  .make_memory = feedback(),
                   .collective = kScatterReduce,
                   .layout = long_layout()};
   Players players(c, comm.size());
