@@ -82,9 +82,9 @@ EQUANT_CODEC_API const char* equant_codec_about(size_t index);
 /* Makes the compressor `name` with the options of `json`: an object with keys of the config's section
  * "compressor" (docs/keys.md), as in "{\"bits\": 4, \"bucket_size\": 512}". NULL and "{}" take its
  * defaults. Keys that belong to training rather than to the compressor (adapt_every, clip_norm,
- * granularity, skip_below, warmup_epochs) are checked and do nothing. `seed` is that of the run, the same
- * on all ranks. Writes the codec to *codec, NULL on failure; then `error`, if it is not NULL, gets a
- * sentence of at most `error_bytes` - 1 bytes and a zero. */
+ * granularity, skip_below, small_tensors, warmup_epochs) are checked and do nothing. `seed` is that of
+ * the run, the same on all ranks. Writes the codec to *codec, NULL on failure; then `error`, if it is
+ * not NULL, gets a sentence of at most `error_bytes` - 1 bytes and a zero. */
 EQUANT_CODEC_API int equant_codec_create(const char* name, const char* json, uint64_t seed,
                                          equant_codec** codec, char* error, size_t error_bytes);
 /* NULL is allowed. */

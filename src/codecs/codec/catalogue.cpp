@@ -34,6 +34,10 @@ constexpr Named<Granularity> kGranularities[] = {
     {Granularity::layer, "layer", "each tensor by itself"},
     {Granularity::model, "model", "all tensors as one vector"}};
 
+constexpr Named<SmallTensors> kSmallTensors[] = {
+    {SmallTensors::float32, "float32", "exactly"},
+    {SmallTensors::int8, "int8", "in 8 bits, as by the compressor int8, with a residual"}};
+
 Catalogue<CompressorRow>& catalogue() {
 #define EQT_COMPRESSOR(number, id, row) row,
   static Catalogue<CompressorRow> rows = {
@@ -176,6 +180,7 @@ std::span<const Named<Coding>> level_codings() {
 std::span<const Named<Atoms>> names_of(Atoms) { return kAtoms; }
 std::span<const Named<Rounding>> names_of(Rounding) { return kRoundings; }
 std::span<const Named<Granularity>> names_of(Granularity) { return kGranularities; }
+std::span<const Named<SmallTensors>> names_of(SmallTensors) { return kSmallTensors; }
 
 const Catalogue<CompressorRow>& CompressorRow::all() { return catalogue(); }
 

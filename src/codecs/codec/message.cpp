@@ -23,6 +23,16 @@ const Compressor& raw_codec() {
   return *codec;
 }
 
+const Compressor& int8_codec() {
+  static const auto codec = make_compressor(kInt8, {.bucket_size = kInt8Bucket});
+  return *codec;
+}
+
+const Compressor& codec_of(const Compressor& compressor, const Segment& segment) {
+  if (segment.compressed) return compressor;
+  return segment.int8 ? int8_codec() : raw_codec();
+}
+
 std::size_t total_values(std::span<const Segment> segments) {
   std::size_t total = 0;
   for (const Segment& segment : segments) total += segment.count;
@@ -41,8 +51,10 @@ WireHeader expected_header(const Compressor& compressor, std::span<const Segment
 /// Takes the bytes of one segment off the front of `rest`.
 std::span<const std::byte> take_segment(const Compressor& compressor, const Segment& segment,
                                         std::span<const std::byte>& rest) {
-  std::size_t bytes = segment.count * sizeof(float);
-  if (segment.compressed) {
+  std::size_t bytes = 0;
+  if (!segment.compressed) {
+    bytes = raw_segment_bytes(segment);
+  } else {
     if (rest.size() < kLengthBytes) {
       fail(Kind::wire, "message: expected the length of slice {}, found {} bytes", segment.slice,
            rest.size());
@@ -87,11 +99,16 @@ void require_end(std::span<const std::byte> rest) {
 
 }  // namespace
 
+std::size_t raw_segment_bytes(const Segment& segment) {
+  return segment.int8 ? int8_codec().max_payload_bytes(segment.count)
+                      : segment.count * sizeof(float);
+}
+
 std::size_t max_message_bytes(const Compressor& compressor, std::span<const Segment> segments) {
   std::size_t bytes = kFrameHeaderBytes;
   for (const Segment& segment : segments) {
     bytes += segment.compressed ? kLengthBytes + compressor.max_payload_bytes(segment.count)
-                                : segment.count * sizeof(float);
+                                : raw_segment_bytes(segment);
   }
   return bytes;
 }
@@ -103,7 +120,9 @@ std::size_t MessageCodec::encode(std::span<const float> values, const MessageCon
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     if (!context.present.empty() && context.present[i] == 0) continue;
     const Segment& segment = segments_[i];
-    if (!segment.compressed) {
+    if (!segment.compressed && segment.int8) {
+      writer.wrote_raw(encode_segment(i, values, context, writer.raw_space()));
+    } else if (!segment.compressed) {
       writer.raw(values.subspan(segment.begin, segment.count));
     } else if (context.payloads != nullptr) {
       writer.encoded(context.payloads->of(segment));
@@ -129,9 +148,10 @@ std::size_t MessageCodec::encode_segment(std::size_t i, std::span<const float> v
   if (!context.rounded.empty()) encode.rounded = context.rounded[i];
   if (!context.own_scales.empty()) encode.own_scale = context.own_scales[i];
   const auto own = values.subspan(segment.begin, segment.count);
-  if (context.residual.empty()) return compressor_.encode(own, encode, workspace_, space);
-  return compressor_.encode_with_feedback(
-      own, encode, workspace_, context.residual.subspan(segment.begin, segment.count), space);
+  const Compressor& codec = codec_of(compressor_, segment);
+  if (context.residual.empty()) return codec.encode(own, encode, workspace_, space);
+  return codec.encode_with_feedback(own, encode, workspace_,
+                                    context.residual.subspan(segment.begin, segment.count), space);
 }
 
 MessageWriter::MessageWriter(std::span<std::byte> frame) : frame_(frame), at_(kFrameHeaderBytes) {}
@@ -161,6 +181,10 @@ void MessageWriter::encoded(std::span<const std::byte> payload) {
   std::ranges::copy(payload, space().begin());
   wrote(payload.size());
 }
+
+std::span<std::byte> MessageWriter::raw_space() const { return frame_.subspan(at_); }
+
+void MessageWriter::wrote_raw(std::size_t bytes) { at_ += bytes; }
 
 void MessageWriter::raw(std::span<const float> values) {
   Workspace unused;
@@ -197,14 +221,10 @@ void MessageCodec::for_each_segment(std::span<const std::byte> frame, MessageId 
   reader.finish();
 }
 
-const Compressor& MessageCodec::codec_of(const Segment& segment) const {
-  return segment.compressed ? compressor_ : raw_codec();
-}
-
 void MessageCodec::decode_payload_add(const Segment& segment, std::span<const std::byte> payload,
                                       float scale, std::span<float> flat) const {
-  codec_of(segment).decode_add(payload, scale, workspace_,
-                               flat.subspan(segment.begin, segment.count));
+  codec_of(compressor_, segment)
+      .decode_add(payload, scale, workspace_, flat.subspan(segment.begin, segment.count));
 }
 
 void MessageCodec::decode_add(std::span<const std::byte> frame, MessageId id, float scale,
@@ -247,8 +267,8 @@ void MessageCodec::decode_add_all(std::span<const std::span<const std::byte>> fr
   for (const Segment& segment : segments_) {
     for (std::size_t k = 0; k < frames.size(); ++k)
       payloads[k] = take_segment(compressor_, segment, rest[k]);
-    codec_of(segment).decode_add_all(payloads, scale, workspace_,
-                                     flat.subspan(segment.begin, segment.count));
+    codec_of(compressor_, segment)
+        .decode_add_all(payloads, scale, workspace_, flat.subspan(segment.begin, segment.count));
   }
   for (const auto left : rest) require_end(left);
 }

@@ -2,9 +2,10 @@
 // A message: one frame that carries several segments of a flat buffer, each compressed or raw.
 //
 // Layout: header (frame.hpp), then the segments in order. A compressed segment is its payload's
-// length (uint32) and the payload; a raw one is its values as float32. Both sides know the segments
-// from the plan, so nothing else is sent, unless a sender may leave segments out: then the list of
-// those that it sends comes first. See FORMAT.md.
+// length (uint32) and the payload; a raw one is its values as float32, or the payload of int8,
+// whose length follows from their number. Both sides know the segments from the plan, so nothing
+// else is sent, unless a sender may leave segments out: then the list of those that it sends comes
+// first. See FORMAT.md.
 
 #pragma once
 
@@ -24,9 +25,13 @@ struct Segment {
   std::uint64_t first_index = 0;  // of the range in its slice; the random counter starts there
   std::size_t begin = 0;          // in the flat buffer [floats]
   std::size_t count = 0;          // [floats]
-  bool compressed = true;         // false: sent as float32
+  bool compressed = true;         // false: sent as float32 or int8
   std::size_t rows = 0;           // see EncodeContext
+  bool int8 = false;              // sent as int8 if not compressed; its steps are of kInt8Bucket
 };
+
+/// Values that share a step in a raw segment of int8.
+inline constexpr std::size_t kInt8Bucket = 8192;
 
 /// Payloads of segments that were encoded before, where their values are.
 class Payloads {
@@ -54,8 +59,8 @@ struct MessageContext {
   std::span<const float> own_scales = {};  // this rank's own scale per segment, or empty
   // Segments may have values that are rounded already, see EncodeContext. Empty: none has.
   std::span<const std::optional<RoundedRows>> rounded = {};
-  // Error feedback while encoding: compressed segments send values + residual, and the residual, a
-  // flat buffer, keeps the error. Empty: no error feedback.
+  // Error feedback while encoding: compressed segments, and raw ones of int8, send values +
+  // residual, and the residual, a flat buffer, keeps the error. Empty: no error feedback.
   std::span<float> residual = {};
   // These are the payloads of the compressed segments, whose values are then not read. Null: they
   // are encoded.
@@ -67,6 +72,10 @@ struct MessageContext {
 
 /// Bytes of the list of the segments that are in a message.
 constexpr std::size_t segment_list_bytes(std::size_t segments) { return (segments + 7) / 8; }
+
+/// Returns the bytes of a raw segment in a message, whatever its values are.
+/// @pre !segment.compressed
+std::size_t raw_segment_bytes(const Segment& segment);
 
 /// Upper bound of MessageCodec::encode()'s result without MessageContext::present, which adds
 /// segment_list_bytes() [bytes].
@@ -110,7 +119,6 @@ class MessageCodec {
   void for_each_segment(std::span<const std::byte> frame, MessageId id, const Visit& visit) const;
   std::size_t encode_segment(std::size_t i, std::span<const float> values,
                              const MessageContext& context, std::span<std::byte> space) const;
-  const Compressor& codec_of(const Segment& segment) const;
   void decode_payload_add(const Segment& segment, std::span<const std::byte> payload, float scale,
                           std::span<float> flat) const;
 
@@ -133,8 +141,12 @@ class MessageWriter {
   void wrote(std::size_t bytes);
   /// Writes the next compressed segment.
   void encoded(std::span<const std::byte> payload);
-  /// Writes the next raw segment. @throws Error{diverged} if a value is NaN or infinite
+  /// Writes the next raw segment of float32. @throws Error{diverged} if a value is NaN or infinite
   void raw(std::span<const float> values);
+  /// Returns where to write the next raw segment's payload of int8, whose length is passed
+  /// afterwards, but not written.
+  std::span<std::byte> raw_space() const;
+  void wrote_raw(std::size_t bytes);
   /// Writes the header. @return bytes of the message
   [[nodiscard]] std::size_t finish(const Compressor& compressor, std::span<const Segment> segments,
                                    MessageId id);

@@ -81,6 +81,10 @@ std::span<const Named<Granularity>> names_of(Granularity);
 
 inline constexpr double kLeastRate = 0.02, kMostRate = 8;  // [bits per value]
 
+/// How tensors are sent that are too small to be compressed.
+enum class SmallTensors { float32, int8 };
+std::span<const Named<SmallTensors>> names_of(SmallTensors);
+
 struct CompressorOptions {
   int bits = 4;                    // 2 ... 8, sign included
   std::size_t bucket_size = 8192;  // [values] that share a norm or a step

@@ -438,6 +438,7 @@ const CollectiveRow kAllgather = {
           return make_worker_allgather(parts.compressor, parts.plan, parts.workers);
         },
     .calibrates = true,
-    .takes_exact_grades = true};
+    .takes_exact_grades = true,
+    .carries_int8_segments = true};
 
 }  // namespace eqt::collective

@@ -22,7 +22,8 @@ const CollectiveRow kAutomatic = {
           return parts.compressor.properties().is_float32()
                      ? make_worker_dense(parts.plan, parts.workers)
                      : make_worker_allgather(parts.compressor, parts.plan, parts.workers);
-        }};
+        },
+    .carries_int8_segments = true};
 
 const Catalogue<CollectiveRow>& CollectiveRow::all() {
 #define EQT_COLLECTIVE(row) row,

@@ -54,6 +54,9 @@ struct CollectiveRow {
   /// It sends as many bytes as `dense`, or more, where no grade loses anything: dense_if_exact()
   /// may take its place.
   bool takes_exact_grades = false;
+  /// It sends raw segments as the plan says, also in 8 bits, and what they lose is in the
+  /// contribution or the residual.
+  bool carries_int8_segments = false;
   /// Where all ranks are on one host, they average in memory that they share.
   bool shares_memory = false;
   std::size_t slots = pipeline::kMaxSlots;  // the most means at the same time

@@ -109,7 +109,8 @@ double expected_message_bytes(const codec::Compressor& compressor,
     bytes += static_cast<double>(codec::kFrameHeaderBytes);
     for (const codec::Segment& segment : bucket.segments) {
       const auto count = static_cast<double>(segment.count);
-      bytes += segment.compressed ? sizeof(std::uint32_t) + each * count : sizeof(float) * count;
+      bytes += segment.compressed ? sizeof(std::uint32_t) + each * count
+                                  : static_cast<double>(codec::raw_segment_bytes(segment));
     }
   }
   return bytes;

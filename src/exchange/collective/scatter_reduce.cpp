@@ -520,6 +520,7 @@ const CollectiveRow kScatterReduce = {
         },
     .make_for_workers = make_worker_scatter_reduce,
     .calibrates = true,
-    .takes_exact_grades = true};
+    .takes_exact_grades = true,
+    .carries_int8_segments = true};
 
 }  // namespace eqt::collective

@@ -26,12 +26,15 @@ std::vector<FusionBucket> plan_by_layer(const Layout& layout, const PlanOptions&
                          .segments = {}});
     }
     buckets.back().begin = slice.offset;
-    buckets.back().segments.push_back({.slice = static_cast<std::uint32_t>(i),
-                                       .first_index = 0,
-                                       .begin = slice.offset,
-                                       .count = slice.count,
-                                       .compressed = is_compressed(slice, options.skip_below),
-                                       .rows = rows_of(slice)});
+    const bool compressed = is_compressed(slice, options.skip_below);
+    buckets.back().segments.push_back(
+        {.slice = static_cast<std::uint32_t>(i),
+         .first_index = 0,
+         .begin = slice.offset,
+         .count = slice.count,
+         .compressed = compressed,
+         .rows = rows_of(slice),
+         .int8 = !compressed && options.small_tensors == codec::SmallTensors::int8});
   }
   for (FusionBucket& bucket : buckets) {
     std::reverse(bucket.segments.begin(), bucket.segments.end());

@@ -52,6 +52,7 @@ using codec::Granularity;
 struct PlanOptions {
   Granularity granularity = Granularity::layer;
   std::size_t skip_below = 1024;  // layer: smaller and one-dimensional tensors stay raw [values]
+  codec::SmallTensors small_tensors = codec::SmallTensors::float32;  // layer: how raw ones are sent
   std::size_t bucket_bytes = std::size_t{4} << 20;  // of float32 values, at least one tensor
   // Buckets are split into smaller ones of about this many bytes of float32 values, if the codec
   // allows it: while one is sent, others are encoded and decoded. 0: a sixteenth of the gradient,
@@ -68,7 +69,7 @@ inline constexpr std::uint32_t kWholeModel = 0xEFFFFFFFu;
 std::vector<FusionBucket> plan_buckets(const Layout& layout, const codec::Compressor& compressor,
                                        const PlanOptions& options);
 
-/// Granularity::layer: true if the tensor is compressed, false if it is sent as float32.
+/// Granularity::layer: true if the tensor is compressed, false if it is sent as float32 or int8.
 bool is_compressed(const TensorSlice& slice, std::size_t skip_below);
 
 /// True for codecs whose slices must stay whole (a top-k, a scale per tensor).

@@ -228,8 +228,8 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
   if (bounds.tensors == 0)
     return {
         fmt::format("compressor: {}: every tensor is below compressor.skip_below {} or has one "
-                    "dimension, and is sent as float32",
-                    name, config.compressor.skip_below)};
+                    "dimension, and is sent as {}",
+                    name, config.compressor.skip_below, name_of(config.compressor.small_tensors))};
   const std::optional<std::string> memory = memory_of(config, properties);
   const std::string variance = bounds.variance ? fmt::format("at most {:.3g}", *bounds.variance)
                                                : std::string("no bound is known");

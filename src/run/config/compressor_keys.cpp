@@ -142,7 +142,11 @@ std::vector<CompressorField> make_fields() {
       EQT_FIELD(skip_below, must_stay)
           .from(0, kMany)
           .in("values")
-          .says("smaller tensors and one-dimensional ones are sent as float32"),
+          .says("smaller tensors and one-dimensional ones are sent as small_tensors says"),
+      EQT_FIELD(small_tensors, must_stay)
+          .says(
+              "how tensors below skip_below and one-dimensional ones are sent, with error feedback "
+              "ef14"),
       EQT_FIELD(granularity, must_stay).says("what is compressed as one vector"),
   };
 }

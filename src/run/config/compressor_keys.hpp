@@ -23,11 +23,12 @@ struct FieldOf;  // config/field.hpp
 
 struct CompressorConfig : codec::CompressorOptions {
   Entry<codec::CompressorRow> name = codec::kNone;
-  codec::OpenOptions open;             // bits "auto", elasticity "measured"
-  std::uint64_t adapt_every = 0;       // [steps], 0 = 0, 100, 2000 and each 10000th
-  double warmup_epochs = 4;            // dgc: epochs in which density falls to its value
-  double clip_norm = 0;                // dgc: local gradient clipping threshold, 0 = off
-  std::size_t skip_below = 1024;       // [values]
+  codec::OpenOptions open;        // bits "auto", elasticity "measured"
+  std::uint64_t adapt_every = 0;  // [steps], 0 = 0, 100, 2000 and each 10000th
+  double warmup_epochs = 4;       // dgc: epochs in which density falls to its value
+  double clip_norm = 0;           // dgc: local gradient clipping threshold, 0 = off
+  std::size_t skip_below = 1024;  // [values]
+  codec::SmallTensors small_tensors = codec::SmallTensors::float32;
   double noise_share = 0.1;            // auto: most noise added, in units of the gradients' own
   double noise_cap = 0.5;              // auto: the same for a single tensor
   std::uint64_t observe_every = 50;    // auto [steps]

@@ -382,6 +382,37 @@ void check_ef21(const RunConfig& config, const codec::Compressor& compressor,
          origin, config.compressor.threshold);
 }
 
+/// Small tensors in 8 bits need a residual of ef14, and a collective that sends what the plan says.
+void check_small_tensors(const RunConfig& config, const codec::Properties& properties,
+                         const std::string& origin) {
+  if (config.compressor.small_tensors == codec::SmallTensors::float32) return;
+  const auto& s = config.synchronization;
+  const auto refuse = [&](const std::string& with, std::string_view instead) {
+    fail(Kind::usage,
+         "{}: expected compressor.small_tensors \"float32\" with {}, found \"int8\"; {}", origin,
+         with, instead);
+  };
+  if (!s.algorithm->averages())
+    refuse(fmt::format("synchronization.algorithm \"{}\", which keeps no residual of gradients",
+                       s.algorithm->name),
+           "leave it out");
+  if (properties.averages_itself)
+    refuse(fmt::format("the compressor \"{}\", whose collective adds float32",
+                       config.compressor.name->name),
+           "leave it out");
+  if (settled_feedback(config, properties) != ErrorFeedback::ef14)
+    refuse(
+        fmt::format("synchronization.error_feedback \"{}\" of the compressor \"{}\", which keeps "
+                    "no residual of ef14",
+                    name_of(s.error_feedback), config.compressor.name->name),
+        "set synchronization.error_feedback to \"ef14\" where the compressor allows it, or leave "
+        "it out");
+  if (!s.collective->carries_int8_segments)
+    refuse(fmt::format("synchronization.collective \"{}\", which sends small tensors as float32",
+                       s.collective->name),
+           "set synchronization.collective to \"auto\", \"allgather\" or \"scatter-reduce\"");
+}
+
 }  // namespace
 
 double quadratic_rule_alpha(const RunConfig& config) {
@@ -440,6 +471,7 @@ void check_error_feedback(const RunConfig& config, const codec::Compressor& comp
          origin, *config.compressor.rate);
   const codec::Properties properties = compressor.properties();
   check_decay(config, properties, origin);
+  check_small_tensors(config, properties, origin);
   if (wanted != ErrorFeedback::ef14 && wanted != ErrorFeedback::ef21) return;
   // The residual of what loses nothing is 0.
   if (wanted == ErrorFeedback::ef14 && properties.lossless) return;

@@ -62,6 +62,12 @@ std::unique_ptr<collective::Collective> try_to_make(const config::RunConfig& con
   }
 }
 
+bool has_int8_segments(const Plan& plan) {
+  return std::ranges::any_of(plan, [](const FusionBucket& bucket) {
+    return std::ranges::any_of(bucket.segments, &codec::Segment::int8);
+  });
+}
+
 /// Leaves out a candidate if another one quantises less often and sends no more bytes, in total and
 /// between hosts: two ranks send each other as much by allgather as by scatter-reduce, which
 /// quantises twice.
@@ -94,6 +100,7 @@ std::vector<CostedCollective> costed_collectives(const Job& job, const SlotsOf& 
   std::vector<CostedCollective> found;
   for (const Entry<CollectiveRow> row : CollectiveRow::all()) {
     if (row->is_candidate != nullptr && !row->is_candidate(job.ranks, job.equal_hosts())) continue;
+    if (has_int8_segments(job.plan) && !row->carries_int8_segments) continue;
     const auto cost = collective::collective_cost(*row, volume);
     if (!cost || (!lossless && cost->quantisations > kMaxQuantisations)) continue;
     if (const std::optional<std::size_t> slots = slots_of(*row))

@@ -98,7 +98,7 @@ std::vector<StepModel::Bucket> buckets_of(const SyncBase& base, int ranks, int h
     for (const codec::Segment& segment : bucket.segments) {
       const auto count = static_cast<double>(segment.count);
       if (!segment.compressed) {
-        own.raw_bytes += count * sizeof(float);
+        own.raw_bytes += static_cast<double>(codec::raw_segment_bytes(segment));
       } else if (segment.count > 0) {
         const auto slice =
             std::ranges::lower_bound(slices, segment.slice, {}, &adaptation::SliceParts::slice);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codec/frame.hpp"
+#include "codec/message.hpp"
 #include "codec/parallel.hpp"
 #include "comm/host_facts.hpp"
 #include "comm/link_probe.hpp"
@@ -19,27 +20,32 @@ namespace {
 constexpr double kProbeSeconds = 1;
 
 /// Returns the rate of the compressed tensors with which all that is sent has this rate: small
-/// tensors travel as float32, and each message has a header.
+/// tensors are sent in 32 or 8 bits a value, and each message has a header.
+/// @param small how these tensors are sent
 /// @throws Error{usage} if nothing would be left for the compressed tensors
-double rate_of_compressed(double rate, std::span<const pipeline::FusionBucket> buckets) {
-  double values = 0, raw = 0;
+double rate_of_compressed(double rate, codec::SmallTensors small,
+                          std::span<const pipeline::FusionBucket> buckets) {
+  double all = 0, compressed = 0;
+  double besides = 8.0 * codec::kFrameHeaderBytes * static_cast<double>(buckets.size());
   for (const pipeline::FusionBucket& bucket : buckets) {
-    for (const codec::Segment& segment : bucket.segments)
-      (segment.compressed ? values : raw) += static_cast<double>(segment.count);
+    all += static_cast<double>(bucket.count());
+    for (const codec::Segment& segment : bucket.segments) {
+      if (segment.compressed)
+        compressed += static_cast<double>(segment.count);
+      else
+        besides += 8.0 * static_cast<double>(codec::raw_segment_bytes(segment));
+    }
   }
-  const double besides =
-      32 * raw + 8.0 * codec::kFrameHeaderBytes * static_cast<double>(buckets.size());
-  if (values == 0) return rate;
-  const double left = (rate * (values + raw) - besides) / values;
+  if (compressed == 0) return rate;
+  const double left = (rate * all - besides) / compressed;
   if (left < codec::kLeastRate)
-    fail(
-        Kind::usage,
-        "expected compressor.rate of at least {:.3g} bits for this model, found {}: small tensors, "
-        "which travel as float32, and headers of messages take {:.3g} bits of each of its {} "
-        "values; raise the rate, or send fewer tensors as float32 with a smaller "
-        "compressor.skip_below",
-        (besides + codec::kLeastRate * values) / (values + raw), rate, besides / (values + raw),
-        values + raw);
+    fail(Kind::usage,
+         "expected compressor.rate of at least {:.3g} bits for this model, found {}: small "
+         "tensors, which are sent as {}, and headers of messages take {:.3g} bits of each of its "
+         "{} values; raise the rate, {}or compress more tensors with a smaller "
+         "compressor.skip_below",
+         (besides + codec::kLeastRate * compressed) / all, rate, name_of(small), besides / all, all,
+         small == codec::SmallTensors::float32 ? "set compressor.small_tensors to \"int8\", " : "");
   return std::min(left, codec::kMostRate);
 }
 
@@ -83,6 +89,7 @@ std::vector<pipeline::FusionBucket> make_plan(const config::RunConfig& config, c
       layout, compressor,
       {.granularity = config.compressor.granularity,
        .skip_below = config.compressor.skip_below,
+       .small_tensors = config.compressor.small_tensors,
        .bucket_bytes = static_cast<std::size_t>(config.synchronization.bucket_mib * double{kMib}),
        .split_bytes = config.synchronization.collective->split_bytes});
 }
@@ -105,7 +112,8 @@ MessageParts build_messages(const config::RunConfig& config, const Layout& layou
     parts.buckets = make_plan(config, layout, *parts.compressor);
     if (config.compressor.rate) {
       config::CompressorConfig compressor = config.compressor;
-      compressor.rate = rate_of_compressed(*compressor.rate, parts.buckets);
+      compressor.rate =
+          rate_of_compressed(*compressor.rate, compressor.small_tensors, parts.buckets);
       parts.compressor = codec::make_parallel(compressor.make(), threads);
     }
   });

@@ -14,6 +14,7 @@
 
 #include "codec/catalogue.hpp"
 #include "codec/frame.hpp"
+#include "collective/memory.hpp"
 #include "support/catch.hpp"
 #include "support/compressors.hpp"
 #include "support/gaussian.hpp"
@@ -352,6 +353,45 @@ TEST_CASE("the reducer's residual makes repeated means exact on average", "[coll
   }
   if (comm.size() % 2 == 0) CHECK(errors[0] > 1e-3);  // the mean lies between two bf16 numbers
   CHECK(errors[1] < 2.0 / 128 / 64);  // telescopes: the last residual over the steps
+}
+
+TEST_CASE("small tensors in 8 bits are exact on average", "[collective]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test::layout_of({{600}, {64, 40}, {1}});
+  const std::size_t count = total_count(layout);
+  const auto compressor = codec::make_compressor("int8", {.bucket_size = 512});
+  const auto plan =
+      pipeline::plan_buckets(layout, *compressor, {.small_tensors = codec::SmallTensors::int8});
+  const auto mine = gradient_of(comm.rank(), count);
+  const auto exact = exact_mean(comm.size(), count);
+  for (const bool scatters : {false, true}) {
+    const auto collective =
+        scatters ? make_scatter_reduce(comm, *compressor, plan, {.reducer_feedback = true})
+                 : make_allgather(comm, *compressor, plan);
+    const auto memory = make_error_feedback(count);
+    constexpr int kSteps = 50;
+    std::vector<double> sums(count);
+    double first = 0, worst = 0;
+    for (StepId step = 0; step < kSteps; ++step) {
+      auto values = mine;
+      for (const FusionBucket& bucket : plan) {
+        memory->compensate(bucket, values);
+        const MeanResult result = mean_of(*collective, comm, bucket,
+                                          {.run_seed = 1, .step = step, .density = {}}, values);
+        memory->remember(bucket, result.contribution);
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        sums[i] += static_cast<double>(values[i]);
+        const double error =
+            std::abs(sums[i] / static_cast<double>(step + 1) - static_cast<double>(exact[i]));
+        if (step == 0) first = std::max(first, error);
+        if (step + 1 == kSteps) worst = std::max(worst, error);
+      }
+    }
+    // Steps are below 6 / 127, and half of one is left of each of two roundings.
+    CHECK(first > 1e-3);
+    CHECK(worst <= 2 * 0.51 * 6 / 127 / kSteps);
+  }
 }
 
 TEST_CASE("what an owner keeps of a mean decays", "[collective]") {

@@ -270,3 +270,70 @@ TEST_CASE("cutting a message anywhere is detected", "[message]") {
     }
   }
 }
+
+TEST_CASE("a raw segment of int8 is int8's payload without a length, with a residual",
+          "[message]") {
+  const std::vector<Segment> segments = {
+      {.slice = 0, .begin = 0, .count = 3, .compressed = false, .int8 = true},
+      {.slice = 1, .begin = 3, .count = 1, .compressed = false},
+      {.slice = 2, .begin = 4, .count = 2, .compressed = true}};
+  const auto bf16 = make_compressor("bf16");
+  Workspace workspace;
+  const MessageCodec messages(*bf16, segments, workspace);
+  REQUIRE(raw_segment_bytes(segments[0]) == 7);
+  REQUIRE(raw_segment_bytes(segments[1]) == 4);
+  REQUIRE(max_message_bytes(*bf16, segments) == kFrameHeaderBytes + 7 + 4 + 4 + 2 * 2);
+  // The example of FORMAT.md: 127, -0.5, 1.5 have the step 1; here as values and residual.
+  const std::vector<float> values = {100, 0.25f, 1.5f, 0.1f, 3, 1};
+  std::vector<float> residual = {27, -0.75f, 0, 0, 0.5f, 0};
+  std::vector<std::byte> frame(max_message_bytes(*bf16, segments));
+  REQUIRE(messages.encode(values, {.id = kId, .residual = residual}, frame) == frame.size());
+  std::vector<unsigned> payload;
+  for (std::size_t i = 0; i < 7; ++i)
+    payload.push_back(std::to_integer<unsigned>(frame[kFrameHeaderBytes + i]));
+  CHECK(payload == std::vector<unsigned>{0, 0, 0x80, 0x3f, 0x7f, 0, 2});
+  // Rounded to even: 0 of -0.5 and 2 of 1.5. The raw float32 keeps nothing.
+  CHECK(residual == std::vector<float>{0, -0.5f, -0.5f, 0, 0, 0});
+  std::vector<float> decoded(6, 1);
+  messages.decode_add(frame, kId, 2, decoded);
+  CHECK(decoded == std::vector<float>{255, 1, 5, 1 + 2 * 0.1f, 8, 3});
+  const std::vector<std::span<const std::byte>> twice = {frame, frame};
+  std::vector<float> sums(6);
+  messages.decode_add_all(twice, kId, 0.5f, sums);
+  CHECK(sums == std::vector<float>{127, 0, 2, 0.1f, 3.5f, 1});
+
+  // Without a residual the same values are encoded as they are.
+  std::vector<std::byte> plain(frame.size());
+  REQUIRE(messages.encode(decoded, {.id = kId}, plain) == plain.size());
+  const auto refusal_of = [&](std::span<const std::byte> bad) -> std::string {
+    try {
+      messages.decode_add(bad, kId, 1, sums);
+    } catch (const Error& error) {
+      CHECK(error.kind() == Kind::wire);
+      return error.what();
+    }
+    return {};
+  };
+  CHECK(refusal_of(plain).empty());
+  // A step below 0, and an integer that int8 never writes.
+  plain[kFrameHeaderBytes + 3] |= std::byte{0x80};
+  CHECK(refusal_of(plain).find("step") != std::string::npos);
+  plain[kFrameHeaderBytes + 3] &= std::byte{0x7f};
+  plain[kFrameHeaderBytes + 5] = std::byte{0x80};
+  CHECK(refusal_of(plain).find("-127") != std::string::npos);
+  // Where the values of the first segment are cut, too few bytes are left.
+  const std::vector<Segment> longer = {
+      {.slice = 0, .begin = 0, .count = 6, .compressed = false, .int8 = true}};
+  std::vector<std::byte> cut(max_message_bytes(*bf16, longer));
+  (void)MessageCodec(*bf16, longer, workspace).encode(values, {.id = kId}, cut);
+  cut.pop_back();
+  const auto header = static_cast<std::uint32_t>(cut.size() - kFrameHeaderBytes);
+  std::memcpy(cut.data() + 28, &header, sizeof header);
+  try {
+    MessageCodec(*bf16, longer, workspace).decode_add(cut, kId, 1, sums);
+    FAIL_CHECK("a segment that is cut was not noticed");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("expected 10 bytes of slice 0, found 9") !=
+          std::string::npos);
+  }
+}

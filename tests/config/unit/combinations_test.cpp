@@ -306,6 +306,43 @@ TEST_CASE("a residual decays where ef14 keeps one", "[config]") {
   refused({compressor("topk"), algorithm + "deep-squeeze"}, "deep-squeeze");
 }
 
+TEST_CASE("small tensors in 8 bits need a residual and a collective that sends them", "[config]") {
+  const std::string key = "compressor.small_tensors";
+  const Sets small = {key + "=int8"};
+  const auto with = [&](const Sets& others) {
+    Sets sets = small;
+    sets.insert(sets.end(), others.begin(), others.end());
+    return sets;
+  };
+  const std::string feedback = "synchronization.error_feedback=";
+  const std::string collective = "synchronization.collective=";
+  CHECK(parse("{}", {}).compressor.small_tensors == eqt::codec::SmallTensors::float32);
+  CHECK(parse("{}", with({compressor("topk")})).compressor.small_tensors ==
+        eqt::codec::SmallTensors::int8);
+  for (const std::string name : {"int8", "qsgd", "terngrad", "atomo", "bf16", "natural"})
+    CHECK_NOTHROW(parse("{}", with({compressor(name), feedback + "ef14"})));
+  for (const std::string name : {"auto", "allgather", "scatter-reduce"})
+    CHECK_NOTHROW(parse("{}", with({compressor("int8"), collective + name})));
+  CHECK_NOTHROW(parse("{}", with({compressor("topk"), "synchronization.algorithm=local-sgd",
+                                  "synchronization.local_steps=4"})));
+  const auto refused = [&](const Sets& others, const std::string& word) {
+    CHECK_THAT(rejection("{}", with(others)),
+               ContainsSubstring(key) && ContainsSubstring("float32") && ContainsSubstring(word));
+  };
+  refused({}, "residual");
+  refused({compressor("none"), feedback + "ef14"}, "\"none\"");
+  refused({compressor("qsgd")}, "\"qsgd\"");
+  refused({compressor("topk"), feedback + "ef21"}, "\"ef21\"");
+  refused({compressor("dgc")}, "\"dgc\"");
+  refused({compressor("signsgd")}, "\"signsgd\"");
+  refused({compressor("powersgd")}, "\"powersgd\"");
+  refused({compressor("topk"), "synchronization.algorithm=choco-sgd"}, "choco-sgd");
+  for (const std::string name : {"sparse", "recursive-doubling", "hierarchical"})
+    refused({compressor("topk"), collective + name}, name);
+  for (const std::string name : {"ring", "integer"})
+    refused({compressor("int8"), collective + name}, name);
+}
+
 TEST_CASE("A compressor without a bound has error feedback if it needs it or does not draw",
           "[config]") {
   for (const std::string feedback : {"ef14", "ef21"}) {
@@ -564,6 +601,12 @@ TEST_CASE("a rate chooses nearest rounding, and needs error feedback", "[config]
     CHECK(config.compressor.coding == eqt::codec::Coding::automatic);
     CHECK(config.compressor.bucket_size == 32768);
     CHECK(settled_feedback(config, config.compressor.make()->properties()) == ErrorFeedback::ef14);
+    // It is a contraction as it is; its residual may decay, and small tensors may have 8 bits.
+    for (const std::string feedback : {"auto", "ef14"})
+      CHECK_FALSE(
+          parse("{}", {compressor(name), rate, "synchronization.error_feedback=" + feedback,
+                       "synchronization.feedback_decay=0.9", "compressor.small_tensors=int8"})
+              .compressor.damped);
     CHECK_THAT(rejection("{}", {compressor(name), rate, "synchronization.error_feedback=none"}),
                ContainsSubstring("synchronization.error_feedback") && ContainsSubstring("1.2"));
     CHECK_THAT(rejection("{}", {compressor(name), "compressor.rounding=nearest"}),

@@ -65,7 +65,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                    "value_bits": 32, "threshold": 0, "unbiased": false, "rank": 2,
                    "atoms": "spectral", "clip": 2.5,
                    "warmup_epochs": 4, "clip_norm": 0, "rate": null, "rounding": "independent",
-                   "skip_below": 1024, "granularity": "layer",
+                   "skip_below": 1024, "small_tensors": "float32", "granularity": "layer",
                    "menu": ["e-elastiquant:3@1", "e-elastiquant:4@0.75", "e-elastiquant:4@1",
                             "e-elastiquant:5@1", "e-elastiquant:6@1", "e-elastiquant:8@1", "bf16",
                             "none"],
