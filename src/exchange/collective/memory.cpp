@@ -64,9 +64,8 @@ class DgcMemory final : public GradientMemory {
 
   void compensate(const FusionBucket& bucket, std::span<float> gradient) override {
     for (const codec::Segment& segment : bucket.segments) {
-      if (!segment.compressed) {  // is sent exactly, and nothing of it is left afterwards
-        const auto raw = gradient.subspan(segment.begin, segment.count);
-        std::ranges::copy(raw, accumulated_.begin() + static_cast<std::ptrdiff_t>(segment.begin));
+      if (!segment.compressed) {
+        keep_raw(segment, gradient);
         continue;
       }
       const float shrink = clip_factor(gradient.subspan(segment.begin, segment.count));
@@ -97,6 +96,14 @@ class DgcMemory final : public GradientMemory {
     const double limit = options_.clip_norm / std::sqrt(static_cast<double>(options_.ranks));
     const double norm = std::sqrt(square);
     return norm > limit ? static_cast<float>(limit / norm) : 1.0f;
+  }
+
+  /// What is sent as float32 leaves nothing; what int8 loses is added to the next gradient.
+  void keep_raw(const codec::Segment& segment, std::span<float> gradient) {
+    for (std::size_t i = segment.begin; i < segment.begin + segment.count; ++i) {
+      if (segment.int8) gradient[i] += accumulated_[i];
+      accumulated_[i] = gradient[i];
+    }
   }
 
   void correct_momentum(std::size_t i, float g) {

@@ -359,16 +359,23 @@ TEST_CASE("small tensors in 8 bits are exact on average", "[collective]") {
   comm::Communicator comm(test::session(), 30);
   const Layout layout = test::layout_of({{600}, {64, 40}, {1}});
   const std::size_t count = total_count(layout);
-  const auto compressor = codec::make_compressor("int8", {.bucket_size = 512});
-  const auto plan =
-      pipeline::plan_buckets(layout, *compressor, {.small_tensors = codec::SmallTensors::int8});
   const auto mine = gradient_of(comm.rank(), count);
   const auto exact = exact_mean(comm.size(), count);
-  for (const bool scatters : {false, true}) {
+  struct Case {
+    std::string_view compressor;
+    bool scatters;
+  };
+  for (const Case& c : {Case{"int8", false}, Case{"int8", true}, Case{"dgc", false}}) {
+    INFO(c.compressor << (c.scatters ? " by owners" : " to all"));
+    const auto compressor =
+        codec::make_compressor(c.compressor, {.bucket_size = 512, .density = 1});
+    const auto plan =
+        pipeline::plan_buckets(layout, *compressor, {.small_tensors = codec::SmallTensors::int8});
     const auto collective =
-        scatters ? make_scatter_reduce(comm, *compressor, plan, {.reducer_feedback = true})
-                 : make_allgather(comm, *compressor, plan);
-    const auto memory = make_error_feedback(count);
+        c.scatters ? make_scatter_reduce(comm, *compressor, plan, {.reducer_feedback = true})
+                   : make_allgather(comm, *compressor, plan);
+    const auto memory = c.compressor == "dgc" ? make_dgc_memory(count, {.momentum = 0})
+                                              : make_error_feedback(count);
     constexpr int kSteps = 50;
     std::vector<double> sums(count);
     double first = 0, worst = 0;
