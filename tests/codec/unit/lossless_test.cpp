@@ -11,7 +11,6 @@
 #include "codec/bytes.hpp"
 #include "codec/catalogue.hpp"
 #include "codec/entropy/rans.hpp"
-#include "codec/lossless/exponent_model.hpp"
 #include "codec/lossless/float_planes.hpp"
 #include "codec/unit/float_cases.hpp"
 

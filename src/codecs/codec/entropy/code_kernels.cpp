@@ -170,19 +170,10 @@ HWY_INLINE void SetSigns(std::uint64_t signs, std::uint64_t nonzero, std::uint8_
 
 namespace {
 
-// Four rows of counters, because successive increments of one counter wait for each other.
 void CountByTable(const std::uint8_t* codes, std::size_t count, std::uint64_t* counts) {
-  std::uint32_t rows[4][256] = {};
-  std::size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    std::uint64_t eight;
-    std::memcpy(&eight, codes + i, 8);
-    for (std::size_t k = 0; k < 8; ++k) ++rows[k % 4][eight >> (8 * k) & 0xFF];
-  }
-  for (; i < count; ++i) ++rows[0][codes[i]];
-  for (const auto& row : rows) {
-    for (std::size_t c = 0; c < 256; ++c) counts[c & 0x7F] += row[c];
-  }
+  std::array<std::uint32_t, 256> bytes{};
+  count_bytes({codes, count}, bytes);
+  for (std::size_t c = 0; c < bytes.size(); ++c) counts[c & 0x7F] += bytes[c];
 }
 
 #if HWY_TARGET == HWY_SCALAR  // has no vectors of bytes
@@ -224,7 +215,7 @@ std::size_t CountSeven(const std::uint8_t* codes, std::size_t count, std::size_t
 
 void CountIndices(const std::uint8_t* codes, std::size_t count, std::size_t symbols,
                   std::uint64_t* counts) {
-  if (symbols > 15) return CountByTable(codes, count, counts);
+  if (symbols > 22) return CountByTable(codes, count, counts);
   const std::size_t done = count / kBytes * kBytes;
   for (std::size_t first = 1; first < symbols; first += 7) CountSeven(codes, done, first, counts);
   std::uint64_t others = 0;
@@ -359,6 +350,21 @@ HWY_EXPORT(ApplySigns);
 HWY_EXPORT(CountNonzeros);
 HWY_EXPORT(NonzeroFlags);
 HWY_EXPORT(GapBits);
+
+// Eight rows of counters, because successive increments of one counter wait for each other.
+void count_bytes(std::span<const std::uint8_t> bytes, std::array<std::uint32_t, 256>& counts) {
+  std::uint32_t rows[8][256] = {};
+  std::size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    std::uint64_t eight;
+    std::memcpy(&eight, bytes.data() + i, 8);
+    for (std::size_t k = 0; k < 8; ++k) ++rows[k][eight >> (8 * k) & 0xFF];
+  }
+  for (; i < bytes.size(); ++i) ++rows[0][bytes[i]];
+  for (const auto& row : rows) {
+    for (std::size_t c = 0; c < 256; ++c) counts[c] += row[c];
+  }
+}
 
 IndexCounts count_indices(std::span<const LevelCode> codes, std::size_t symbols) {
   IndexCounts counts{};

@@ -16,6 +16,9 @@ namespace eqt::codec {
 /// Number of codes of each level index, with either sign.
 using IndexCounts = std::array<std::uint64_t, kMaxLevels>;
 
+/// Adds the number of bytes of each value.
+void count_bytes(std::span<const std::uint8_t> bytes, std::array<std::uint32_t, 256>& counts);
+
 /// @pre every index is below `symbols` <= 128
 IndexCounts count_indices(std::span<const LevelCode> codes, std::size_t symbols);
 

@@ -108,7 +108,11 @@ EntropyCoding::Plan EntropyCoding::cheapest(std::span<const LevelCode> codes,
 }
 
 std::size_t EntropyCoding::encode(std::span<const LevelCode> codes, std::span<std::byte> to) const {
-  const IndexCounts counts = count_indices(codes, symbols_);
+  return encode(codes, count_indices(codes, symbols_), to);
+}
+
+std::size_t EntropyCoding::encode(std::span<const LevelCode> codes, const IndexCounts& counts,
+                                  std::span<std::byte> to) const {
   const Plan plan = cheapest(codes, counts);
   if (allows_rans()) {
     const RansModel model = rans_model(counts);

@@ -37,6 +37,9 @@ class EntropyCoding {
   /// Writes the bucket's stream.
   /// @return bytes written
   std::size_t encode(std::span<const LevelCode> codes, std::span<std::byte> to) const;
+  /// @param counts those of the codes' indices
+  std::size_t encode(std::span<const LevelCode> codes, const IndexCounts& counts,
+                     std::span<std::byte> to) const;
 
   /// Reads codes.size() codes from the start of `from`.
   /// @return bytes read

@@ -172,6 +172,45 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace eqt::codec {
+namespace {
+
+// An exponent that is rarer than one value in this many is an escape. A code of its own takes a
+// 256-th of the model from all values; an escape costs its value 8 bits more than the code does.
+constexpr std::uint64_t kRare = 1024;
+
+}  // namespace
+
+ExponentCodes choose_codes(const ExponentCounts& counts, std::size_t values, std::uint8_t first) {
+  const std::size_t most = kExponentCodes - 1 - first;  // one code is the escape
+  std::size_t top = 0, width = 0;
+  std::uint64_t sum = 0, best = 1;
+  for (std::size_t end = 0; end <= kMaxExponent; ++end) {
+    sum += counts[end];
+    if (end >= most) sum -= counts[end - most];
+    if (sum < best) continue;
+    best = sum;
+    top = end;
+    width = std::min(most, end + 1);
+  }
+  const auto is_rare = [&](std::size_t exponent) { return counts[exponent] * kRare < values; };
+  for (; width > 0 && is_rare(top); --width) top -= width > 1 ? 1 : top;
+  while (width > 0 && is_rare(top + 1 - width)) --width;
+  return {.top = static_cast<std::uint8_t>(top),
+          .first = first,
+          .escape = static_cast<std::uint8_t>(first + width)};
+}
+
+IndexCounts code_counts(const ExponentCounts& counts, const ExponentCodes& code,
+                        std::size_t zeros) {
+  IndexCounts result{};
+  for (const std::uint32_t count : counts) result[code.escape] += count;
+  for (std::size_t k = 0; k + code.first < code.escape; ++k) {
+    result[code.first + k] = counts[code.top - k];
+    result[code.escape] -= counts[code.top - k];
+  }
+  if (code.first > 0) result[0] = zeros;
+  return result;
+}
 
 HWY_EXPORT(SplitBfloats);
 HWY_EXPORT(SplitFloats);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats as planes of bytes: exponents apart from mantissas and signs.
+// Floats as planes of bytes: exponents apart from mantissas and signs, and the codes of a block's
+// exponents.
 //
 // Method   a float of 32 bits, or a bfloat16, is rotated left by one bit. Then its highest byte is
 //          the exponent, and the sign is the lowest bit. The byte below the exponent goes to the
@@ -7,10 +8,12 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "codec/entropy/code_kernels.hpp"
 #include "codec/levels/level_table.hpp"
 
 namespace eqt::codec {
@@ -35,6 +38,23 @@ void add_float_planes(const std::uint8_t* exponents, const std::byte* upper, con
 struct ExponentCodes {
   std::uint8_t top = 0, first = 0, escape = 0;
 };
+
+/// The largest exponent of a finite number.
+inline constexpr std::uint8_t kMaxExponent = 254;
+/// Codes that all vector kernels of rANS decode.
+inline constexpr std::size_t kExponentCodes = 16;
+
+/// Number of values with each exponent.
+using ExponentCounts = std::array<std::uint32_t, 256>;
+
+/// Chooses the codes: the run of exponents that most values have, without rare ones at its ends;
+/// of equals the upper one.
+/// @param counts of the values without those that have the code 0, if `first` is 1
+/// @param values in the block, with those
+ExponentCodes choose_codes(const ExponentCounts& counts, std::size_t values, std::uint8_t first);
+
+/// Returns how often each code occurs. @param zeros how often the code 0 does, if code.first is 1
+IndexCounts code_counts(const ExponentCounts& counts, const ExponentCodes& code, std::size_t zeros);
 
 /// Codes of exponents. @pre codes.size() == exponents.size()
 void codes_of_exponents(const ExponentCodes& code, std::span<const std::uint8_t> exponents,

@@ -11,7 +11,6 @@
 #include "codec/bytes.hpp"
 #include "codec/casts.hpp"
 #include "codec/entropy/rans.hpp"
-#include "codec/lossless/exponent_model.hpp"
 #include "codec/lossless/float_planes.hpp"
 #include "core/error.hpp"
 
@@ -146,7 +145,9 @@ ExponentCounts Lossless::split(std::span<const float> values, Scratch& scratch) 
     split_bfloats(std::span(scratch.halves).first(2 * values.size()), scratch.exponents.data(),
                   scratch.upper.data());
   }
-  return count_exponents(std::span(scratch.exponents).first(values.size()));
+  ExponentCounts counts{};
+  count_bytes(std::span(scratch.exponents).first(values.size()), counts);
+  return counts;
 }
 
 // Whether value i, whose planes are where they were split to, is +0.

@@ -6,33 +6,31 @@
 #include <cmath>
 
 #include "codec/levels/ieee_math.hpp"
+#include "codec/rate/dead_zone_kernels.hpp"
 #include "codec/sparse/compact.hpp"
 
 namespace eqt::codec {
 namespace {
 
-constexpr std::size_t kSampled = 16, kOf = 64;  // values of a sample
-constexpr std::size_t kAllBelow = 16384;        // shorter blocks are counted whole
-constexpr int kBinShift = 20;                   // of a magnitude's bits
-constexpr double kHeaderBits = 40;              // of a block
-constexpr double kEscapeBits = 32;              // of a value that is sent as it is
-constexpr double kStateBits = 19 * 32;          // of rANS, which hold 16 signs each
+constexpr std::size_t kAllBelow = 16384;  // shorter blocks are counted whole
+// Upper bits of a magnitude that number its bin, and octaves that a histogram of them spans.
+constexpr int kCoarse = 20, kMedium = 18, kFine = 17;
+constexpr double kCoarseOctaves = 24, kMediumOctaves = 7;
+constexpr double kHeaderBits = 40;      // of a block
+constexpr double kEscapeBits = 32;      // of a value that is sent as it is
+constexpr double kFewEscapes = 0.01;    // of the bits
+constexpr double kStateBits = 19 * 32;  // of rANS, which hold 16 signs each
 constexpr double kSignsInStates = 16 * 32;
 constexpr double kFrequencyBits = 9;  // of an index in rANS's model
 constexpr double kSetBits = 20;       // of a set of gaps: its size, its form, padding
 constexpr double kRiceExcess = 1.03;  // of Rice codes over the entropy of gaps
+// The step is sent with 7 bits of its fraction, and found as exactly.
+constexpr double kStepOctaves = 0x1p-9;
+constexpr double kExactly = 1e-3;  // of the budget
 
 double log2_of(double x) { return ieee_log(x) / kLn2; }
 
-float lower_end(std::size_t bin) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bin) << kBinShift);
-}
-
-/// The bits of x items among y, by their number alone: y H(x / y).
-double choice_bits(double x, double y) {
-  if (x <= 0 || x >= y) return 0;
-  return x * log2_of(y / x) + (y - x) * log2_of(y / (y - x));
-}
+double times_log2(double x) { return x > 0 ? x * log2_of(x) : 0; }
 
 }  // namespace
 
@@ -40,50 +38,73 @@ double choice_bits(double x, double y) {
 // a step is best for Gaussian values, a wider one for values with longer tails.
 double dead_zone_of(double rate) noexcept { return rate >= 1.5 ? 0.5 : 0.6; }
 
-void MagnitudeHistogram::add(std::span<const float> values) {
-  for (const float value : values) ++counts_[magnitude_bits(value) >> kBinShift];
-  taken_ += values.size();
+void MagnitudeHistogram::start(std::size_t size, float largest, int shift, double smallest) {
+  counts_.fill(0);
+  largest_ = largest;
+  size_ = size;
+  taken_ = 0;
+  shift_ = shift;
+  first_bin_ = magnitude_bits(static_cast<float>(smallest)) >> shift;
+  last_bin_ = std::min<std::size_t>(magnitude_bits(largest) >> shift, first_bin_ + kBins - 1);
 }
 
-void MagnitudeHistogram::count(std::span<const float> values) {
-  std::fill(counts_.begin(), counts_.end(), 0u);
-  taken_ = 0;
-  size_ = values.size();
-  add(values);
-}
-
-void MagnitudeHistogram::sample(std::span<const float> values) {
-  if (values.size() < kAllBelow) return count(values);
-  std::fill(counts_.begin(), counts_.end(), 0u);
-  taken_ = 0;
-  size_ = values.size();
-  // The place within the group moves, so that each column of a matrix is met.
-  std::size_t place = 0;
-  for (std::size_t at = 0; at + kOf <= values.size(); at += kOf) {
-    add(values.subspan(at + place, kSampled));
-    place = (place + kSampled) % kOf;
+void MagnitudeHistogram::add(std::span<const float> values, bool sampled) {
+  constexpr std::size_t kAtOnce = 8192;
+  std::array<std::uint8_t, kAtOnce> bins;
+  const std::size_t stride = sampled ? kAtOnce / kSampled * kSampledOf : kAtOnce;
+  const BinRange range = {shift_, static_cast<std::uint32_t>(first_bin_),
+                          static_cast<std::uint32_t>(last_bin_)};
+  for (std::size_t at = 0; at < values.size(); at += stride) {
+    const auto part = values.subspan(at, std::min(stride, values.size() - at));
+    const auto to =
+        std::span(bins).first(sampled ? part.size() / kSampledOf * kSampled : part.size());
+    sampled ? sampled_bins(part, range, to) : magnitude_bins(part, range, to);
+    count_bytes(to, counts_);
+    taken_ += to.size();
   }
 }
 
-// The tails of all bins within some octaves of the largest, scaled from the sample to the block.
-void MagnitudeHistogram::accumulate(float largest) {
-  const std::size_t last = magnitude_bits(largest) >> kBinShift;
-  const std::size_t span = std::size_t{8} * kOctaves;
-  first_bin_ = last > span ? last - span : 0;
-  tails_.assign(last - first_bin_ + 2, Tail{});
+void MagnitudeHistogram::sample(std::span<const float> values, float largest) {
+  start(values.size(), largest, kCoarse, std::ldexp(double{largest}, -kCoarseOctaves));
+  add(values, values.size() >= kAllBelow);
+  accumulate();
+}
+
+void MagnitudeHistogram::count(std::span<const float> values, float largest) {
+  start(values.size(), largest, kMedium, std::ldexp(double{largest}, -kMediumOctaves));
+  add(values, false);
+  accumulate();
+}
+
+void MagnitudeHistogram::count_near(std::span<const float> values, float largest,
+                                    double magnitude) {
+  start(values.size(), largest, kFine, magnitude / 2);
+  add(values, false);
+  accumulate();
+}
+
+float MagnitudeHistogram::lower_end(std::size_t bin) const {
+  if (bin > last_bin_) return largest_;
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bin) << shift_);
+}
+
+// The tails of all bins, scaled from the sample to the block.
+void MagnitudeHistogram::accumulate() {
+  tails_[last_bin_ - first_bin_ + 1] = {};
   const double weight = static_cast<double>(size_) / static_cast<double>(taken_);
-  for (std::size_t bin = last + 1; bin-- > first_bin_;) {
-    const double n = counts_[bin] * weight;
+  for (std::size_t bin = last_bin_ + 1; bin-- > first_bin_;) {
+    const double n = counts_[bin - first_bin_] * weight;
     const double middle = (static_cast<double>(lower_end(bin)) + lower_end(bin + 1)) / 2;
     const Tail& next = tails_[bin + 1 - first_bin_];
-    tails_[bin - first_bin_] = {next.count + n, next.sum + n * std::min<double>(middle, largest)};
+    tails_[bin - first_bin_] = {next.count + n, next.sum + n * middle};
   }
 }
 
 MagnitudeHistogram::Tail MagnitudeHistogram::above(double magnitude) const {
-  const std::size_t bin = magnitude_bits(static_cast<float>(magnitude)) >> kBinShift;
+  if (magnitude > largest_) return {};
+  const std::size_t bin =
+      std::min<std::size_t>(magnitude_bits(static_cast<float>(magnitude)) >> shift_, last_bin_);
   if (bin < first_bin_) return tails_.front();
-  if (bin - first_bin_ + 1 >= tails_.size()) return {};
   const double low = lower_end(bin), high = lower_end(bin + 1);
   const double part = (high - magnitude) / (high - low);
   const Tail& here = tails_[bin - first_bin_];
@@ -92,71 +113,133 @@ MagnitudeHistogram::Tail MagnitudeHistogram::above(double magnitude) const {
   return {next.count + n, next.sum + n * (magnitude + high) / 2};
 }
 
+namespace {
+
+/// The expected bits of indices by their numbers: of rANS, and of nested gaps.
+class IndexBits {
+ public:
+  /// @param values of the block
+  explicit IndexBits(double values) : all_(values), inner_(values) {}
+
+  /// Adds an index, of which there are `inner` - `outer` values. @pre indices come in order from 0
+  void add(double outer) {
+    if (symbols_ == 0) nonzeros_ = outer;
+    cells_ += times_log2(inner_ - outer);
+    inner_ = outer;
+    ++symbols_;
+  }
+
+  double rans() const {
+    return entropy() + kFrequencyBits * symbols_ + kStateBits -
+           std::min(nonzeros_, kSignsInStates) + nonzeros_;
+  }
+  double gaps() const { return kRiceExcess * entropy() + kSetBits * (symbols_ - 1) + nonzeros_; }
+
+ private:
+  double entropy() const { return times_log2(all_) - cells_; }
+
+  double all_, inner_;   // values; of them those that have no index yet
+  double nonzeros_ = 0;  // each has a sign
+  double cells_ = 0;     // sum of n log n
+  double symbols_ = 0;
+};
+
+}  // namespace
+
 // The expected bits of the block: the fewer of rANS and of nested gaps, and what is sent as it is.
-double MagnitudeHistogram::bits(const DeadZone& zone, double largest) const {
+double MagnitudeHistogram::bits(DeadZone& zone) const {
   const double step = zone.step, low = 1 << zone.low_bits;
-  const auto all = static_cast<double>(size_);
-  double inner = all;  // values that are not in an inner set yet
-  double entropy = 0, gaps = 0, signs = 0, escapes = 0;
-  std::uint32_t symbols = 1;
-  for (std::uint32_t j = 1; j <= zone.escape; ++j) {
+  IndexBits indices(static_cast<double>(size_));
+  double outer = 0;
+  for (std::uint32_t j = 1; j <= kEscape; ++j) {
     const double from =
         zone.low_bits == 0 ? (zone.zone + (j - 1.0)) * step : (j * low - low / 2) * step;
-    if (from > largest) break;
-    const double outer = above(from).count;
-    if (j == 1) signs = outer;
-    entropy += choice_bits(outer, inner);
-    gaps += kRiceExcess * choice_bits(outer, inner) + kSetBits;
-    if (j == zone.escape) escapes = outer;
-    inner = outer;
-    ++symbols;
+    outer = from > largest_ ? 0 : above(from).count;
+    indices.add(outer);
+    if (from > largest_) break;
   }
-  entropy += kFrequencyBits * symbols + kStateBits - std::min(signs, kSignsInStates) + signs;
-  return kHeaderBits + std::min(entropy, gaps + signs) + kEscapeBits * escapes +
-         zone.low_bits * all;
+  zone.escapes = kEscapeBits * outer;
+  if (outer > 0) indices.add(0);
+  const auto lower = zone.low_bits * static_cast<double>(size_);
+  return kHeaderBits + std::min(indices.rans(), indices.gaps()) + zone.escapes + lower;
+}
+
+double MagnitudeHistogram::gap_bits(const IndexCounts& counts) {
+  double outer = 0;
+  for (const std::uint64_t count : counts) outer += static_cast<double>(count);
+  IndexBits indices(outer);
+  for (std::size_t j = 0; j <= kEscape && outer > 0; ++j)
+    indices.add(outer -= static_cast<double>(counts[j]));
+  return indices.gaps();
 }
 
 // Sets the centroids. A magnitude never moves by more than itself: first <= 2 z.
-void MagnitudeHistogram::centre(DeadZone& zone, double largest) const {
+void MagnitudeHistogram::centre(DeadZone& zone) const {
   if (zone.low_bits > 0) return;
   const double step = zone.step, z = zone.zone;
   const Tail one = above(z * step), two = above((z + 1) * step);
-  const Tail escaped = above((z + zone.escape - 1) * step);
+  const Tail escaped = above((z + kEscape - 1) * step);
   if (one.count > two.count) zone.first = (one.sum - two.sum) / (one.count - two.count) / step;
   zone.first = std::clamp(zone.first, z, std::min(1 + z, 2 * z));
   const double inside = two.count - escaped.count;
   if (inside > 0) {
     double moved = 0;  // sum of (j - 2) over the values
-    for (std::uint32_t j = 3; j < zone.escape && (z + (j - 1.0)) * step <= largest; ++j)
+    for (std::uint32_t j = 3; j < kEscape && (z + (j - 1.0)) * step <= largest_; ++j)
       moved += above((z + (j - 1.0)) * step).count - escaped.count;
     zone.second = ((two.sum - escaped.sum) / step - moved) / inside;
   }
   zone.second = std::clamp(zone.second, 1 + z, 2 + z);
 }
 
-DeadZone MagnitudeHistogram::quantizer(double budget, double rate, float largest) {
-  accumulate(largest);
-  DeadZone zone{.zone = static_cast<float>(dead_zone_of(rate))};
-  zone.low_bits = std::max(0, static_cast<int>(std::ceil(rate)) - 5);
-  if (zone.low_bits > 0) zone.zone = 0.5f;
-  zone.escape = rate <= 3 ? kNarrowEscape : kWideEscape;
+DeadZone MagnitudeHistogram::fit(double budget, double zone_of_rate, int low_bits) const {
+  DeadZone zone{.zone = low_bits > 0 ? 0.5f : static_cast<float>(zone_of_rate),
+                .low_bits = low_bits};
   // Fewer bits than the largest value takes cannot be had.
-  const double threshold = zone.low_bits > 0 ? 1 : static_cast<double>(zone.zone);
-  double high = log2_of(static_cast<double>(largest) / threshold) - 0x1p-5;
-  double low = high - kOctaves + 2;
-  for (int i = 0; i < 18; ++i) {
-    const double middle = (low + high) / 2;
-    zone.step = static_cast<float>(ieee_exp(middle * kLn2));
-    if (bits(zone, largest) > budget)
-      low = middle;
-    else
-      high = middle;
+  const double threshold = zone.threshold();
+  double high = log2_of(static_cast<double>(largest_) / threshold) - 0x1p-5;
+  double low = std::min(high, log2_of(static_cast<double>(lower_end(first_bin_ + 1)) / threshold));
+  const auto excess_at = [&](double octave) {
+    zone.step = static_cast<float>(ieee_exp(octave * kLn2));
+    return bits(zone) - budget;
+  };
+  // The secant of a bracket (regula falsi); the end that stays counts half (Illinois), so that it
+  // moves, too. The bits are known to a tenth of a percent at most.
+  double over = excess_at(low), under = excess_at(high);
+  if (over <= 0) high = low;
+  int stayed = 0;  // times that an end stayed, below 0 for the lower one
+  while (over > 0 && under < 0 && high - low > kStepOctaves) {
+    const double next = low + (high - low) * over / (over - under);
+    const double excess = excess_at(next);
+    if (excess > 0) {
+      low = next;
+      over = excess;
+      stayed = std::max(stayed, 0) + 1;
+      if (stayed > 1) under /= 2;
+    } else {
+      high = next;
+      under = excess;
+      stayed = std::min(stayed, 0) - 1;
+      if (stayed < -1) over /= 2;
+      if (excess > -kExactly * budget) break;
+    }
   }
-  // The step is sent as the upper half of a float.
   const auto exact = static_cast<float>(ieee_exp(high * kLn2));
   zone.step = std::bit_cast<float>((std::bit_cast<std::uint32_t>(exact) + 0x8000u) & 0xFFFF0000u);
-  centre(zone, largest);
+  bits(zone);
   return zone;
+}
+
+DeadZone MagnitudeHistogram::quantizer(double budget, double rate) const {
+  int low_bits = std::max(0, static_cast<int>(std::ceil(rate)) - 4);
+  DeadZone best = fit(budget, dead_zone_of(rate), low_bits);
+  // Values far from all others take fewer bits with more lower bits than as they are.
+  while (best.escapes > kFewEscapes * budget && ++low_bits <= kMostLowBits) {
+    const DeadZone next = fit(budget, dead_zone_of(rate), low_bits);
+    if (next.step >= best.step) break;
+    best = next;
+  }
+  centre(best);
+  return best;
 }
 
 }  // namespace eqt::codec

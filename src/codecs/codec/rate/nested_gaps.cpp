@@ -2,8 +2,10 @@
 #include "codec/rate/nested_gaps.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
+#include "codec/entropy/code_kernels.hpp"
 #include "codec/sparse/gap_coding.hpp"
 #include "core/error.hpp"
 
@@ -15,19 +17,6 @@ using Positions = std::vector<std::uint32_t>;
 constexpr unsigned kComplement = 0x80;
 constexpr std::size_t kSlack = 24;  // bytes beyond the end that the writers of gaps may touch
 
-/// Positions below `count` that are not in `set`.
-Positions others(const Positions& set, std::size_t count) {
-  Positions rest;
-  rest.reserve(count - set.size());
-  std::uint32_t next = 0;
-  for (const std::uint32_t position : set) {
-    for (; next < position; ++next) rest.push_back(next);
-    next = position + 1;
-  }
-  for (; next < count; ++next) rest.push_back(next);
-  return rest;
-}
-
 /// Upper bound of one set of at most `count` positions [bytes].
 std::size_t set_bytes(std::size_t count) {
   // At most half of the positions are coded, each with b + 1 bits and count / 2^b zeros in all; the
@@ -35,24 +24,18 @@ std::size_t set_bytes(std::size_t count) {
   return 5 + 1 + count / 8 + 2 * sizeof(std::uint64_t);
 }
 
-std::size_t write_size(std::size_t m, std::byte* to) {
-  std::size_t bytes = 0;
-  for (; m >= 0x80; m >>= 7) to[bytes++] = static_cast<std::byte>(m | 0x80);
-  to[bytes++] = static_cast<std::byte>(m);
-  return bytes;
-}
-
 std::size_t write_set(const Positions& set, std::size_t count, std::byte* to) {
-  std::size_t used = write_size(set.size(), to);
-  if (set.empty()) return used;
+  std::byte* at = write_count(set.size(), to);
+  if (set.empty()) return static_cast<std::size_t>(at - to);
   const bool complement = 2 * set.size() > count;
-  const Positions rest = complement ? others(set, count) : Positions();
-  const Positions& coded = complement ? rest : set;
+  Positions rest(complement ? count - set.size() : 0);
+  const auto coded =
+      complement ? absent_indices(set, count, rest) : std::span<const std::uint32_t>(set);
   const int bits = rice_bits(coded, count);
-  to[used++] = static_cast<std::byte>(static_cast<unsigned>(bits) | (complement ? kComplement : 0));
-  used += write_remainders(coded, bits, to + used);
-  used += write_quotients(coded, bits, to + used);
-  return used;
+  *at++ = static_cast<std::byte>(static_cast<unsigned>(bits) | (complement ? kComplement : 0));
+  at += write_remainders(coded, bits, at);
+  at += write_quotients(coded, bits, at);
+  return static_cast<std::size_t>(at - to);
 }
 
 [[noreturn]] void fail_short(std::string_view what) {
@@ -62,78 +45,58 @@ std::size_t write_set(const Positions& set, std::size_t count, std::byte* to) {
        what);
 }
 
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> from) : from_(from) {}
+std::span<const std::byte> take(std::size_t bytes, std::string_view what,
+                                std::span<const std::byte>& rest) {
+  if (rest.size() < bytes) fail_short(what);
+  const auto part = rest.first(bytes);
+  rest = rest.subspan(bytes);
+  return part;
+}
 
-  std::size_t used() const { return at_; }
-
-  unsigned byte(std::string_view what) {
-    if (at_ == from_.size()) fail_short(what);
-    return std::to_integer<unsigned>(from_[at_++]);
+/// Takes the bytes up to the one with the m-th bit that is 1.
+std::span<const std::byte> take_quotients(std::size_t m, std::span<const std::byte>& rest) {
+  constexpr std::string_view kWhat = "quotients of gaps";
+  std::size_t end = 0, ones = 0;
+  for (; ones < m; ++end) {
+    if (end == rest.size()) fail_short(kWhat);
+    ones += static_cast<std::size_t>(std::popcount(std::to_integer<unsigned>(rest[end])));
   }
+  return take(end, kWhat, rest);
+}
 
-  std::span<const std::byte> bytes(std::size_t count, std::string_view what) {
-    if (from_.size() - at_ < count) fail_short(what);
-    const auto part = from_.subspan(at_, count);
-    at_ += count;
-    return part;
-  }
-
-  std::size_t size(std::size_t most) {
-    std::size_t m = 0;
-    for (int shift = 0;; shift += 7) {
-      const unsigned next = byte("the size of a set of positions");
-      m |= std::size_t{next & 0x7F} << shift;
-      if (next < 0x80 && m <= most && (shift == 0 || next > 0)) return m;
-      if (next < 0x80 || shift >= 28)
-        fail(Kind::wire,
-             "rate payload: expected a set of at most {} positions, found {}; check the network "
-             "and memory",
-             most, m);
-    }
-  }
-
-  /// The bytes up to the one with the m-th bit that is 1.
-  std::span<const std::byte> quotients(std::size_t m) {
-    std::size_t end = at_, ones = 0;
-    for (; ones < m; ++end) {
-      if (end == from_.size()) fail_short("quotients of gaps");
-      ones += static_cast<std::size_t>(std::popcount(std::to_integer<unsigned>(from_[end])));
-    }
-    return bytes(end - at_, "quotients of gaps");
-  }
-
-  /// Reads a set of positions below `count`.
-  Positions set(std::size_t count) {
-    const std::size_t m = size(count);
-    if (m == 0) return {};
-    const unsigned form = byte("the form of a set");
-    const bool complement = 2 * m > count;
-    if (((form & kComplement) != 0) != complement || (form & 0x7F) > kMaxRiceBits)
-      fail(Kind::wire,
-           "rate payload: expected a Rice parameter up to {} and the bit of {} of {} positions, "
-           "found the form {}; check the network and memory",
-           kMaxRiceBits, m, count, form);
-    GapStreams gaps{.m = complement ? count - m : m,
-                    .count = count,
-                    .bits = static_cast<int>(form & 0x7F),
-                    .remainders = {},
-                    .quotients = {}};
-    gaps.remainders = bytes(field_bytes(gaps.m, gaps.bits), "remainders of gaps");
-    gaps.quotients = quotients(gaps.m);
-    check_gaps(gaps);
-    Positions coded;
-    coded.reserve(gaps.m);
-    for_each_index(gaps,
-                   [&](std::size_t index) { coded.push_back(static_cast<std::uint32_t>(index)); });
-    return complement ? others(coded, count) : coded;
-  }
-
- private:
-  std::span<const std::byte> from_;
-  std::size_t at_ = 0;
-};
+/// Takes a set of positions below `count`.
+Positions take_set(std::size_t count, std::span<const std::byte>& rest) {
+  const std::size_t m = take_count(rest);
+  if (m > count)
+    fail(Kind::wire,
+         "rate payload: expected a set of at most {} positions, found {}; check the network and "
+         "memory",
+         count, m);
+  if (m == 0) return {};
+  const unsigned form = take_byte(rest);
+  const bool complement = 2 * m > count;
+  if (((form & kComplement) != 0) != complement || (form & ~kComplement) > kMaxRiceBits)
+    fail(Kind::wire,
+         "rate payload: expected a Rice parameter up to {} and the bit of {} of {} positions, "
+         "found the form {}; check the network and memory",
+         kMaxRiceBits, m, count, form);
+  GapStreams gaps{.m = complement ? count - m : m,
+                  .count = count,
+                  .bits = static_cast<int>(form & ~kComplement),
+                  .remainders = {},
+                  .quotients = {}};
+  gaps.remainders = take(field_bytes(gaps.m, gaps.bits), "remainders of gaps", rest);
+  gaps.quotients = take_quotients(gaps.m, rest);
+  check_gaps(gaps);
+  Positions coded;
+  coded.reserve(gaps.m);
+  for_each_index(gaps,
+                 [&](std::size_t index) { coded.push_back(static_cast<std::uint32_t>(index)); });
+  if (!complement) return coded;
+  Positions set(m);
+  absent_indices(coded, count, set);
+  return set;
+}
 
 }  // namespace
 
@@ -145,14 +108,23 @@ std::size_t write_nested_gaps(std::span<const LevelCode> codes, std::uint32_t la
                               std::span<std::byte> to) {
   EQT_CHECK(to.size() >= nested_gaps_max_bytes(codes.size(), largest), "{} bytes for {} codes",
             to.size(), codes.size());
-  std::vector<LevelCode> inner;
-  Positions set;
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    if ((codes[i] & ~kSignCode) == 0) continue;
-    set.push_back(static_cast<std::uint32_t>(i));
-    inner.push_back(codes[i]);
+  thread_local Positions set;
+  thread_local std::vector<LevelCode> signs, inner;  // these keep their memory
+  set.clear();
+  signs.clear();
+  std::array<std::uint64_t, 64> flags;
+  constexpr std::size_t kAtOnce = 64 * flags.size();
+  for (std::size_t at = 0; at < codes.size(); at += kAtOnce) {
+    const auto part = codes.subspan(at, std::min(kAtOnce, codes.size() - at));
+    nonzero_flags(part, flags);
+    for (std::size_t word = 0; 64 * word < part.size(); ++word)
+      for (std::uint64_t bits = flags[word]; bits != 0; bits &= bits - 1) {
+        const std::size_t i = 64 * word + static_cast<std::size_t>(std::countr_zero(bits));
+        set.push_back(static_cast<std::uint32_t>(at + i));
+        signs.push_back(part[i]);
+      }
   }
-  const std::vector<LevelCode> signs = inner;
+  inner = signs;
   std::size_t used = write_set(set, codes.size(), to.data());
   for (std::uint32_t j = 2; j <= largest && !set.empty(); ++j) {
     const std::size_t count = inner.size();
@@ -174,20 +146,20 @@ std::size_t write_nested_gaps(std::span<const LevelCode> codes, std::uint32_t la
 
 std::size_t read_nested_gaps(std::span<const std::byte> from, std::uint32_t largest,
                              std::span<LevelCode> codes) {
-  Reader reader(from);
+  auto rest = from;
   std::fill(codes.begin(), codes.end(), LevelCode{0});
-  const Positions all = reader.set(codes.size());
+  const Positions all = take_set(codes.size(), rest);
   Positions places = all;
   for (const std::uint32_t place : places) codes[place] = 1;
   for (std::uint32_t j = 2; j <= largest && !places.empty(); ++j) {
-    const Positions set = reader.set(places.size());
+    const Positions set = take_set(places.size(), rest);
     for (std::size_t i = 0; i < set.size(); ++i) {
       places[i] = places[set[i]];
       codes[places[i]] = static_cast<LevelCode>(j);
     }
     places.resize(set.size());
   }
-  const auto signs = reader.bytes((all.size() + 7) / 8, "signs");
+  const auto signs = take((all.size() + 7) / 8, "signs", rest);
   for (std::size_t k = 0; k < all.size(); ++k)
     if ((std::to_integer<unsigned>(signs[k / 8]) >> k % 8 & 1) != 0) codes[all[k]] |= kSignCode;
   if (all.size() % 8 != 0 && std::to_integer<unsigned>(signs.back()) >> all.size() % 8 != 0)
@@ -195,7 +167,7 @@ std::size_t read_nested_gaps(std::span<const std::byte> from, std::uint32_t larg
         Kind::wire,
         "rate payload: expected zero bits after {} signs, found ones; check the network and memory",
         all.size());
-  return reader.used();
+  return from.size() - rest.size();
 }
 
 }  // namespace eqt::codec

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "codec/bytes.hpp"
+#include "codec/entropy/rans.hpp"
 #include "codec/finite.hpp"
 #include "codec/levels/level_kernels.hpp"
 #include "codec/rate/dead_zone_kernels.hpp"
@@ -16,17 +17,22 @@
 namespace eqt::codec {
 namespace {
 
-// A level codec's format version 2, with the bit that the reconstruction is in the payload.
-constexpr std::uint8_t kVersion = 0x22;
+// A level codec's format version 3, with the bit that the reconstruction is in the payload.
+constexpr std::uint8_t kVersion = 0x23;
 constexpr float kLargest = 0x1p100f, kSmallest = 0x1p-100f;
 constexpr std::size_t kStepBytes = 2, kHeaderBytes = 5;
 constexpr double kLengthBits = 32;  // of the field before a payload in a message
 constexpr double kCentroidUnits = 64;
 constexpr double kLeastSampled = 1;  // below this rate all values are counted
 // A block is coded again while its bits are further off than this; a few are a matter of rounding.
-constexpr double kTolerance = 0.015, kSpareBits = 24;
-constexpr int kMostPasses = 2;
-constexpr unsigned kLowBits = 3, kGaps = 4, kWide = 8, kForms = 15;
+constexpr double kTolerance = 0.025, kSpareBits = 24;
+constexpr int kMostPasses = 3;
+constexpr std::uint64_t kEachByte = 0x0101010101010101u;
+// The form of a block: three bits of lower bits' number, gaps, and the largest index.
+constexpr unsigned kLowBits = 7, kGaps = 8;
+constexpr int kLargestShift = 4;
+// Blocks of fewer values are coded both ways; of others the way is chosen by its expected bits.
+constexpr std::size_t kSmallBlock = 4096;
 // Slots of the workspace.
 constexpr ScratchArray<LevelCode> kCodes{0};
 constexpr ScratchArray<std::byte> kNested{1};
@@ -48,40 +54,46 @@ constexpr ScratchArray<std::uint8_t> kLower{2};
        codec_name(id), *bad, first_index + static_cast<std::uint64_t>(bad - values.begin()));
 }
 
-std::size_t plane_bytes(std::size_t count) { return (count + 7) / 8; }
+// A word of eight codes has a zero byte where a code is an escape, signs aside.
+bool has_escape(std::uint64_t codes) {
+  const std::uint64_t x = (codes & (kEachByte * (kSignCode - 1))) ^ (kEachByte * kEscape);
+  return ((x - kEachByte) & ~x & (kEachByte * 0x80)) != 0;
+}
 
-/// The split of signed indices in codes of their upper parts and the lower bits.
-struct Split {
-  int low_bits;
-  std::int32_t half() const { return std::int32_t{1} << (low_bits - 1); }
+bool any_above(std::span<const LevelCode> codes, std::uint32_t largest) {
+  // The sum has bit 7 where the index is above.
+  const std::uint8_t room = static_cast<std::uint8_t>(kSignCode - 1 - largest);
+  std::uint8_t above = 0;
+  for (const LevelCode code : codes)
+    above |= static_cast<std::uint8_t>((code & (kSignCode - 1)) + room);
+  return (above & kSignCode) != 0;
+}
 
-  void take(std::int32_t index, std::uint32_t escape, LevelCode& code, std::uint8_t& lower) const {
-    const std::int32_t moved = index + half();
-    const std::int32_t upper = moved >> low_bits;  // rounds down
-    const auto magnitude = static_cast<std::uint32_t>(std::abs(upper));
-    lower = static_cast<std::uint8_t>(moved & ((1 << low_bits) - 1));
-    code = static_cast<LevelCode>(std::min(magnitude, escape));
-    if (magnitude >= escape) lower = 0;
-    if (upper < 0) code |= kSignCode;
+/// Calls take(i) for each escape, ascending.
+template <typename Take>
+void for_each_escape(std::span<const LevelCode> codes, Take take) {
+  for (std::size_t at = 0; at < codes.size(); at += 8) {
+    const std::size_t end = std::min(codes.size(), at + 8);
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, codes.data() + at, end - at);
+    if (!has_escape(eight)) continue;
+    for (std::size_t i = at; i < end; ++i)
+      if ((codes[i] & (kSignCode - 1)) == kEscape) take(i);
   }
-
-  std::int32_t index(LevelCode code, std::uint8_t lower) const {
-    const std::int32_t magnitude = code & (kSignCode - 1);
-    return (code >= kSignCode ? -magnitude : magnitude) * (1 << low_bits) + lower - half();
-  }
-};
+}
 
 }  // namespace
 
 /// The header of a block.
 struct RateCodec::Block {
-  float step = 0;
+  float step = 0;                  // 0: all values are 0
   unsigned first = 0, second = 0;  // centroids [1/64 steps]
   unsigned form = 0;
 
   int low_bits() const { return static_cast<int>(form & kLowBits); }
-  bool wide() const { return (form & kWide) != 0; }
-  std::uint32_t escape() const { return wide() ? kWideEscape : kNarrowEscape; }
+  bool gaps() const { return (form & kGaps) != 0; }
+  std::uint32_t largest() const { return form >> kLargestShift; }  // index that occurs
+  bool escapes() const { return largest() == kEscape; }
 
   void store_at(std::byte* to) const {
     store(to, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(step) >> 16));
@@ -90,16 +102,18 @@ struct RateCodec::Block {
     to[4] = static_cast<std::byte>(form);
   }
 
-  /// Fills the magnitudes of indices with both signs; the escape has none.
-  void fill(float scale, float (&value)[256]) const {
-    for (std::uint32_t j = 0; j < escape(); ++j) {
-      const float steps = j == 0   ? 0.0f
-                          : j == 1 ? static_cast<float>(first) / 64
-                                   : static_cast<float>(second) / 64 + static_cast<float>(j - 2);
+  /// sum[i] += scale * value i, except for escapes.
+  void add(std::span<const LevelCode> codes, std::span<const std::uint8_t> lower, float scale,
+           std::span<float> sum) const {
+    if (low_bits() > 0) return add_split(codes, lower, {low_bits(), kEscape}, step, scale, sum);
+    alignas(64) float value[256] = {};
+    for (std::uint32_t j = 1; j < kEscape; ++j) {
+      const float steps = j == 1 ? static_cast<float>(first) / 64
+                                 : static_cast<float>(second) / 64 + static_cast<float>(j - 2);
       value[j] = scale * (steps * step);
       value[kSignCode + j] = -value[j];
     }
-    value[escape()] = value[kSignCode + escape()] = 0;
+    add_codes(codes, largest() < 8 ? 4 : 5, value, sum);
   }
 
   /// Reads and checks the header of a block whose step is not 0.
@@ -120,8 +134,7 @@ struct RateCodec::Block {
            "rate payload: expected centroids that rise from above 0, found {}/64 and {}/64; check "
            "the network and memory",
            block.first, block.second);
-    const bool splits = block.low_bits() > 0, gaps = (block.form & kGaps) != 0;
-    if (block.form > kForms || (gaps && block.wide()) || (splits && !block.wide()))
+    if (block.gaps() && block.low_bits() > 0)
       fail(Kind::wire,
            "rate payload: expected a form of a block, found {}; check the network and memory",
            block.form);
@@ -133,8 +146,7 @@ RateCodec::RateCodec(const CompressorRow& row, const CompressorOptions& options)
     : id_(row.id),
       rate_(options.rate.value()),
       block_(options.bucket_size),
-      narrow_(Coding::automatic, kNarrowEscape),
-      wide_(Coding::automatic, kWideEscape) {}
+      entropy_(Coding::automatic, kEscape) {}
 
 std::uint8_t RateCodec::format_version() const noexcept { return kVersion; }
 
@@ -144,7 +156,7 @@ Properties RateCodec::properties() const noexcept {
 
 std::size_t RateCodec::max_payload_bytes(std::size_t count) const {
   const auto block_bytes = [&](std::size_t n) {
-    return kHeaderBytes + wide_.max_bytes(n) + kLowBits * plane_bytes(n) + n * sizeof(float);
+    return kHeaderBytes + entropy_.max_bytes(n) + kMostLowBits * plane_bytes(n) + n * sizeof(float);
   };
   const std::size_t last = count % block_;
   return count / block_ * block_bytes(block_) + (last > 0 ? block_bytes(last) : 0);
@@ -161,8 +173,9 @@ std::size_t RateCodec::encode(std::span<const float> values, const EncodeContext
   std::size_t used = 0;
   for (std::size_t start = 0; start < values.size(); start += block_) {
     const auto block = values.subspan(start, std::min(block_, values.size() - start));
+    Block header;
     used += encode_block(block, context.first_index + start,
-                         std::bit_cast<float>(largest_magnitude_bits(block)), workspace,
+                         std::bit_cast<float>(largest_magnitude_bits(block)), workspace, header,
                          payload.subspan(used));
   }
   return used;
@@ -178,18 +191,20 @@ std::size_t RateCodec::encode_with_feedback(std::span<const float> gradient,
     const std::size_t count = std::min(block_, gradient.size() - start);
     const auto block = residual.subspan(start, count);
     const float largest = std::bit_cast<float>(compensate(gradient.subspan(start, count), block));
-    const auto to = payload.subspan(used);
-    const std::size_t bytes =
-        encode_block(block, context.first_index + start, largest, workspace, to);
-    if (decode_block(to.first(bytes), -1.0f, workspace, block) != bytes)
-      EQT_CHECK(false, "a block of {} bytes was read otherwise", bytes);
-    used += bytes;
+    Block header;
+    used += encode_block(block, context.first_index + start, largest, workspace, header,
+                         payload.subspan(used));
+    if (header.step == 0) continue;
+    const auto codes = workspace.array(kCodes, count);
+    header.add(codes, workspace.array(kLower, header.low_bits() > 0 ? count : 0), -1, block);
+    if (header.escapes()) for_each_escape(codes, [&](std::size_t i) { block[i] = 0; });
   }
   return used;
 }
 
+// The codes and lower bits stay in the workspace.
 std::size_t RateCodec::encode_block(std::span<const float> values, std::uint64_t first_index,
-                                    float largest, Workspace& workspace,
+                                    float largest, Workspace& workspace, Block& block,
                                     std::span<std::byte> to) const {
   if (!(largest <= kLargest)) fail_too_large(id_, values, first_index);
   if (largest < kSmallest) {
@@ -198,73 +213,79 @@ std::size_t RateCodec::encode_block(std::span<const float> values, std::uint64_t
   }
   thread_local MagnitudeHistogram magnitudes;
   const double bits = budget(values.size(), first_index);
-  bool sampled = rate_ >= kLeastSampled;
-  sampled ? magnitudes.sample(values) : magnitudes.count(values);
-  std::size_t bytes =
-      write_block(values, magnitudes.quantizer(bits, rate_, largest), workspace, to);
-  // A sample may miss values that matter, and values in clusters take fewer bits than expected.
+  rate_ >= kLeastSampled ? magnitudes.sample(values, largest) : magnitudes.count(values, largest);
+  DeadZone zone = magnitudes.quantizer(bits, rate_);
+  std::size_t bytes = write_block(values, largest, zone, workspace, block, to);
+  // A sample may miss values that matter, coarse bins may hold both what is sent and what is not,
+  // and values in clusters take fewer bits than expected.
   double asked = bits;
   for (int pass = 0; pass < kMostPasses && bits > 0; ++pass) {
     const double spent = 8 * static_cast<double>(bytes);
     if (std::abs(spent - bits) <= kTolerance * bits + kSpareBits) break;
-    if (sampled) magnitudes.count(values);
-    sampled = false;
-    asked *= bits / spent;
-    bytes = write_block(values, magnitudes.quantizer(asked, rate_, largest), workspace, to);
+    magnitudes.count_near(values, largest, static_cast<double>(zone.step) * zone.threshold());
+    if (pass > 0) asked *= bits / spent;
+    zone = magnitudes.quantizer(asked, rate_);
+    bytes = write_block(values, largest, zone, workspace, block, to);
   }
   return bytes;
 }
 
-std::size_t RateCodec::write_block(std::span<const float> values, const DeadZone& zone,
-                                   Workspace& workspace, std::span<std::byte> to) const {
+std::size_t RateCodec::write_block(std::span<const float> values, float largest,
+                                   const DeadZone& zone, Workspace& workspace, Block& block,
+                                   std::span<std::byte> to) const {
   const auto units = [](double steps) {
     return static_cast<unsigned>(std::floor(steps * kCentroidUnits + 0.5));
   };
-  Block block{.step = zone.step, .first = units(zone.first), .second = units(zone.second)};
-  block.form = static_cast<unsigned>(zone.low_bits) | (zone.escape == kWideEscape ? kWide : 0);
-  const auto codes = workspace.array(kCodes, values.size());
-  const auto lower = workspace.array(kLower, zone.low_bits > 0 ? values.size() : 0);
-  const float inverse = 1 / zone.step, offset = 1 - zone.zone;
+  block = {.step = zone.step, .first = units(zone.first), .second = units(zone.second)};
+  const std::size_t d = values.size();
+  const auto codes = workspace.array(kCodes, d);
+  const auto lower = workspace.array(kLower, zone.low_bits > 0 ? d : 0);
+  const float inverse = 1 / zone.step;
+  std::uint32_t most = kEscape;  // index that may occur
   if (zone.low_bits == 0) {
-    quantize_dead_zone(values, inverse, offset, zone.escape, codes);
+    const float offset = 1 - zone.zone;
+    quantize_dead_zone(values, inverse, offset, kEscape, codes);
+    // The largest value's index, by the operations of the others.
+    const float position = largest * inverse + offset;
+    if (position < static_cast<float>(kEscape)) most = static_cast<std::uint32_t>(position);
   } else {
-    const Split split{zone.low_bits};
-    const float most = 0x1p20f;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto magnitude =
-          static_cast<std::int32_t>(std::min(std::abs(values[i]) * inverse + offset, most));
-      split.take(std::signbit(values[i]) ? -magnitude : magnitude, zone.escape, codes[i], lower[i]);
-    }
+    quantize_split(values, inverse, {zone.low_bits, kEscape}, codes, lower);
   }
-  std::size_t used = kHeaderBytes;
-  const std::size_t coded = (block.wide() ? wide_ : narrow_).encode(codes, to.subspan(used));
-  std::size_t bytes = coded;
-  const std::size_t nonzeros = count_nonzeros(codes);
-  if (!block.wide() && nonzeros <= values.size() / 4) {
-    const auto nested =
-        workspace.array(kNested, nested_gaps_max_bytes(values.size(), kNarrowEscape));
-    const std::size_t gaps = write_nested_gaps(codes, kNarrowEscape, nested);
-    if (gaps < coded) {
-      block.form |= kGaps;
-      bytes = gaps;
-      std::memcpy(to.data() + used, nested.data(), gaps);
-    }
-  }
+  const IndexCounts counts = count_indices(codes, most + 1);
+  while (most > 0 && counts[most] == 0) --most;
+  block.form = static_cast<unsigned>(zone.low_bits) | most << kLargestShift;
+  std::size_t used =
+      kHeaderBytes + write_codes(codes, counts, workspace, block, to.subspan(kHeaderBytes));
   block.store_at(to.data());
-  used += bytes;
-  for (int plane = 0; plane < zone.low_bits; ++plane) {
-    const auto row = to.subspan(used, plane_bytes(values.size()));
-    std::fill(row.begin(), row.end(), std::byte{0});
-    for (std::size_t i = 0; i < values.size(); ++i)
-      row[i / 8] |= static_cast<std::byte>((lower[i] >> plane & 1) << i % 8);
-    used += row.size();
-  }
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if ((codes[i] & (kSignCode - 1)) != zone.escape) continue;
+  const std::size_t planes = static_cast<std::size_t>(zone.low_bits) * plane_bytes(d);
+  if (planes > 0) write_planes(lower, zone.low_bits, to.subspan(used, planes));
+  used += planes;
+  if (!block.escapes()) return used;
+  for_each_escape(codes, [&](std::size_t i) {
     store(to.data() + used, values[i]);
     used += sizeof(float);
-  }
+  });
   return used;
+}
+
+// Writes the codes by the coding that takes fewer bytes, and notes it in the form.
+std::size_t RateCodec::write_codes(std::span<const LevelCode> codes, const IndexCounts& counts,
+                                   Workspace& workspace, Block& block,
+                                   std::span<std::byte> to) const {
+  const bool small = codes.size() < kSmallBlock;
+  const RansModel model = rans_narrow_model(counts);
+  const bool tries_gaps =
+      block.low_bits() == 0 && (small || MagnitudeHistogram::gap_bits(counts) <
+                                             static_cast<double>(rans_bits(model, counts)));
+  if (!tries_gaps && !small) return rans_write(model, codes, to);
+  const std::size_t coded = small ? entropy_.encode(codes, counts, to) : SIZE_MAX;
+  if (!tries_gaps) return coded;
+  const auto nested = workspace.array(kNested, nested_gaps_max_bytes(codes.size(), kEscape));
+  const std::size_t bytes = write_nested_gaps(codes, kEscape, nested);
+  if (bytes >= coded) return coded;
+  block.form |= kGaps;
+  std::memcpy(to.data(), nested.data(), bytes);
+  return bytes;
 }
 
 // Adds the values of one block. Returns its bytes.
@@ -276,34 +297,20 @@ std::size_t RateCodec::decode_block(std::span<const std::byte> from, float scale
   std::size_t used = kHeaderBytes;
   const auto codes = workspace.array(kCodes, sum.size());
   const auto rest = from.subspan(used);
-  if ((block.form & kGaps) != 0)
-    used += read_nested_gaps(rest, kNarrowEscape, codes);
-  else
-    used += (block.wide() ? wide_ : narrow_).decode(rest, codes);
-  const auto escape = static_cast<LevelCode>(block.escape());
-  if (block.low_bits() == 0) {
-    alignas(64) float value[256];
-    block.fill(scale, value);
-    add_codes(codes, block.wide() ? 8 : 5, value, sum);
-  } else {
-    const std::size_t row = plane_bytes(sum.size());
-    const auto planes = static_cast<std::size_t>(block.low_bits());
-    if (from.size() - used < planes * row) fail_truncated(planes * row, from.size() - used);
-    const Split split{block.low_bits()};
-    for (std::size_t i = 0; i < sum.size(); ++i) {
-      unsigned lower = 0;
-      for (std::size_t plane = 0; plane < planes; ++plane)
-        lower |= (std::to_integer<unsigned>(from[used + plane * row + i / 8]) >> i % 8 & 1)
-                 << plane;
-      if ((codes[i] & (kSignCode - 1)) == escape) continue;
-      sum[i] +=
-          scale * (static_cast<float>(split.index(codes[i], static_cast<std::uint8_t>(lower))) *
-                   block.step);
-    }
-    used += planes * row;
-  }
-  for (std::size_t i = 0; i < sum.size(); ++i) {
-    if ((codes[i] & (kSignCode - 1)) != escape) continue;
+  used += block.gaps() ? read_nested_gaps(rest, kEscape, codes) : entropy_.decode(rest, codes);
+  if (any_above(codes, block.largest()))
+    fail(
+        Kind::wire,
+        "rate payload: expected indices up to {}, found a larger one; check the network and memory",
+        block.largest());
+  const auto lower = workspace.array(kLower, block.low_bits() > 0 ? sum.size() : 0);
+  const std::size_t planes = static_cast<std::size_t>(block.low_bits()) * plane_bytes(sum.size());
+  if (from.size() - used < planes) fail_truncated(planes, from.size() - used);
+  if (planes > 0) read_planes(from.subspan(used, planes), block.low_bits(), lower);
+  used += planes;
+  block.add(codes, lower, scale, sum);
+  if (!block.escapes()) return used;
+  for_each_escape(codes, [&](std::size_t i) {
     if (from.size() - used < sizeof(float)) fail_truncated(sizeof(float), from.size() - used);
     const auto value = load<float>(from.data() + used);
     if (!std::isfinite(value))
@@ -311,7 +318,7 @@ std::size_t RateCodec::decode_block(std::span<const std::byte> from, float scale
            "rate payload: expected finite values, found {}; check the network and memory", value);
     sum[i] += scale * value;
     used += sizeof(float);
-  }
+  });
   return used;
 }
 

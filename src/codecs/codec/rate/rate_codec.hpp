@@ -9,7 +9,7 @@
 // Method   each block gets the step with which its bits are expected to be R of a value, the
 //          header included (magnitude_histogram.hpp). Index j >= 1 has the magnitudes from
 //          (z + j - 1) D to (z + j) D; j = 1 is decoded as c_1 D, j >= 2 as (c_2 + j - 2) D. Rates
-//          above 5 split an index in an upper part, which is coded, and lower bits, which are sent
+//          above 4 split an index in an upper part, which is coded, and lower bits, which are sent
 //          as they are
 // Payload  per block: D as the upper half of a float32; if it is 0, nothing else: all values are 0.
 //          Else 64 c_1 and 64 c_2, one byte each; a form byte; the codes, by entropy_coding.hpp or
@@ -50,16 +50,18 @@ class RateCodec final : public Compressor {
 
   double budget(std::size_t count, std::uint64_t first_index) const;
   std::size_t encode_block(std::span<const float> values, std::uint64_t first_index, float largest,
-                           Workspace& workspace, std::span<std::byte> to) const;
-  std::size_t write_block(std::span<const float> values, const DeadZone& zone, Workspace& workspace,
-                          std::span<std::byte> to) const;
+                           Workspace& workspace, Block& block, std::span<std::byte> to) const;
+  std::size_t write_block(std::span<const float> values, float largest, const DeadZone& zone,
+                          Workspace& workspace, Block& block, std::span<std::byte> to) const;
+  std::size_t write_codes(std::span<const LevelCode> codes, const IndexCounts& counts,
+                          Workspace& workspace, Block& block, std::span<std::byte> to) const;
   std::size_t decode_block(std::span<const std::byte> from, float scale, Workspace& workspace,
                            std::span<float> sum) const;
 
   CodecId id_;
   double rate_;
   std::size_t block_;
-  EntropyCoding narrow_, wide_;
+  EntropyCoding entropy_;
 };
 
 }  // namespace eqt::codec

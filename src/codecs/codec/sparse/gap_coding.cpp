@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "codec/bytes.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -53,6 +54,50 @@ std::size_t write_quotients(std::span<const std::uint32_t> indices, int bits, st
     writer.put(std::uint64_t{1} << zeros, static_cast<int>(zeros) + 1);
   });
   return writer.finish();
+}
+
+std::span<const std::uint32_t> absent_indices(std::span<const std::uint32_t> indices,
+                                              std::size_t count, std::span<std::uint32_t> to) {
+  std::size_t n = 0;
+  std::uint32_t next = 0;
+  for (const std::uint32_t index : indices) {
+    for (; next < index; ++next) to[n++] = next;
+    next = index + 1;
+  }
+  for (; next < count; ++next) to[n++] = next;
+  return to.first(n);
+}
+
+std::byte* write_count(std::size_t k, std::byte* to) {
+  for (; k >= 0x80; k >>= 7) store(to++, static_cast<std::uint8_t>(k | 0x80));
+  store(to++, static_cast<std::uint8_t>(k));
+  return to;
+}
+
+std::uint8_t take_byte(std::span<const std::byte>& rest) {
+  if (rest.empty()) {
+    fail(Kind::wire,
+         "sparse payload: expected a number of entries and two bytes, found the payload's end; the "
+         "ranks run different configs or builds");
+  }
+  const auto byte = load<std::uint8_t>(rest.data());
+  rest = rest.subspan(1);
+  return byte;
+}
+
+std::size_t take_count(std::span<const std::byte>& rest) {
+  std::size_t k = 0;
+  for (std::size_t i = 0; i < kMostCountBytes; ++i) {
+    const std::uint8_t byte = take_byte(rest);
+    k |= std::size_t{byte & 0x7Fu} << (7 * i);
+    if (byte >= 0x80) continue;
+    if (byte == 0 && i > 0) break;  // this number has a shorter form
+    return k;
+  }
+  fail(Kind::wire,
+       "sparse payload: expected a number of entries in its shortest form, of at most {} bytes, "
+       "found another; check the network and memory",
+       kMostCountBytes);
 }
 
 void fail_quotients(std::size_t expected, std::size_t found) {

@@ -40,6 +40,21 @@ std::size_t write_remainders(std::span<const std::uint32_t> indices, int bits, s
 /// @pre `to` has room for (m + count / 2^bits) / 8 + 16 bytes
 std::size_t write_quotients(std::span<const std::uint32_t> indices, int bits, std::byte* to);
 
+/// The indices below count that are not in `indices`, which ascend; they are written to `to`.
+std::span<const std::uint32_t> absent_indices(std::span<const std::uint32_t> indices,
+                                              std::size_t count, std::span<std::uint32_t> to);
+
+/// Writes the number of indices, seven bits a byte, lowest first; the upper bit of a byte is set if
+/// another byte follows.
+/// @return the place after it
+std::byte* write_count(std::size_t k, std::byte* to);
+inline constexpr std::size_t kMostCountBytes = 5;
+
+/// The inverse of write_count(), and one byte: each is taken off the front of `rest`.
+/// @throws Error{wire} at the end, or at a number that is not in its shortest form
+std::size_t take_count(std::span<const std::byte>& rest);
+std::uint8_t take_byte(std::span<const std::byte>& rest);
+
 /// Errors of a stream of gaps.
 [[noreturn]] void fail_quotients(std::size_t expected, std::size_t found);
 [[noreturn]] void fail_index(std::size_t entry, std::size_t count, std::uint64_t found);

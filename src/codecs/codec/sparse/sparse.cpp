@@ -37,60 +37,12 @@
 namespace eqt::codec {
 namespace {
 
-constexpr std::size_t kMostCountBytes = 5;  // of k, seven bits each
-
-/// The indices below count that are not in `indices`.
-std::span<const std::uint32_t> others(std::span<const std::uint32_t> indices, std::size_t count,
-                                      std::span<std::uint32_t> to) {
-  std::size_t n = 0;
-  std::uint32_t next = 0;
-  for (const std::uint32_t index : indices) {
-    for (; next < index; ++next) to[n++] = next;
-    next = index + 1;
-  }
-  for (; next < count; ++next) to[n++] = next;
-  return to.first(n);
-}
-
 double checked_density(double density, std::string_view name) {
   if (!(density > 0 && density <= 1)) {
     fail(Kind::usage, "compressor {}: expected a density above 0 and up to 1, found {}; try 0.01",
          name, density);
   }
   return density;
-}
-
-std::byte* write_count(std::size_t k, std::byte* to) {
-  for (; k >= 0x80; k >>= 7) store(to++, static_cast<std::uint8_t>(k | 0x80));
-  store(to++, static_cast<std::uint8_t>(k));
-  return to;
-}
-
-std::uint8_t take_byte(std::span<const std::byte>& rest) {
-  if (rest.empty()) {
-    fail(Kind::wire,
-         "sparse payload: expected a number of entries and two bytes, found the payload's end; the "
-         "ranks run different configs or builds");
-  }
-  const auto byte = load<std::uint8_t>(rest.data());
-  rest = rest.subspan(1);
-  return byte;
-}
-
-/// The inverse of write_count().
-std::size_t take_count(std::span<const std::byte>& rest) {
-  std::size_t k = 0;
-  for (std::size_t i = 0; i < kMostCountBytes; ++i) {
-    const std::uint8_t byte = take_byte(rest);
-    k |= std::size_t{byte & 0x7Fu} << (7 * i);
-    if (byte >= 0x80) continue;
-    if (byte == 0 && i > 0) break;  // this number has a shorter form
-    return k;
-  }
-  fail(Kind::wire,
-       "sparse payload: expected a number of entries in its shortest form, of at most {} bytes, "
-       "found another; check the network and memory",
-       kMostCountBytes);
 }
 
 /// k for `count` values.
@@ -244,7 +196,7 @@ std::size_t write_sparse(const Selection& selection, std::size_t count, const Va
   const std::size_t k = selection.indices.size();
   auto coded = selection.indices;
   if (2 * k > count) {
-    coded = others(coded, count, workspace.array(kAbsentIndices, count));
+    coded = absent_indices(coded, count, workspace.array(kAbsentIndices, count));
   }
   const int bits = rice_bits(coded, count);
   const ValueForm form = shortest_form(k, coding);
