@@ -67,6 +67,23 @@ void add_level_codecs(std::vector<Decoder>& table, std::size_t bucket) {
       {"amq-3-fixed", codec::make_compressor("amq", {.bits = 3, .bucket_size = bucket})});
 }
 
+/// Values to the nearest level, by rates and by whole bits.
+void add_nearest_codecs(std::vector<Decoder>& table, std::size_t bucket) {
+  for (const double rate : {0.05, 0.3, 1.1, 3.0, 4.5, 8.0})
+    table.push_back(
+        {fmt::format("e-elastiquant-rate-{}", rate),
+         codec::make_compressor("e-elastiquant", {.bucket_size = bucket,
+                                                  .coding = Coding::automatic,
+                                                  .rate = rate,
+                                                  .rounding = codec::Rounding::nearest})});
+  for (const int bits : {2, 3, 4, 8})
+    table.push_back(
+        {fmt::format("elastiquant-{}-nearest", bits),
+         codec::make_compressor(
+             "elastiquant",
+             {.bits = bits, .bucket_size = bucket, .rounding = codec::Rounding::nearest})});
+}
+
 void add_sparse_codecs(std::vector<Decoder>& table) {
   table.push_back({"topk", codec::make_compressor("topk", {.density = 0.1})});
   table.push_back({"topk-dense", codec::make_compressor("topk", {.density = 0.8})});
@@ -101,6 +118,7 @@ void add_low_rank_codecs(std::vector<Decoder>& table) {
 std::vector<Decoder> decoder_table(std::size_t bucket_size) {
   std::vector<Decoder> table;
   add_level_codecs(table, bucket_size);
+  add_nearest_codecs(table, bucket_size);
   add_sparse_codecs(table);
   add_low_rank_codecs(table);
   table.push_back({"terngrad", codec::make_compressor("terngrad")});

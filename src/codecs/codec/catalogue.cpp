@@ -150,9 +150,13 @@ std::string why_no_rate(const CompressorRow& row, const CompressorOptions& optio
         "expected the compressor {} for compressor.{}, found \"{}\"; leave it out",
         readers_of(Option::rate),
         options.rate ? fmt::format("rate {}", *options.rate) : "rounding \"nearest\"", row.name);
-  if (!options.rate)
-    return "expected a compressor.rate for compressor.rounding \"nearest\", found none; set the "
-           "bits per value, for example 1.2";
+  if (!options.rate && options.coding != Coding::fixed)
+    return fmt::format(
+        "expected a compressor.rate for compressor.rounding \"nearest\" with compressor.coding "
+        "\"{}\", found none; set the bits per value, for example 1.2, or compressor.name to "
+        "\"elastiquant\" for whole bits with the coding \"fixed\"",
+        name_of(options.coding));
+  if (!options.rate) return {};
   if (!(*options.rate >= kLeastRate && *options.rate <= kMostRate))
     return fmt::format("expected compressor.rate in [{}, {}] bits per value, found {}", kLeastRate,
                        kMostRate, *options.rate);

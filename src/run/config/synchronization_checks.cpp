@@ -464,11 +464,13 @@ void check_error_feedback(const RunConfig& config, const codec::Compressor& comp
          "{}: expected synchronization.ef21_momentum 1 for synchronization.error_feedback \"{}\", "
          "found {}; set synchronization.error_feedback to \"ef21\", or leave it out",
          origin, name_of(wanted), momentum);
-  if (wanted == ErrorFeedback::none && config.compressor.rate)
+  if (wanted == ErrorFeedback::none && config.compressor.rounding == codec::Rounding::nearest)
     fail(Kind::usage,
-         "{}: expected synchronization.error_feedback \"auto\" with compressor.rate {}, whose "
-         "rounding to nearest would lose small values in every step, found \"none\"; leave it out",
-         origin, *config.compressor.rate);
+         "{}: expected synchronization.error_feedback \"auto\" with compressor.{}, whose rounding "
+         "to nearest would lose small values in every step, found \"none\"; leave it out",
+         origin,
+         config.compressor.rate ? fmt::format("rate {}", *config.compressor.rate)
+                                : "rounding \"nearest\"");
   const codec::Properties properties = compressor.properties();
   check_decay(config, properties, origin);
   check_small_tensors(config, properties, origin);

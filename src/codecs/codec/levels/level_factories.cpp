@@ -7,6 +7,7 @@
 #include "codec/levels/level_codec.hpp"
 #include "codec/levels/level_design.hpp"
 #include "codec/rate/rate_codec.hpp"
+#include "codec/rate/whole_bits.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -53,6 +54,7 @@ template <typename Choose>
 std::unique_ptr<Compressor> make_elastic(const CompressorRow& row, const CompressorOptions& options,
                                          Choose&& elasticity_of) {
   if (options.rate) return std::make_unique<RateCodec>(row, options);
+  if (options.rounding == Rounding::nearest) return std::make_unique<WholeBits>(row, options);
   const int n = level_count(options.bits, options.bucket_size);
   const LevelCodecOptions codec = level_codec(row, options, options.norm);
   if (options.levels == LevelFamily::general) {
@@ -98,10 +100,11 @@ void choose_short_buckets(CompressorOptions& options) { options.bucket_size = 51
 /// Chooses what the elastiquant families have in common.
 void choose_elastic(CompressorOptions& options) {
   if (options.norm == Norm::max) options.bucket_size = kMaxNormBucketSize;
-  if (!options.rate) return;
-  options.rounding = Rounding::nearest;
-  options.coding = Coding::automatic;
-  options.bucket_size = kRateBlock;
+  if (options.rate) {
+    options.rounding = Rounding::nearest;
+    options.coding = Coding::automatic;
+  }
+  if (options.rounding == Rounding::nearest) options.bucket_size = kRateBlock;
 }
 
 /// Refuses the maximum norm, for compressors that always use the L2 norm.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "codec/levels/ieee_math.hpp"
 #include "codec/rate/dead_zone_kernels.hpp"
@@ -26,9 +27,17 @@ constexpr double kSetBits = 20;       // of a set of gaps: its size, its form, p
 constexpr double kRiceExcess = 1.03;  // of Rice codes over the entropy of gaps
 // The step is sent with 7 bits of its fraction, and found as exactly.
 constexpr double kStepOctaves = 0x1p-9;
-constexpr double kExactly = 1e-3;  // of the budget
+constexpr double kExactly = 1e-3;          // of the budget
+constexpr std::uint32_t kFewIndices = 15;  // have centroids that matter for the step
+constexpr double kSearched = 6;  // octaves below the step that spans all values with all indices
 
 double log2_of(double x) { return ieee_log(x) / kLn2; }
+
+/// A step that is sent as the upper half of a float.
+float sent_step(double octave) {
+  const auto exact = static_cast<float>(ieee_exp(octave * kLn2));
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(exact) + 0x8000u) & 0xFFFF0000u);
+}
 
 double times_log2(double x) { return x > 0 ? x * log2_of(x) : 0; }
 
@@ -88,15 +97,21 @@ float MagnitudeHistogram::lower_end(std::size_t bin) const {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bin) << shift_);
 }
 
+// n magnitudes, evenly spread from low to high, and those of a tail above.
+MagnitudeHistogram::Tail MagnitudeHistogram::joined(double n, double low, double high,
+                                                    const Tail& above) {
+  return {above.count + n, above.sum + n * (low + high) / 2,
+          above.square + n * (low * low + low * high + high * high) / 3};
+}
+
 // The tails of all bins, scaled from the sample to the block.
 void MagnitudeHistogram::accumulate() {
   tails_[last_bin_ - first_bin_ + 1] = {};
   const double weight = static_cast<double>(size_) / static_cast<double>(taken_);
   for (std::size_t bin = last_bin_ + 1; bin-- > first_bin_;) {
     const double n = counts_[bin - first_bin_] * weight;
-    const double middle = (static_cast<double>(lower_end(bin)) + lower_end(bin + 1)) / 2;
-    const Tail& next = tails_[bin + 1 - first_bin_];
-    tails_[bin - first_bin_] = {next.count + n, next.sum + n * middle};
+    tails_[bin - first_bin_] =
+        joined(n, lower_end(bin), lower_end(bin + 1), tails_[bin + 1 - first_bin_]);
   }
 }
 
@@ -109,8 +124,7 @@ MagnitudeHistogram::Tail MagnitudeHistogram::above(double magnitude) const {
   const double part = (high - magnitude) / (high - low);
   const Tail& here = tails_[bin - first_bin_];
   const Tail& next = tails_[bin - first_bin_ + 1];
-  const double n = (here.count - next.count) * part;
-  return {next.count + n, next.sum + n * (magnitude + high) / 2};
+  return joined((here.count - next.count) * part, magnitude, high, next);
 }
 
 namespace {
@@ -173,22 +187,80 @@ double MagnitudeHistogram::gap_bits(const IndexCounts& counts) {
   return indices.gaps();
 }
 
-// Sets the centroids. A magnitude never moves by more than itself: first <= 2 z.
-void MagnitudeHistogram::centre(DeadZone& zone) const {
-  if (zone.low_bits > 0) return;
+// Sets the centroids of the indices 1 ... last, without the values that are sent as they are. A
+// magnitude never moves by more than itself: first <= 2 z.
+void MagnitudeHistogram::centre(DeadZone& zone, std::uint32_t last, const Tail& escaped) const {
   const double step = zone.step, z = zone.zone;
-  const Tail one = above(z * step), two = above((z + 1) * step);
-  const Tail escaped = above((z + kEscape - 1) * step);
+  const Tail one = above(z * step), two = last > 1 ? above((z + 1) * step) : escaped;
   if (one.count > two.count) zone.first = (one.sum - two.sum) / (one.count - two.count) / step;
   zone.first = std::clamp(zone.first, z, std::min(1 + z, 2 * z));
   const double inside = two.count - escaped.count;
   if (inside > 0) {
     double moved = 0;  // sum of (j - 2) over the values
-    for (std::uint32_t j = 3; j < kEscape && (z + (j - 1.0)) * step <= largest_; ++j)
+    for (std::uint32_t j = 3; j <= last && (z + (j - 1.0)) * step <= largest_; ++j)
       moved += above((z + (j - 1.0)) * step).count - escaped.count;
     zone.second = ((two.sum - escaped.sum) / step - moved) / inside;
   }
   zone.second = std::clamp(zone.second, 1 + z, 2 + z);
+}
+
+// The squared error, up to a term that the step does not change; sets the centroids.
+double MagnitudeHistogram::error(DeadZone& zone, std::uint32_t last) const {
+  const double step = zone.step, z = zone.zone;
+  if (last > kFewIndices) {  // a step's square / 12 for each value that is not above the last index
+    const double most = last * step;
+    const Tail over = above(most + step / 2);
+    return (static_cast<double>(size_) - over.count) * step * step / 12 + over.square -
+           2 * most * over.sum + most * most * over.count;
+  }
+  centre(zone, last, {});
+  double error = 0;
+  Tail here = above(z * step);
+  for (std::uint32_t j = 1; j <= last && here.count > 0; ++j) {
+    const Tail next = j < last ? above((z + j) * step) : Tail{};
+    const double value = (j == 1 ? zone.first : zone.second + (j - 2.0)) * step;
+    error -= value * (2 * (here.sum - next.sum) - value * (here.count - next.count));
+    here = next;
+  }
+  return error;
+}
+
+DeadZone MagnitudeHistogram::of_least_error(std::uint32_t last) const {
+  DeadZone zone{.zone = last == 1 ? 0.6f : 0.5f};
+  const auto error_at = [&](double octave) {
+    zone.step = static_cast<float>(ieee_exp(octave * kLn2));
+    return error(zone, last);
+  };
+  // Octave by octave from the largest step, then by the golden section around the best.
+  double best = log2_of(static_cast<double>(largest_) / zone.threshold()) - 0x1p-5;
+  double least = error_at(best);
+  const double top = best;
+  for (double octave = top - 1; octave > top - kSearched - log2_of(last); --octave) {
+    const double e = error_at(octave);
+    if (e >= least) continue;
+    least = e;
+    best = octave;
+  }
+  constexpr double kGolden = 0.6180339887498949;
+  double low = best - 1, high = std::min(best + 1, top);
+  double left = high - kGolden * (high - low), right = low + kGolden * (high - low);
+  double at_left = error_at(left), at_right = error_at(right);
+  while (high - low > 0x1p-6) {
+    if (at_left < at_right) {
+      high = std::exchange(right, left);
+      at_right = at_left;
+      left = high - kGolden * (high - low);
+      at_left = error_at(left);
+    } else {
+      low = std::exchange(left, right);
+      at_left = at_right;
+      right = low + kGolden * (high - low);
+      at_right = error_at(right);
+    }
+  }
+  zone.step = sent_step((low + high) / 2);
+  centre(zone, last, {});
+  return zone;
 }
 
 DeadZone MagnitudeHistogram::fit(double budget, double zone_of_rate, int low_bits) const {
@@ -223,8 +295,7 @@ DeadZone MagnitudeHistogram::fit(double budget, double zone_of_rate, int low_bit
       if (excess > -kExactly * budget) break;
     }
   }
-  const auto exact = static_cast<float>(ieee_exp(high * kLn2));
-  zone.step = std::bit_cast<float>((std::bit_cast<std::uint32_t>(exact) + 0x8000u) & 0xFFFF0000u);
+  zone.step = sent_step(high);
   bits(zone);
   return zone;
 }
@@ -238,7 +309,11 @@ DeadZone MagnitudeHistogram::quantizer(double budget, double rate) const {
     if (next.step >= best.step) break;
     best = next;
   }
-  centre(best);
+  if (best.low_bits == 0) {
+    const double end =
+        (static_cast<double>(best.zone) + kEscape - 1) * static_cast<double>(best.step);
+    centre(best, kEscape - 1, above(end));
+  }
   return best;
 }
 

@@ -61,17 +61,24 @@ class MagnitudeHistogram {
   /// @pre there are values
   DeadZone quantizer(double budget, double rate) const;
 
+  /// The quantizer of least squared error with the indices 0 ... last, of which the last one stands
+  /// for all larger magnitudes, too. It is found to a sixty-fourth of an octave of the step.
+  /// @pre there are values; last >= 1
+  DeadZone of_least_error(std::uint32_t last) const;
+
   /// Expected bits of nested gaps (nested_gaps.hpp) for indices of these counts.
   static double gap_bits(const IndexCounts& counts);
 
  private:
   static constexpr std::size_t kBins = 256;
 
-  /// Numbers and sums of magnitudes that are at least a bin's lower end.
+  /// Number, sum and sum of squares of the magnitudes that are at least a bin's lower end.
   struct Tail {
     double count = 0;
     double sum = 0;
+    double square = 0;
   };
+  static Tail joined(double n, double low, double high, const Tail& above);
   void start(std::size_t size, float largest, int shift, double smallest);
   void add(std::span<const float> values, bool sampled);
   void accumulate();
@@ -79,7 +86,8 @@ class MagnitudeHistogram {
   Tail above(double magnitude) const;
   double bits(DeadZone& zone) const;  // and sets zone.escapes
   DeadZone fit(double budget, double zone, int low_bits) const;
-  void centre(DeadZone& zone) const;
+  double error(DeadZone& zone, std::uint32_t last) const;
+  void centre(DeadZone& zone, std::uint32_t last, const Tail& escaped) const;
 
   float largest_ = 0;
   std::size_t size_ = 0;   // values of the block

@@ -12,6 +12,7 @@
 #include "codec/levels/level_kernels.hpp"
 #include "codec/rate/dead_zone_kernels.hpp"
 #include "codec/rate/nested_gaps.hpp"
+#include "codec/rate/reconstruction.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -19,10 +20,8 @@ namespace {
 
 // A level codec's format version 3, with the bit that the reconstruction is in the payload.
 constexpr std::uint8_t kVersion = 0x23;
-constexpr float kLargest = 0x1p100f, kSmallest = 0x1p-100f;
-constexpr std::size_t kStepBytes = 2, kHeaderBytes = 5;
-constexpr double kLengthBits = 32;  // of the field before a payload in a message
-constexpr double kCentroidUnits = 64;
+constexpr std::size_t kHeaderBytes = Reconstruction::kBytes + 1;
+constexpr double kLengthBits = 32;   // of the field before a payload in a message
 constexpr double kLeastSampled = 1;  // below this rate all values are counted
 // A block is coded again while its bits are further off than this; a few are a matter of rounding.
 constexpr double kTolerance = 0.025, kSpareBits = 24;
@@ -37,22 +36,6 @@ constexpr std::size_t kSmallBlock = 4096;
 constexpr ScratchArray<LevelCode> kCodes{0};
 constexpr ScratchArray<std::byte> kNested{1};
 constexpr ScratchArray<std::uint8_t> kLower{2};
-
-[[noreturn]] void fail_truncated(std::size_t expected, std::size_t found) {
-  fail(Kind::wire,
-       "rate payload: expected {} more bytes in a block, found {}; check the network and memory",
-       expected, found);
-}
-
-[[noreturn]] void fail_too_large(CodecId id, std::span<const float> values,
-                                 std::uint64_t first_index) {
-  const auto bad = std::find_if(values.begin(), values.end(),
-                                [](float v) { return !(std::abs(v) <= kLargest); });
-  fail(Kind::diverged,
-       "{}: expected finite values of magnitude at most 2^100 with compressor.rate, found {} at "
-       "index {} of the slice; try a smaller learning rate",
-       codec_name(id), *bad, first_index + static_cast<std::uint64_t>(bad - values.begin()));
-}
 
 // A word of eight codes has a zero byte where a code is an escape, signs aside.
 bool has_escape(std::uint64_t codes) {
@@ -84,10 +67,9 @@ void for_each_escape(std::span<const LevelCode> codes, Take take) {
 
 }  // namespace
 
-/// The header of a block.
+/// The header of a block: the reconstruction, and unless the step is 0 a form byte.
 struct RateCodec::Block {
-  float step = 0;                  // 0: all values are 0
-  unsigned first = 0, second = 0;  // centroids [1/64 steps]
+  Reconstruction values;
   unsigned form = 0;
 
   int low_bits() const { return static_cast<int>(form & kLowBits); }
@@ -95,45 +77,24 @@ struct RateCodec::Block {
   std::uint32_t largest() const { return form >> kLargestShift; }  // index that occurs
   bool escapes() const { return largest() == kEscape; }
 
-  void store_at(std::byte* to) const {
-    store(to, static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(step) >> 16));
-    to[2] = static_cast<std::byte>(first);
-    to[3] = static_cast<std::byte>(second);
-    to[4] = static_cast<std::byte>(form);
-  }
+  void store_at(std::byte* to) const { to[values.write(to)] = static_cast<std::byte>(form); }
 
   /// sum[i] += scale * value i, except for escapes.
   void add(std::span<const LevelCode> codes, std::span<const std::uint8_t> lower, float scale,
            std::span<float> sum) const {
-    if (low_bits() > 0) return add_split(codes, lower, {low_bits(), kEscape}, step, scale, sum);
+    if (low_bits() > 0)
+      return add_split(codes, lower, {low_bits(), kEscape}, values.step, scale, sum);
     alignas(64) float value[256] = {};
-    for (std::uint32_t j = 1; j < kEscape; ++j) {
-      const float steps = j == 1 ? static_cast<float>(first) / 64
-                                 : static_cast<float>(second) / 64 + static_cast<float>(j - 2);
-      value[j] = scale * (steps * step);
-      value[kSignCode + j] = -value[j];
-    }
+    values.fill(scale, kEscape - 1, kSignCode, value);
     add_codes(codes, largest() < 8 ? 4 : 5, value, sum);
   }
 
-  /// Reads and checks the header of a block whose step is not 0.
+  /// Reads and checks the header.
   static Block read(std::span<const std::byte> from) {
-    if (from.size() < kHeaderBytes) fail_truncated(kHeaderBytes, from.size());
-    Block block;
-    block.step = std::bit_cast<float>(std::uint32_t{load<std::uint16_t>(from.data())} << 16);
-    block.first = std::to_integer<unsigned>(from[2]);
-    block.second = std::to_integer<unsigned>(from[3]);
-    block.form = std::to_integer<unsigned>(from[4]);
-    if (!(block.step > 0) || block.step > 2 * kLargest)
-      fail(Kind::wire,
-           "rate payload: expected a step above 0 and at most 2^101, found {}; check the network "
-           "and memory",
-           block.step);
-    if (block.first == 0 || block.second <= block.first)
-      fail(Kind::wire,
-           "rate payload: expected centroids that rise from above 0, found {}/64 and {}/64; check "
-           "the network and memory",
-           block.first, block.second);
+    Block block{.values = Reconstruction::read(from)};
+    if (block.values.step == 0) return block;
+    if (from.size() < kHeaderBytes) fail_truncated_block(kHeaderBytes, from.size());
+    block.form = std::to_integer<unsigned>(from[kHeaderBytes - 1]);
     if (block.gaps() && block.low_bits() > 0)
       fail(Kind::wire,
            "rate payload: expected a form of a block, found {}; check the network and memory",
@@ -151,7 +112,10 @@ RateCodec::RateCodec(const CompressorRow& row, const CompressorOptions& options)
 std::uint8_t RateCodec::format_version() const noexcept { return kVersion; }
 
 Properties RateCodec::properties() const noexcept {
-  return {.needs_feedback = true, .largest = kLargest, .granule = block_, .concatenates = true};
+  return {.needs_feedback = true,
+          .largest = kLargestMagnitude,
+          .granule = block_,
+          .concatenates = true};
 }
 
 std::size_t RateCodec::max_payload_bytes(std::size_t count) const {
@@ -194,7 +158,7 @@ std::size_t RateCodec::encode_with_feedback(std::span<const float> gradient,
     Block header;
     used += encode_block(block, context.first_index + start, largest, workspace, header,
                          payload.subspan(used));
-    if (header.step == 0) continue;
+    if (header.values.step == 0) continue;
     const auto codes = workspace.array(kCodes, count);
     header.add(codes, workspace.array(kLower, header.low_bits() > 0 ? count : 0), -1, block);
     if (header.escapes()) for_each_escape(codes, [&](std::size_t i) { block[i] = 0; });
@@ -206,11 +170,8 @@ std::size_t RateCodec::encode_with_feedback(std::span<const float> gradient,
 std::size_t RateCodec::encode_block(std::span<const float> values, std::uint64_t first_index,
                                     float largest, Workspace& workspace, Block& block,
                                     std::span<std::byte> to) const {
-  if (!(largest <= kLargest)) fail_too_large(id_, values, first_index);
-  if (largest < kSmallest) {
-    store(to.data(), std::uint16_t{0});
-    return kStepBytes;
-  }
+  require_magnitudes(id_, largest, values, first_index);
+  if (largest < kSmallestMagnitude) return Reconstruction().write(to.data());
   thread_local MagnitudeHistogram magnitudes;
   const double bits = budget(values.size(), first_index);
   rate_ >= kLeastSampled ? magnitudes.sample(values, largest) : magnitudes.count(values, largest);
@@ -233,10 +194,7 @@ std::size_t RateCodec::encode_block(std::span<const float> values, std::uint64_t
 std::size_t RateCodec::write_block(std::span<const float> values, float largest,
                                    const DeadZone& zone, Workspace& workspace, Block& block,
                                    std::span<std::byte> to) const {
-  const auto units = [](double steps) {
-    return static_cast<unsigned>(std::floor(steps * kCentroidUnits + 0.5));
-  };
-  block = {.step = zone.step, .first = units(zone.first), .second = units(zone.second)};
+  block = {.values = Reconstruction(zone)};
   const std::size_t d = values.size();
   const auto codes = workspace.array(kCodes, d);
   const auto lower = workspace.array(kLower, zone.low_bits > 0 ? d : 0);
@@ -291,9 +249,8 @@ std::size_t RateCodec::write_codes(std::span<const LevelCode> codes, const Index
 // Adds the values of one block. Returns its bytes.
 std::size_t RateCodec::decode_block(std::span<const std::byte> from, float scale,
                                     Workspace& workspace, std::span<float> sum) const {
-  if (from.size() < kStepBytes) fail_truncated(kStepBytes, from.size());
-  if (load<std::uint16_t>(from.data()) == 0) return kStepBytes;
   const Block block = Block::read(from);
+  if (block.values.step == 0) return block.values.bytes();
   std::size_t used = kHeaderBytes;
   const auto codes = workspace.array(kCodes, sum.size());
   const auto rest = from.subspan(used);
@@ -305,13 +262,13 @@ std::size_t RateCodec::decode_block(std::span<const std::byte> from, float scale
         block.largest());
   const auto lower = workspace.array(kLower, block.low_bits() > 0 ? sum.size() : 0);
   const std::size_t planes = static_cast<std::size_t>(block.low_bits()) * plane_bytes(sum.size());
-  if (from.size() - used < planes) fail_truncated(planes, from.size() - used);
+  if (from.size() - used < planes) fail_truncated_block(planes, from.size() - used);
   if (planes > 0) read_planes(from.subspan(used, planes), block.low_bits(), lower);
   used += planes;
   block.add(codes, lower, scale, sum);
   if (!block.escapes()) return used;
   for_each_escape(codes, [&](std::size_t i) {
-    if (from.size() - used < sizeof(float)) fail_truncated(sizeof(float), from.size() - used);
+    if (from.size() - used < sizeof(float)) fail_truncated_block(sizeof(float), from.size() - used);
     const auto value = load<float>(from.data() + used);
     if (!std::isfinite(value))
       fail(Kind::wire,
@@ -327,11 +284,7 @@ void RateCodec::decode_add(std::span<const std::byte> payload, float scale, Work
   for (std::size_t start = 0; start < sum.size(); start += block_)
     payload = payload.subspan(decode_block(
         payload, scale, workspace, sum.subspan(start, std::min(block_, sum.size() - start))));
-  if (!payload.empty())
-    fail(Kind::wire,
-         "rate payload: expected its end after {} values, found {} more bytes; check "
-         "the network and memory",
-         sum.size(), payload.size());
+  if (!payload.empty()) fail_rest(payload.size(), sum.size());
 }
 
 }  // namespace eqt::codec
