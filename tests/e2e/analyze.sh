@@ -134,6 +134,16 @@ row = json.load(open(sys.argv[1]))
 bound = lambda t: 2 / t + 2 * math.sqrt(2 * (1 / 8) / t)
 assert bound(row["steps"]) <= 0.01 < bound(row["steps"] - 1), row
 PY
+program analyze convergence error-feedback "${problem[@]}" --compressor e-elastiquant --error 0.25 --json
+expect_code 0 "analyze convergence error-feedback"
+python3 - "$OUT" <<'PY' || wrong "analyze convergence error-feedback: not the steps of its bound"
+import json, sys
+row = json.load(open(sys.argv[1]))
+memory = 4 * 0.25 * 2 / 0.75 ** 2
+of_step = lambda t, h: (2 / (h * t) + h / 8 + h * h * memory) / (1 - h)
+bound = lambda t: min(of_step(t, 0.5 * 0.999 ** k) for k in range(20000))
+assert bound(row["steps"]) <= 0.01 * 1.0001 and bound(row["steps"] - 1) > 0.01 * 0.9999, row
+PY
 program analyze convergence decentralised "${problem[@]}" --bits 8
 expect_code 0 "analyze convergence decentralised"
 
@@ -150,6 +160,8 @@ refused 'radius' convex --smoothness 1 --target 0.1
 refused 'B >= sigma' nonconvex "${loss[@]}" --noise 3
 refused 'momentum < 1' momentum "${problem[@]}" --momentum 1
 refused 'unbiased' nonconvex "${problem[@]}" --compressor topk
+refused 'measured with --error' error-feedback "${problem[@]}" --compressor powersgd
+refused 'only with error-feedback' nonconvex "${problem[@]}" --error 0.5
 refused 'second moment' nonconvex --smoothness 1 --excess 1 --target 0.1 --compressor qsgd
 refused 'at most \(1 - rho\)' decentralised "${problem[@]}" --compressor elastiquant --bits 4
 refused 'same in every step' decentralised "${problem[@]}" --topology one-peer-exponential

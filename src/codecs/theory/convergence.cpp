@@ -7,6 +7,18 @@
 #include "codec/levels/ieee_math.hpp"
 
 namespace eqt::theory {
+namespace {
+
+/// The step up to `largest` with the least bound, which has one minimum.
+template <typename Bound>
+double best_step(const Bound& bound, double largest) {
+  const double log_step = codec::golden_section([&](double x) { return bound(std::exp(x)); },
+                                                std::log(largest) - 60, std::log(largest));
+  const double inside = std::exp(log_step);
+  return bound(largest) <= bound(inside) ? largest : inside;
+}
+
+}  // namespace
 
 double mean_variance(const Problem& problem, double compressor_variance) {
   return (problem.noise + compressor_variance * problem.second_moment) / problem.ranks;
@@ -26,6 +38,18 @@ Guarantee nonconvex_guarantee(const Problem& problem, double compressor_variance
   if (s > 0)
     step = std::min(step, std::sqrt(2 * problem.excess / (problem.smoothness * s * steps)));
   return {.bound = product / steps + 2 * std::sqrt(s * product / steps), .step_size = step};
+}
+
+Guarantee error_feedback_guarantee(const Problem& problem, double compressor_error, double steps) {
+  const double smoothness = problem.smoothness, kept = 1 - compressor_error;
+  const double memory = 4 * compressor_error * problem.second_moment / (kept * kept);
+  const auto bound = [&](double h) {
+    return (2 * problem.excess / (h * steps) + smoothness * h * problem.noise / problem.ranks +
+            smoothness * smoothness * h * h * memory) /
+           (1 - smoothness * h);
+  };
+  const double step = best_step(bound, 1 / (2 * smoothness));
+  return {.bound = bound(step), .step_size = step};
 }
 
 Guarantee heavy_ball_guarantee(const Problem& problem, double compressor_variance, double momentum,
@@ -77,11 +101,7 @@ Guarantee gossip_guarantee(const Problem& problem, const Mixing& mixing, double 
                (mixing.distance * mixing.distance * consensus + h * h * b);
   };
   // Convex in h: a / h + b h + c h^2.
-  const double largest = std::min(1.0, gap / (2 * std::sqrt(2.0))) / smoothness;
-  const double log_step = codec::golden_section([&](double x) { return bound(std::exp(x)); },
-                                                std::log(largest) - 60, std::log(largest));
-  const double inside = std::exp(log_step);
-  const double step = bound(largest) <= bound(inside) ? largest : inside;
+  const double step = best_step(bound, std::min(1.0, gap / (2 * std::sqrt(2.0))) / smoothness);
   return {.bound = bound(step), .step_size = step};
 }
 

@@ -11,6 +11,8 @@
 //          non-convex: derived in docs/theory.md; the form of Ghadimi and Lan, SIAM J. Optim.
 //          2013
 //          heavy ball, non-convex: H. Yu, R. Jin, S. Yang, ICML 2019
+//          error feedback: S. P. Karimireddy et al., ICML 2019, arXiv:1901.09847, theorem II; for M
+//          ranks with a memory each derived in docs/theory.md
 //          momentum, convex: T. Yang, Q. Lin, Z. Li, arXiv:1604.03257 (constants not compared with
 //          its text)
 //          gossip: derived in docs/theory.md, for models that are sent uncompressed and for
@@ -63,6 +65,11 @@ Guarantee convex_guarantee(const Problem& problem, double compressor_variance, d
 /// (1 / T) sum E|grad f|^2 <= 2 L D / T + 2 sqrt(2 L D s / T), steps of
 /// min(1 / L, sqrt(2 D / (L s T))). Conditions: L > 0, D > 0.
 Guarantee nonconvex_guarantee(const Problem& problem, double compressor_variance, double steps);
+
+/// Error feedback, with a compressor of E|C(x) - x|^2 <= w |x|^2: (1 / T) sum E|grad f|^2 <=
+/// (2 D / (h T) + L h sigma^2 / M + 4 L^2 h^2 w B / (1 - w)^2) / (1 - L h), minimised over
+/// h <= 1 / (2 L). Conditions: L > 0, D > 0, 0 <= w < 1, B known if w > 0.
+Guarantee error_feedback_guarantee(const Problem& problem, double compressor_error, double steps);
 
 /// Heavy ball: (1 / T) sum E|grad f|^2 <= 2 (1 - b) D / (h T) + L h s / (1 - b)^2 for
 /// h <= (1 - b)^2 / ((1 + b) L). Conditions: L > 0, D > 0, 0 <= b < 1.

@@ -68,12 +68,14 @@ struct AnalyzeWorstCaseCommand {
 };
 
 struct AnalyzeConvergenceCommand {
-  std::string setting = "nonconvex";  // convex nonconvex momentum convex-momentum decentralised
-  theory::Problem problem;            // 0 = not given
-  double target = 0;                  // 0 = not given
+  // convex nonconvex error-feedback momentum convex-momentum decentralised
+  std::string setting = "nonconvex";
+  theory::Problem problem;  // 0 = not given
+  double target = 0;        // 0 = not given
   double momentum = 0.9;
   bool nesterov = false;
   double heterogeneity = 0;        // of the ranks' losses: z^2
+  std::optional<double> error;     // error-feedback: of the compressors, in place of their bounds
   std::string topology = "ring";   // decentralised
   std::size_t values = 1'000'000;  // parameters of the model
   CompressorQuestion compressors;

@@ -29,6 +29,8 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kUsualForConvergence = {
     "none", "qsgd", "qsgd-v", "nuqsgd", "elastiquant", "e-elastiquant"};
+constexpr std::array<std::string_view, 6> kUsualWithMemory = {
+    "none", "qsgd", "elastiquant", "e-elastiquant", "topk", "int8"};
 
 template <typename... Args>
 [[noreturn]] void outside(const AnalyzeConvergenceCommand& command,
@@ -53,6 +55,7 @@ struct Setting {
   bool convex = false;  // its bound is one of f - minimum, and it wants --radius
   bool momentum = false;
   bool decentralised = false;
+  bool memory = false;  // its compressors are contractions
   bool wants_smoothness = true;
   bool wants_excess = true;
   bool wants_gradient_bound = false;
@@ -67,6 +70,12 @@ constexpr Setting kSettings[] = {
     {.name = "nonconvex",
      .after = [](const Command& c, const theory::Mixing&, double variance,
                  double steps) { return theory::nonconvex_guarantee(c.problem, variance, steps); }},
+    {.name = "error-feedback",
+     .after =
+         [](const Command& c, const theory::Mixing&, double error, double steps) {
+           return theory::error_feedback_guarantee(c.problem, error, steps);
+         },
+     .memory = true},
     {.name = "momentum",
      .after =
          [](const Command& c, const theory::Mixing&, double variance, double steps) {
@@ -165,6 +174,28 @@ double covered_variance(const AnalyzeConvergenceCommand& command, const Subject&
   return *bound;
 }
 
+/// The error w of a contraction, E|C(x) - x|^2 <= w |x|^2. What would be none is damped.
+double covered_error(const AnalyzeConvergenceCommand& command, const Subject& subject) {
+  const codec::Properties properties = subject.compressor->properties();
+  const std::string_view name = subject.config.compressor.name->name;
+  if (properties.lossless) return 0;
+  if (!(command.problem.second_moment > 0))
+    outside(command,
+            "a second moment B above 0 for {}, whose error is in proportion to |g|^2, found none; "
+            "give --second-moment",
+            name);
+  if (command.error) return *command.error;
+  const auto bound = subject.compressor->variance_bound(command.values);
+  const double error = !bound                               ? 1
+                       : *bound >= 1 && properties.unbiased ? *bound / (1 + *bound)
+                                                            : *bound;
+  if (error < 1) return error;
+  outside(command,
+          "a compressor whose error is below |g|^2, found none that is guaranteed for {}; give the "
+          "one that was measured with --error (analyze rates prints it), or try topk",
+          name);
+}
+
 /// Bits of a message of all parameters: a bound where there is one, else measured on normal values.
 struct MessageBits {
   double bits = 0;
@@ -232,11 +263,13 @@ Row row_of(const AnalyzeConvergenceCommand& command, const theory::Mixing& mixin
   Row row = subject.row();
   row["setting"] = command.setting;
   row["variance_bound"] = variance;
-  row["mean_variance"] = theory::mean_variance(command.problem, variance);
+  const bool memory = setting_of(command).memory;
+  row["mean_variance"] = theory::mean_variance(command.problem, memory ? 0 : variance);
   row["bits_per_value"] = message.bits / static_cast<double>(command.values);
   row["bits_are"] = message.origin;
+  // With a memory the noise of the mean is that of the gradients.
   row["cost_against_float32"] =
-      (1 + variance) * message.bits / (32 * static_cast<double>(command.values));
+      (1 + (memory ? 0 : variance)) * message.bits / (32 * static_cast<double>(command.values));
   row["steps"] = nullptr;
   row["step_size"] = nullptr;
   row["gigabytes_per_rank"] = nullptr;
@@ -286,10 +319,10 @@ void print_head(const AnalyzeConvergenceCommand& command, const theory::Mixing& 
   fmt::print(
       "Steps until {} is at most {}, by the theorem for the {} case\n"
       "with {} rank{}, and what a rank encodes in them, {} values a message.\n"
-      "cost: (1 + variance) bits against float32.\n",
+      "cost: {} against float32.\n",
       setting_of(command).convex ? "E f - minimum" : "the mean of E|gradient|^2", command.target,
-      command.setting, command.problem.ranks, command.problem.ranks == 1 ? "" : "s",
-      command.values);
+      command.setting, command.problem.ranks, command.problem.ranks == 1 ? "" : "s", command.values,
+      setting_of(command).memory ? "bits" : "(1 + variance) bits");
   if (setting_of(command).decentralised)
     fmt::print(
         "{}: rho {:.5g}, mu {:.5g}; covered are compressors of variance up to {:.4g} (DCD-PSGD\n"
@@ -307,10 +340,13 @@ void run_analyze_convergence(const AnalyzeConvergenceCommand& command) {
       setting_of(command).decentralised ? mixing_of(command) : theory::Mixing{};
   std::vector<Row> rows;
   std::string left_out;
-  const std::vector<Subject> subjects = analyzed_compressors(
-      command.compressors, kUsualForConvergence, command.values, "analyze convergence");
+  const bool memory = setting_of(command).memory;
+  const std::vector<Subject> subjects =
+      analyzed_compressors(command.compressors, memory ? kUsualWithMemory : kUsualForConvergence,
+                           command.values, "analyze convergence");
   for (const Subject& subject : subjects) {
-    const double variance = covered_variance(command, subject);
+    const double variance =
+        memory ? covered_error(command, subject) : covered_variance(command, subject);
     if (gossip_admits(command, mixing, subject, variance)) {
       rows.push_back(row_of(command, mixing, subject, variance));
     } else {

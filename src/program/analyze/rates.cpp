@@ -38,19 +38,22 @@ struct Family {
 };
 
 const std::vector<Family>& curves() {
+  static const std::vector<double> kDensities = {0.0005, 0.001, 0.0025, 0.005, 0.0075, 0.01, 0.02,
+                                                 0.03,   0.04,  0.06,   0.1,   0.15,   0.2};
   static const std::vector<Family> kCurves = {
       {"e-elastiquant", "rate", {0.05, 0.1, 0.25, 0.5, 1, 2, 4}},
       {"e-elastiquant", "bits", {2, 3, 4, 5, 6, 8}},
       {"elastiquant", "bits", {2, 3, 4, 5, 6, 8}},
+      {"elastiquant", "bits", {2, 3, 4, 5, 6, 8}, "compressor.rounding=nearest"},
       {"qsgd", "bits", {2, 3, 4, 6, 8}, "compressor.coding=auto"},
       {"alq", "bits", {2, 3, 4, 6}, "compressor.coding=huffman"},
       {"terngrad", "clip", {0, 2.5}},
       {"natural", "", {}},
-      {"topk", "density", {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.04, 0.1}},
-      {"topk",
-       "density",
-       {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.04, 0.1},
-       "compressor.value_bits=16"},
+      {"topk", "density", kDensities},
+      {"topk", "density", kDensities, "compressor.value_bits=16"},
+      {"topk", "density", kDensities, "compressor.value_bits=4"},
+      {"topk", "density", kDensities, "compressor.value_bits=2"},
+      {"topk", "density", kDensities, "compressor.value_bits=1"},
       {"randomk", "density", {0.01, 0.1}},
       {"ef-signsgd", "", {}},
       {"onebit", "", {}},

@@ -163,8 +163,8 @@ void refuse_unless(CLI::App& verb, const std::string& setting, std::vector<Optio
 
 void add_convergence(CLI::App& verb, analyze::AnalyzeConvergenceCommand& question) {
   verb.add_option("setting", question.setting, "Assumptions about the loss [nonconvex]")
-      ->check(
-          CLI::IsMember({"convex", "nonconvex", "momentum", "convex-momentum", "decentralised"}));
+      ->check(CLI::IsMember({"convex", "nonconvex", "error-feedback", "momentum", "convex-momentum",
+                             "decentralised"}));
   const auto number = [&](const char* name, double& value, const char* about) {
     verb.add_option(name, value, about)->type_name("X");
   };
@@ -178,6 +178,10 @@ void add_convergence(CLI::App& verb, analyze::AnalyzeConvergenceCommand& questio
   number("--gradient-bound", question.problem.gradient, "G: upper bound of |gradient|");
   number("--heterogeneity", question.heterogeneity,
          "Upper bound of the mean of |rank's gradient - gradient|^2 [0]");
+  verb.add_option("--error", question.error,
+                  "E|C(x) - x|^2 / |x|^2 of the compressors, for error-feedback [their bounds]")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 1 - 1e-9));
   number("--momentum", question.momentum, "Momentum, for momentum and convex-momentum [0.9]");
   number("--target", question.target,
          "Target for f - minimum if convex, else for the mean of |gradient|^2");
@@ -196,6 +200,7 @@ void add_convergence(CLI::App& verb, analyze::AnalyzeConvergenceCommand& questio
                 {{"--momentum", {"momentum", "convex-momentum"}},
                  {"--nesterov", {"convex-momentum"}},
                  {"--heterogeneity", {"decentralised"}},
+                 {"--error", {"error-feedback"}},
                  {"--topology", {"decentralised"}}});
 }
 

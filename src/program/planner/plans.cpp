@@ -366,8 +366,9 @@ std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
     notes.emplace_back(
         "steps to the target are an estimate by S (1 + (1 + q) X / B) (McCandlish et al., 2018); "
         "the noise of compression q is that of normal values, as bench codecs measures it, for "
-        "each quantisation of the collective; no estimate for error feedback, biased compressors, "
-        "local steps and gossip");
+        "each quantisation of the collective; no estimate for error feedback, whose rounding is no "
+        "noise but a delay that depends on the loss (analyze convergence error-feedback has its "
+        "bound), biased compressors, local steps and gossip");
   }
   return notes;
 }
