@@ -86,6 +86,30 @@ train 1 simulated "${uneven[@]}" --simulate 3
 expect_code 0 "uneven batches, simulated"
 expect_equal "$hash" "$(summary parameter_hash)" "uneven batches, simulated: the parameters"
 
+# With a memory grades are rates, chosen by what stays in it; ranks and workers have one result.
+memory=("${auto[@]}" --set synchronization.error_feedback=ef14 --set compressor.link=10 --set train.steps=20)
+train 2 memory "${memory[@]}"
+expect_code 0 "with a memory"
+expect_equal true "$(summary replicas_identical)" "with a memory: replicas"
+hash=$(summary parameter_hash)
+python3 - "$RUN" <<'PY' || wrong "with a memory: records or decisions are not as documented"
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1] + "/metrics.jsonl")]
+decisions = [json.loads(line) for line in open(sys.argv[1] + "/decisions.jsonl")]
+noise = [r for r in records if r["type"] == "noise"]
+assert decisions and all("stay in the memory" in d["why"] for d in decisions), decisions
+for r in noise:
+    assert r["noise_scale"] is None, r
+    if r["step"] >= decisions[0]["step"]:
+        assert 0 < r["noise_share"] <= 1.25 * 0.25, r
+PY
+train 1 workers-memory "${memory[@]}" --simulate 2
+expect_code 0 "with a memory, simulated"
+expect_equal "$hash" "$(summary parameter_hash)" "with a memory, simulated: the parameters"
+train 2 memory-again "${memory[@]}" --set "compressor.replay=$WORK/memory/decisions.jsonl"
+expect_code 0 "with a memory, replayed"
+expect_equal "$hash" "$(summary parameter_hash)" "with a memory, replayed: the parameters"
+
 # One rank sends nothing and loses nothing.
 train 1 alone "${auto[@]}"
 expect_code 0 "one rank"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -233,7 +234,10 @@ class GradeAdaptation final : public Adaptation {
   /// V of a slice: tau / B.
   double batch_noise(std::size_t s) const { return means_[at_.sample_noise(s)] / samples_now_; }
 
+  /// What a slice adds with a grade: variance of the mean, or with a memory the mean square of what
+  /// ranks do not send.
   double noise_of_grade(std::size_t s, std::size_t grade) const {
+    if (options_.error_share) return means_[at_.error(s) + grade];
     return added_noise({.square = means_[at_.square(s)], .error = means_[at_.error(s) + grade]},
                        means_[at_.signal(s)], batch_noise(s), options_.ranks,
                        options_.quantisations);
@@ -247,14 +251,24 @@ class GradeAdaptation final : public Adaptation {
     return costs;
   }
 
-  double total_noise() const {
+  /// What limits are relative to: a slice's noise, or with a memory the mean square of what ranks
+  /// have to send.
+  double scale_of(std::size_t s) const {
+    return options_.error_share ? means_[at_.square(s)] : batch_noise(s);
+  }
+
+  double total_scale() const {
     double sum = 0;
-    for (std::size_t s = 0; s < slices_.size(); ++s) sum += batch_noise(s);
+    for (std::size_t s = 0; s < slices_.size(); ++s) sum += scale_of(s);
     return sum;
   }
 
   NoiseLimits limits_now() const {
-    NoiseLimits limits{.total = options_.noise_share * std::max(total_noise(), 0.0),
+    if (options_.error_share)
+      return {
+          .total = *options_.error_share * total_scale(),
+          .by_slice = std::vector<double>(slices_.size(), std::numeric_limits<double>::infinity())};
+    NoiseLimits limits{.total = options_.noise_share * std::max(total_scale(), 0.0),
                        .by_slice = {}};
     for (std::size_t s = 0; s < slices_.size(); ++s)
       limits.by_slice.push_back(options_.noise_cap * std::max(batch_noise(s), 0.0));
@@ -282,11 +296,15 @@ class GradeAdaptation final : public Adaptation {
     if (!regular && !urgent) return {};
     const Assignment taken =
         urgent ? choice.assignment : settle_grades(costs, limits, choice, present, seconds, tie);
-    const double noise = total_noise();
-    std::string why = fmt::format(
-        "noise added {:.3g} times the gradients' own, of at most {:.3g}; {:.4g} bytes a message",
-        noise > 0 ? noise_of(costs, taken) / noise : 0, options_.noise_share,
-        bytes_of(costs, taken));
+    const double scale = total_scale();
+    const double share = scale > 0 ? noise_of(costs, taken) / scale : 0;
+    std::string why =
+        options_.error_share
+            ? fmt::format("{:.3g} of the squares stay in the memory, at most {:.3g}", share,
+                          *options_.error_share)
+            : fmt::format("noise added {:.3g} times the gradients' own, of at most {:.3g}", share,
+                          options_.noise_share);
+    why += fmt::format("; {:.4g} bytes a message", bytes_of(costs, taken));
     if (options_.predict)
       why += fmt::format("; {:.4g} s until the means are there", seconds(taken));
     if (options_.uses_clock)
@@ -348,10 +366,13 @@ class GradeAdaptation final : public Adaptation {
       sample_noise += means_[at_.sample_noise(s)];
       found.added_noise += noise_of_grade(s, table_[s]);
       found.slices.push_back(
-          {.slice = slices_[s].slice, .gradient_noise = batch_noise(s), .grade = table_[s]});
+          {.slice = slices_[s].slice, .gradient_noise = scale_of(s), .grade = table_[s]});
     }
-    found.gradient_noise = total_noise();
-    found.noise_scale = signal > 0 ? sample_noise / signal : 0;
+    found.gradient_noise = total_scale();
+    // Gradients with residuals do not tell how noisy a batch is.
+    found.noise_scale = options_.error_share ? std::numeric_limits<double>::quiet_NaN()
+                        : signal > 0         ? sample_noise / signal
+                                             : 0;
     findings_ = std::move(found);
   }
 

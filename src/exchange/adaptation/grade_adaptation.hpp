@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compressor auto: noise and link choose the grade of each slice.
+// The compressor auto: noise and link choose the grade of each slice. With a memory errors do it in
+// place of noise: what is not sent now is sent later, so it may be more.
 //
 // Rounds   1 and a broadcast in observed steps
 // Sent     by each rank to each other 7 + 2K + P + S (3 + 2K) doubles for S slices, K grades and P
@@ -51,6 +52,9 @@ struct GradeAdaptationOptions {
   int quantisations = 1;  // of each value, by the collective
   int threads = 1;        // that compute, of a rank
   double noise_share = 0.1, noise_cap = 0.5;
+  // Rates, whose errors a memory keeps: they may be this part of the squares of what is to be sent.
+  // Null: grades are unbiased, and noise_share and noise_cap hold.
+  std::optional<double> error_share;
   StepId observe_every = 50;       // steps, after the first 4
   std::uint64_t decide_every = 4;  // observations
   bool pairs = false;              // ranks have different data: steps are observed in pairs

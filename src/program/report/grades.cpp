@@ -219,7 +219,8 @@ double as_it_is(const Run&) { return 1; }
 double megabytes_a_rank(const Run& run) { return 1e-6 / run.ranks; }
 
 constexpr Height kNoise{"added-noise", "Noise added by compression",
-                        "times the gradients' own noise", &StepCourse::added_noise, as_it_is};
+                        "times the gradients' own noise; with a memory: part of the squares",
+                        &StepCourse::added_noise, as_it_is};
 constexpr Height kBytes{"bytes-by-step", "Bytes of a step", "sent per rank [MB]",
                         &StepCourse::sent_bytes, megabytes_a_rank};
 constexpr Height kSeconds{"seconds-by-step", "Seconds of a step", "seconds of rank 0",
@@ -229,7 +230,13 @@ constexpr Height kSeconds{"seconds-by-step", "Seconds of a step", "seconds of ra
 void add_limits(const std::vector<Subject>& subjects, StepId last, std::vector<Line>& lines) {
   std::set<std::string> seen;
   for (const Subject& subject : subjects) {
-    const std::string text = subject.run->setting("compressor.noise_share");
+    const auto is_rate = [](const std::string& name) {
+      return name.find(":rate=") != std::string::npos;
+    };
+    const bool remembers =
+        subject.run->grades && std::ranges::any_of(subject.run->grades->menu, is_rate);
+    const std::string text =
+        subject.run->setting(remembers ? "compressor.error_share" : "compressor.noise_share");
     const double limit = std::strtod(text.c_str(), nullptr);
     if (!(limit > 0) || !seen.insert(text).second) continue;
     const auto end = static_cast<double>(last);

@@ -336,6 +336,27 @@ void check_batches(const RunConfig& config, const codec::Properties& compressor,
        origin, partition.kind->name, partition.kind->reshuffles ? " without reshuffling" : "");
 }
 
+/// Refuses a memory where grades are unbiased, and none where they need one.
+void check_feedback_of_grades(const RunConfig& config, const std::string& cause,
+                              const std::string& origin) {
+  if (!config.compressor.why_not().empty()) return;  // is refused later, with its reason
+  const ErrorFeedback feedback = config.synchronization.error_feedback;
+  const bool remembers = config.compressor.make()->properties().needs_feedback;
+  if (remembers && (feedback == ErrorFeedback::automatic || feedback == ErrorFeedback::ef14))
+    return;
+  if (remembers)
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" or \"ef14\" with rates in "
+         "compressor.menu, whose rounding to nearest needs a memory, found \"{}\"; leave it out",
+         origin, name_of(feedback));
+  if (feedback == ErrorFeedback::ef14 || feedback == ErrorFeedback::ef21)
+    fail(Kind::usage,
+         "{}: expected synchronization.error_feedback \"auto\" or \"none\" with {}, whose grades "
+         "keep the mean unbiased, found \"{}\"; leave it out, or take the compressor \"auto\" "
+         "without a compressor.menu, or with one of rates",
+         origin, cause, name_of(feedback));
+}
+
 /// Refuses what cannot be combined with choosing grades.
 void check_auto(const RunConfig& config, const std::string& origin) {
   const CompressorConfig& compressor = config.compressor;
@@ -366,12 +387,7 @@ void check_auto(const RunConfig& config, const std::string& origin) {
         "{}: expected synchronization.algorithm \"allreduce\" with {}, which measures the noise of "
         "gradients, found \"{}\"; set one of the two",
         origin, cause, s.algorithm->name);
-  if (s.error_feedback == ErrorFeedback::ef14 || s.error_feedback == ErrorFeedback::ef21)
-    fail(
-        Kind::usage,
-        "{}: expected synchronization.error_feedback \"auto\" or \"none\" with {}, which keeps the "
-        "mean unbiased, found \"{}\"; leave it out",
-        origin, cause, name_of(s.error_feedback));
+  check_feedback_of_grades(config, cause, origin);
 }
 
 void check_schedule(const RunConfig& config, const std::string& origin) {

@@ -73,9 +73,10 @@ std::vector<CompressorField> make_fields() {
           .says("elastiquant families: bits per value of the tensors that are compressed, headers "
                 "included; null = by bits and elasticity"),
       EQT_FIELD(rounding, must_stay)
-          .says("unbiased compressors: how values go to a level beside them; correlated adds less "
-                "noise to the mean of ranks, in the same bytes; nearest, with a rate, needs "
-                "error feedback"),
+          .says(
+              "unbiased compressors: how values go to a level beside them; correlated adds less "
+              "noise to the mean of ranks, in the same bytes; nearest: elastiquant families, with "
+              "a rate or with the bits of elastiquant; it needs error feedback"),
       EQT_FIELD(adapt_every, must_stay)
           .from(0, kMany)
           .in("steps")
@@ -113,8 +114,9 @@ std::vector<CompressorField> make_fields() {
           .says("dgc: clipping threshold for the norm of all ranks' gradient; each rank clips its "
                 "own at this / sqrt(ranks); 0 = no clipping"),
       EQT_FIELD(menu, must_stay)
-          .says("auto: grades to choose from, of 2 to 16 compressors as \"name\", \"name:bits\" or "
-                "\"name:bits@factor\" of the best elasticity"),
+          .says("auto: grades to choose from, of 2 to 16 compressors as \"name\", \"name:bits\", "
+                "\"name:bits@factor\" of the best elasticity, or \"name:rate=bits\" with error "
+                "feedback; with error_feedback ef14 and no menu given: rates from 0.05 to 8"),
       EQT_FIELD(noise_share, must_stay)
           .within({0, 100, true, false})
           .says("auto: the most noise that compression may add to the mean gradient, as a multiple "
@@ -122,6 +124,10 @@ std::vector<CompressorField> make_fields() {
       EQT_FIELD(noise_cap, must_stay)
           .within({0, 1000, true, false})
           .says("auto: the same limit for each tensor by itself, at least noise_share"),
+      EQT_FIELD(error_share, must_stay)
+          .within({0, 1, true, true})
+          .says("auto with rates: the part of the squares of all that is to be sent which may stay "
+                "in the memory"),
       EQT_FIELD(observe_every, must_stay)
           .from(1, kMany)
           .in("steps")
@@ -186,11 +192,11 @@ void choose_compressor_defaults(const std::function<bool(std::string_view)>& is_
 }
 
 std::string CompressorConfig::why_not() const {
-  if (rate && open.any())
+  if ((rate || rounding == codec::Rounding::nearest) && open.any())
     return fmt::format(
-        "expected numbers for compressor.bits and compressor.elasticity with compressor.rate {}, "
-        "from which the levels follow, found one that the run finds out; leave them out",
-        *rate);
+        "expected numbers for compressor.bits and compressor.elasticity with compressor.{}, with "
+        "which the levels follow from the values, found one that the run finds out; leave them out",
+        rate ? fmt::format("rate {}", *rate) : "rounding \"nearest\"");
   if (std::string why = codec::why_not(*name, *this); !why.empty()) return why;
   return codec::why_not_open(*name, *this, open);
 }

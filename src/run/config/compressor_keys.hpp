@@ -31,6 +31,7 @@ struct CompressorConfig : codec::CompressorOptions {
   codec::SmallTensors small_tensors = codec::SmallTensors::float32;
   double noise_share = 0.1;            // auto: most noise added, in units of the gradients' own
   double noise_cap = 0.5;              // auto: the same for a single tensor
+  double error_share = 0.25;           // auto with rates: squares that may stay in the memory
   std::uint64_t observe_every = 50;    // auto [steps]
   std::uint64_t decide_every = 4;      // auto [observations]
   LinkRate link = LinkRule::measured;  // auto [Mb/s]

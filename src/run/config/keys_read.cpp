@@ -52,11 +52,14 @@ bool reads_compressor_key(const CompressorConfig& compressor, std::string_view n
                                                               {"menu", Option::menu},
                                                               {"noise_share", Option::menu},
                                                               {"noise_cap", Option::menu},
+                                                              {"error_share", Option::menu},
                                                               {"observe_every", Option::menu},
                                                               {"decide_every", Option::menu}};
-  // A rate takes the place of what says how a bucket's levels lie.
-  constexpr std::string_view kOfLevels[] = {"bits", "norm", "levels", "elasticity", "table"};
-  if (compressor.rate && std::ranges::count(kOfLevels, name) > 0) return false;
+  // Levels to which values go to the nearest follow from the values.
+  constexpr std::string_view kOfLevels[] = {"norm", "levels", "elasticity", "table"};
+  if (compressor.rounding == codec::Rounding::nearest && std::ranges::count(kOfLevels, name) > 0)
+    return false;
+  if (compressor.rate && name == "bits") return false;
   const auto* const reader =
       std::ranges::find(kReaders, name, &std::pair<std::string_view, Option>::first);
   return reader == std::end(kReaders) || compressor.name->reads.has(reader->second);

@@ -116,6 +116,11 @@ void resolve(const GivenByKey& given, RunConfig& config) {
   if (!given.contains("data.partition.reshuffle"))
     config.data.partition.reshuffle =
         config.data.partition.kind->reshuffles && config.synchronization.algorithm->averages();
+  // With a memory the grades are those that need one.
+  if (config.compressor.name->reads.has(codec::Option::menu) &&
+      config.synchronization.error_feedback == ErrorFeedback::ef14 &&
+      !given.contains("compressor.menu"))
+    config.compressor.menu = codec::menu_of_rates();
   config.compressor.damped = needs_damping(config);
 }
 

@@ -200,6 +200,7 @@ std::unique_ptr<adaptation::Adaptation> build_grade_adaptation(const config::Run
                                              .threads = base.messages.threads,
                                              .noise_share = compressor.noise_share,
                                              .noise_cap = compressor.noise_cap,
+                                             .error_share = {},
                                              .observe_every = compressor.observe_every,
                                              .decide_every = compressor.decide_every,
                                              .pairs = !config.data.partition.kind->reshuffles,
@@ -208,6 +209,10 @@ std::unique_ptr<adaptation::Adaptation> build_grade_adaptation(const config::Run
                                              .batch = batches_of(config, base),
                                              .replay = replay_of(compressor.replay),
                                              .total_steps = base.plan.total_steps};
+  if (base.messages.compressor->properties().needs_feedback) {
+    options.error_share = compressor.error_share;
+    options.pairs = false;  // which are for the noise
+  }
   const auto model = make_model(config, base);
   if (model) {
     for (const StepModel::Bucket& bucket : model->buckets)

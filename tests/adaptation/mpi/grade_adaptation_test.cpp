@@ -53,6 +53,7 @@ struct Case {
   bool pairs = false;
   float skew = 0;  // how far ranks' true gradients are apart
   bool overlap = true, scatters = false;
+  double error_share = 0;  // of rates, with a memory; 0: unbiased grades
   PredictStep predict = {};
   std::map<StepId, std::vector<double>> replay = {};
   StepId restore_at = 0;       // 0: never
@@ -99,21 +100,24 @@ class Copy final : public test::StateSource {
 /// Parts of a run, which another one can continue.
 struct Parts {
   Parts(comm::Communicator& comm, const Case& c)
-      : compressor(codec::make_compressor(codec::kAuto, {.bucket_size = 512})),
+      : compressor(codec::make_compressor(codec::kAuto, options_of(c))),
         mixed(*compressor->mixed_grades()) {
+    if (c.error_share > 0) memory = make_error_feedback(total_count(layout));
     auto plan = pipeline::plan_buckets(layout, *compressor, {.bucket_bytes = 20000});
     collective = c.scatters ? make_scatter_reduce(comm, *compressor, plan, {})
                             : make_allgather(comm, *compressor, plan);
-    GradeAdaptationOptions grades{.ranks = comm.size(),
-                                  .quantisations = c.scatters ? 2 : 1,
-                                  .noise_share = kShare,
-                                  .observe_every = 2,
-                                  .decide_every = c.decide_every,
-                                  .pairs = c.pairs,
-                                  .fingerprint = 77,
-                                  .predict = c.predict,
-                                  .replay = {},
-                                  .total_steps = c.checks_replay ? c.steps : 0};
+    GradeAdaptationOptions grades{
+        .ranks = comm.size(),
+        .quantisations = c.scatters ? 2 : 1,
+        .noise_share = kShare,
+        .error_share = c.error_share > 0 ? std::optional(c.error_share) : std::nullopt,
+        .observe_every = 2,
+        .decide_every = c.decide_every,
+        .pairs = c.pairs,
+        .fingerprint = 77,
+        .predict = c.predict,
+        .replay = {},
+        .total_steps = c.checks_replay ? c.steps : 0};
     if (!c.replay.empty())
       grades.replay = [replay = c.replay](StepId done) -> std::optional<Decision> {
         const auto found = replay.find(done);
@@ -125,14 +129,21 @@ struct Parts {
     GradientAveragingOptions options;
     options.overlap = c.overlap;
     options.adaptation = adaptation.get();
-    synchronizer = make_gradient_averaging(comm, *collective, nullptr, std::move(plan), layout,
+    synchronizer = make_gradient_averaging(comm, *collective, memory.get(), std::move(plan), layout,
                                            gradient, options);
+  }
+
+  static codec::CompressorOptions options_of(const Case& c) {
+    codec::CompressorOptions options{.bucket_size = 512};
+    if (c.error_share > 0) options.menu = codec::menu_of_rates();
+    return options;
   }
 
   const Layout layout = test_layout();
   std::unique_ptr<codec::Compressor> compressor;
   codec::MixedGrades& mixed;
   std::unique_ptr<Collective> collective;
+  std::unique_ptr<GradientMemory> memory;
   std::unique_ptr<Adaptation> adaptation;
   std::vector<float> gradient;
   std::unique_ptr<Synchronizer> synchronizer;
@@ -235,6 +246,60 @@ TEST_CASE("the noise added stays within its share of the gradients' own", "[grad
       CHECK(step.noise->slices.size() == 3);
     }
     CHECK(decided == (comm.rank() == 0 && comm.size() > 1));
+  }
+}
+
+TEST_CASE("with a memory the squares that stay are within their share", "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  std::map<double, double> bytes;
+  for (const double share : {0.1, 0.3, 0.6}) {
+    const Result result = run(comm, {.steps = 40, .overlap = false, .error_share = share});
+    bool decided = false;
+    std::uint64_t sent = 0;
+    for (const SyncResult& step : result.steps) {
+      decided |= !step.decisions.empty();
+      if (&step - result.steps.data() >= 20) sent += step.traffic.sent_bytes;
+      if (!decided || !step.noise) continue;
+      CHECK(step.noise->noise_share <= 1.25 * share);
+      CHECK(step.noise->noise_share > 0);
+      CHECK(std::isnan(step.noise->noise_scale));
+    }
+    CHECK(decided == (comm.rank() == 0 && comm.size() > 1));
+    bytes[share] = static_cast<double>(sent);
+  }
+  if (comm.size() == 1) return;
+  CHECK(bytes[0.1] > bytes[0.3]);
+  CHECK(bytes[0.3] > bytes[0.6]);
+}
+
+TEST_CASE("what grades with a memory do not send comes later", "[grades]") {
+  comm::Communicator comm(test::session(), 60);
+  const Case c{.steps = 60, .error_share = 0.5};
+  const Result result = run(comm, c);
+  const Layout layout = test_layout();
+  // The sums of means and of gradients differ by the mean of the last residuals, which do not grow
+  // with the steps.
+  const std::size_t count = total_count(layout);
+  std::vector<double> sent(count), given(count);
+  for (StepId step = 0; step < c.steps; ++step)
+    for (Rank rank = 0; rank < comm.size(); ++rank) {
+      const auto gradient = gradient_of(layout, rank, step, c.noise);
+      for (std::size_t i = 0; i < count; ++i) {
+        given[i] += static_cast<double>(gradient[i]) / comm.size();
+        if (rank == 0)
+          sent[i] += static_cast<double>(result.means[static_cast<std::size_t>(step)][i]);
+      }
+    }
+  double left = 0, all = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    left += (given[i] - sent[i]) * (given[i] - sent[i]);
+    all += given[i] * given[i];
+  }
+  if (comm.size() == 1) {
+    CHECK(left < 1e-9 * all);
+  } else {
+    CHECK(left > 0);
+    CHECK(left < 0.1 * all);
   }
 }
 

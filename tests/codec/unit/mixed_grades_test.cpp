@@ -59,7 +59,7 @@ std::optional<Kind> kind_of(Call&& call) {
 TEST_CASE("every slice is encoded with its grade, whatever the cut", "[mixed]") {
   MixedGrades mixed(options_with({}));
   CHECK(mixed.properties().granule == kBucket);
-  CHECK(mixed.name_of(mixed.start()) == kStartGrade);
+  CHECK(mixed.name_of(mixed.start()) == "e-elastiquant:4@1");
   const auto values = test::gaussian(3 * kBucket + 17, {.run_seed = 5});
   std::vector<std::uint32_t> slices;
   std::vector<GradeIndex> grades;
@@ -174,4 +174,34 @@ TEST_CASE("menus are refused with a sentence", "[mixed]") {
   CHECK_THAT(why({"none", "bf16:4"}), ContainsSubstring("bits from 2 to 8"));
   CHECK_THAT(why({"none", "e-elastiquant:4@0"}), ContainsSubstring("a factor from 0.1 to 10"));
   CHECK_THAT(why({"none", "qsgd:4@1"}), ContainsSubstring("a factor from 0.1 to 10"));
+  CHECK(why(menu_of_rates()).empty());
+  CHECK(why({"elastiquant:rate=0.02", "fp16"}).empty());
+  CHECK_THAT(why({"none", "qsgd:rate=1"}), ContainsSubstring("of an elastiquant family"));
+  CHECK_THAT(why({"none", "e-elastiquant:rate=1@2"}),
+             ContainsSubstring("of an elastiquant family"));
+  CHECK_THAT(why({"none", "e-elastiquant:rate=x"}), ContainsSubstring("of an elastiquant family"));
+  CHECK_THAT(why({"none", "e-elastiquant:rate=9"}), ContainsSubstring("[0.02, 8]"));
+  CHECK_THAT(why({"none", "e-elastiquant:rate=1", "qsgd:4"}),
+             ContainsSubstring("\"qsgd:4\"") && ContainsSubstring("\"e-elastiquant:rate=1\""));
+}
+
+TEST_CASE("grades of rates keep what they do not send, each as its compressor does", "[mixed]") {
+  CompressorOptions options;
+  options.menu = {"e-elastiquant:rate=0.25", "e-elastiquant:rate=1", "none"};
+  const MixedGrades mixed(options);
+  CHECK(mixed.properties().needs_feedback);
+  CHECK_FALSE(mixed.properties().unbiased);
+  CHECK(mixed.name_of(mixed.start()) == "e-elastiquant:rate=1");
+  const auto gradient = test::gaussian(3000, {.run_seed = 4});
+  const auto before = test::gaussian(3000, {.run_seed = 5});
+  const Compressor& start = mixed.grade(mixed.start());
+  std::vector<float> residual = before, expected = before;
+  std::vector<std::byte> payload(mixed.max_payload_bytes(3000)), own(payload.size());
+  Workspace workspace;
+  const std::size_t bytes = mixed.encode_with_feedback(gradient, {}, workspace, residual, payload);
+  CHECK(bytes == 1 + start.encode_with_feedback(gradient, {}, workspace, expected, own));
+  CHECK(std::equal(payload.begin() + 1, payload.begin() + static_cast<std::ptrdiff_t>(bytes),
+                   own.begin()));
+  CHECK(residual == expected);
+  CHECK(residual != before);
 }

@@ -83,9 +83,8 @@ TEST_CASE("auto refuses what has another noise, a memory, or no such messages", 
                  "synchronization.local_steps=" + std::string(algorithm == "local-sgd" ? "2" : "1"),
                  "optimizer.momentum=0"}),
         ContainsSubstring("\"allreduce\"") && ContainsSubstring("\"" + algorithm + "\""));
-  for (const std::string feedback : {"ef14", "ef21"})
-    CHECK_THAT(why_not({"synchronization.error_feedback=" + feedback}),
-               ContainsSubstring("synchronization.error_feedback") && ContainsSubstring(feedback));
+  CHECK_THAT(why_not({"synchronization.error_feedback=ef21"}),
+             ContainsSubstring("synchronization.error_feedback") && ContainsSubstring("ef21"));
   for (const std::string collective : {"sparse", "integer", "dense"})
     CHECK_THAT(why_not({"synchronization.collective=" + collective}),
                ContainsSubstring("\"" + collective + "\""));

@@ -229,13 +229,40 @@ TEST_CASE("final rounds need an algorithm that gossips in step", "[config]") {
 TEST_CASE("error feedback needs one memory", "[config]") {
   for (const auto& name : kAll) {
     const Sets sets = {compressor(name), "synchronization.error_feedback=ef14"};
-    const Sets refused = {"auto", "dgc", "signsgd"};
+    const Sets refused = {"dgc", "signsgd"};
     if (std::count(refused.begin(), refused.end(), name) > 0)
       CHECK_THAT(rejection("{}", sets), ContainsSubstring("synchronization.error_feedback"));
     else
       CHECK_NOTHROW(parse("{}", sets));
     CHECK_NOTHROW(parse("{}", {compressor(name), "synchronization.error_feedback=none"}));
   }
+}
+
+TEST_CASE("auto with a memory chooses among rates", "[config]") {
+  const std::string ef14 = "synchronization.error_feedback=ef14";
+  const std::string menu = "compressor.menu=";
+  const std::string rates = R"(["e-elastiquant:rate=0.25", "e-elastiquant:rate=1", "none"])";
+  const RunConfig config = parse("{}", {compressor("auto"), ef14});
+  CHECK(config.compressor.menu == eqt::codec::menu_of_rates());
+  CHECK(config.compressor.make()->properties().needs_feedback);
+  CHECK_FALSE(config.compressor.damped);
+  CHECK(parse(resolved_json(config), {}).compressor == config.compressor);
+  const RunConfig given = parse("{}", {compressor("auto"), menu + rates});
+  CHECK(settled_feedback(given, given.compressor.make()->properties()) == ErrorFeedback::ef14);
+  CHECK_NOTHROW(parse("{}", {compressor("auto"), menu + rates, ef14}));
+  for (const std::string feedback : {"none", "ef21"})
+    CHECK_THAT(rejection("{}", {compressor("auto"), menu + rates,
+                                "synchronization.error_feedback=" + feedback}),
+               ContainsSubstring("needs a memory") && ContainsSubstring(feedback));
+  CHECK_THAT(rejection("{}", {compressor("auto"), ef14, menu + R"(["qsgd:4", "none"])"}),
+             ContainsSubstring("unbiased") && ContainsSubstring("compressor.menu"));
+  CHECK_THAT(rejection("{}", {compressor("auto"), "synchronization.error_feedback=ef21"}),
+             ContainsSubstring("unbiased"));
+  CHECK_THAT(rejection("{}", {compressor("e-elastiquant"), "compressor.bits=auto", ef14}),
+             ContainsSubstring("unbiased"));
+  for (const std::string share : {"0", "1"})
+    CHECK_THAT(rejection("{}", {compressor("auto"), "compressor.error_share=" + share}),
+               ContainsSubstring("compressor.error_share"));
 }
 
 TEST_CASE("error feedback damps what has a relative variance of 1 or more", "[config]") {
@@ -608,9 +635,9 @@ TEST_CASE("a rate chooses nearest rounding, and needs error feedback", "[config]
               .compressor.damped);
     CHECK_THAT(rejection("{}", {compressor(name), rate, "synchronization.error_feedback=none"}),
                ContainsSubstring("synchronization.error_feedback") && ContainsSubstring("1.2"));
-    CHECK_THAT(rejection("{}", {compressor(name), "compressor.rounding=nearest"}),
-               ContainsSubstring("compressor.rate"));
   }
+  CHECK_THAT(rejection("{}", {compressor("e-elastiquant"), "compressor.rounding=nearest"}),
+             ContainsSubstring("compressor.rate") && ContainsSubstring("\"elastiquant\""));
   CHECK_THAT(rejection("{}", {compressor("qsgd"), rate}), ContainsSubstring("elastiquant"));
   CHECK_THAT(rejection("{}", {compressor("e-elastiquant"), "compressor.rate=9"}),
              ContainsSubstring("compressor.rate"));
@@ -618,6 +645,26 @@ TEST_CASE("a rate chooses nearest rounding, and needs error feedback", "[config]
              ContainsSubstring("compressor.rate 1.2"));
   CHECK(parse("{}", {compressor("e-elastiquant"), "compressor.rate=null"}).compressor ==
         parse("{}", {compressor("e-elastiquant")}).compressor);
+}
+
+TEST_CASE("whole bits are rounded to nearest with error feedback", "[config]") {
+  const Sets nearest = {compressor("elastiquant"), "compressor.rounding=nearest"};
+  const auto with = [&](const std::string& more) {
+    Sets sets = nearest;
+    sets.push_back(more);
+    return sets;
+  };
+  const RunConfig config = parse("{}", with("compressor.bits=3"));
+  CHECK(config.compressor.coding == eqt::codec::Coding::fixed);
+  CHECK(config.compressor.bucket_size == 32768);
+  CHECK(settled_feedback(config, config.compressor.make()->properties()) == ErrorFeedback::ef14);
+  CHECK_FALSE(parse("{}", with("synchronization.error_feedback=ef14")).compressor.damped);
+  CHECK_THAT(rejection("{}", with("synchronization.error_feedback=none")),
+             ContainsSubstring("synchronization.error_feedback") && ContainsSubstring("nearest"));
+  CHECK_THAT(rejection("{}", with("compressor.bits=auto")),
+             ContainsSubstring("compressor.bits") && ContainsSubstring("nearest"));
+  CHECK_THAT(rejection("{}", with("compressor.coding=huffman")),
+             ContainsSubstring("compressor.rate") && ContainsSubstring("huffman"));
 }
 
 TEST_CASE("an emulated run counts steps and has no network", "[config]") {

@@ -35,7 +35,8 @@ std::optional<Number> number_of(std::string_view text) {
 
 constexpr std::string_view kForm =
     "a compressor's name, and where it has them \":bits\" and \"@factor\" of the best elasticity, "
-    "as in \"e-elastiquant:4@0.75\"";
+    "as in \"e-elastiquant:4@0.75\", or \":rate=\" with the bits per value";
+constexpr std::string_view kRate = "rate=";
 
 std::string refuse(const std::string& text, std::string_view expected) {
   return fmt::format("expected {} in compressor.menu, found \"{}\"; correct it or leave it out",
@@ -47,11 +48,12 @@ bool is_cast(const CompressorRow& row) {
 }
 
 /// Empty: the compressor may be a grade.
-std::string why_no_member(const std::string& text, const CompressorRow& row,
+std::string why_no_member(const std::string& text, const Parsed& parsed,
                           const Compressor& compressor) {
   const Properties p = compressor.properties();
-  if (p.needs_feedback || p.votes || p.forgets_sent || (!p.unbiased && !is_cast(row)))
-    return refuse(text, "compressors that are unbiased, or fp16 or bf16,");
+  const bool fits = parsed.options.rate || p.unbiased || is_cast(*parsed.row);
+  if (!fits || p.votes || p.forgets_sent)
+    return refuse(text, "compressors that are unbiased, rates, or fp16 or bf16,");
   if (p.averages_itself || p.shared_scale || p.scales_up || p.granule == 0)
     return refuse(text, "compressors that encode parts of a tensor without other ranks");
   return {};
@@ -70,7 +72,13 @@ std::string parse(const std::string& text, const CompressorOptions& common, Pars
   options.bucket_size = common.bucket_size;
   if (parsed.row->choose_defaults != nullptr) parsed.row->choose_defaults(options);
   options.bucket_size = common.bucket_size;
-  if (colon != std::string_view::npos) {
+  if (colon != std::string_view::npos && head.substr(colon + 1).starts_with(kRate)) {
+    const auto rate = number_of<double>(head.substr(colon + 1 + kRate.size()));
+    if (!rate || !parsed.row->reads.has(Option::rate) || at != std::string::npos)
+      return refuse(text, "a rate as in \"e-elastiquant:rate=0.5\", of an elastiquant family,");
+    options = {.rate = rate};  // with the blocks and the rounding that it chooses itself
+    parsed.row->choose_defaults(options);
+  } else if (colon != std::string_view::npos) {
     const auto bits = number_of<int>(head.substr(colon + 1));
     if (!bits || !parsed.row->reads.has(Option::bits) || *bits < 2 || *bits > 8)
       return refuse(text, "bits from 2 to 8, only for compressors that have them,");
@@ -87,7 +95,7 @@ std::string parse(const std::string& text, const CompressorOptions& common, Pars
   }
   if (const std::string why = why_not(*parsed.row, options); !why.empty())
     return fmt::format("compressor.menu, \"{}\": {}", text, why);
-  std::string why = why_no_member(text, *parsed.row, *parsed.row->make(*parsed.row, options));
+  std::string why = why_no_member(text, parsed, *parsed.row->make(*parsed.row, options));
   options.damped = common.damped;
   return why;
 }
@@ -198,7 +206,25 @@ std::string why_no_menu(const CompressorOptions& options) {
           "expected each grade once in compressor.menu, found \"{}\" again; leave it out", text);
     all.push_back(std::move(parsed));
   }
-  return {};
+  // Beside rates, what is left of a value must be in the memory, too, or nothing may be left.
+  const auto is_rate = [](const Parsed& parsed) { return parsed.options.rate.has_value(); };
+  const auto rate = std::ranges::find_if(all, is_rate);
+  const auto other = std::ranges::find_if(all, [&](const Parsed& parsed) {
+    return !is_rate(parsed) && !is_cast(*parsed.row) &&
+           !parsed.row->make(*parsed.row, parsed.options)->properties().lossless;
+  });
+  if (rate == all.end() || other == all.end()) return {};
+  return refuse(menu[static_cast<std::size_t>(other - all.begin())],
+                fmt::format("rates, fp16, bf16 or none beside \"{}\", which needs a memory,",
+                            menu[static_cast<std::size_t>(rate - all.begin())]));
+}
+
+std::vector<std::string> menu_of_rates() {
+  std::vector<std::string> menu;
+  for (const double rate : {0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0})
+    menu.push_back(fmt::format("e-elastiquant:rate={}", rate));
+  menu.insert(menu.end(), {"bf16", "none"});
+  return menu;
 }
 
 double best_elasticity(const CompressorRow& row, const CompressorOptions& options) {
@@ -217,9 +243,13 @@ Menu make_menu(const CompressorOptions& options) {
     EQT_CHECK(why.empty(), "{}", why);
     menu.grades.push_back({text, parsed.row->make(*parsed.row, parsed.options)});
   }
-  const auto found = std::ranges::find(menu.grades, kStartGrade, &Grade::name);
-  menu.start = found != menu.grades.end() ? static_cast<std::size_t>(found - menu.grades.begin())
-                                          : menu.grades.size() / 2;
+  menu.start = menu.grades.size() / 2;
+  for (const std::string_view name : kStartGrades) {
+    const auto found = std::ranges::find(menu.grades, name, &Grade::name);
+    if (found == menu.grades.end()) continue;
+    menu.start = static_cast<std::size_t>(found - menu.grades.begin());
+    break;
+  }
   return menu;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The menu of the compressor auto: grades like "e-elastiquant:4@0.75", and grades of one compressor
-// whose bits or elasticity are found out during the run.
+// The menu of the compressor auto: grades like "e-elastiquant:4@0.75" or, with a memory,
+// "e-elastiquant:rate=0.5", and grades of one compressor whose bits or elasticity are found out
+// during the run.
 
 #pragma once
 
@@ -29,11 +30,15 @@ struct Menu {
 
 inline constexpr std::size_t kLeastGrades = 2, kMostGrades = 16;
 
-/// The grade to start with, if the menu has it; else it is the one in the menu's middle.
-inline constexpr std::string_view kStartGrade = "e-elastiquant:4@1";
+/// The grades to start with, if the menu has one of them; else it is the one in the menu's middle.
+inline constexpr std::string_view kStartGrades[] = {"e-elastiquant:4@1", "e-elastiquant:rate=1"};
 
-/// Why options.menu is none: "expected ..., found ...; try ..."; "" if it is one. Members are
-/// unbiased or casts, have no memory, and need nothing of other ranks.
+/// The menu that stands for the default one with error feedback: rates, bf16 and none.
+std::vector<std::string> menu_of_rates();
+
+/// Why options.menu is none: "expected ..., found ...; try ..."; "" if it is one. Members need
+/// nothing of other ranks, and are unbiased or casts; or they are rates, whose rounding to nearest
+/// needs error feedback, or casts, or lossless.
 std::string why_no_menu(const CompressorOptions& options);
 
 /// The members in the menu's order, with options.bucket_size.

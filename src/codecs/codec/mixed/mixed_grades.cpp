@@ -25,8 +25,11 @@ Properties properties_of(const std::vector<Grade>& menu) {
     const Properties own = grade.compressor->properties();
     all.random |= own.random;
     all.unbiased &= own.unbiased || !own.random;
+    all.needs_feedback |= own.needs_feedback;
+    all.largest = std::min(all.largest, own.largest);
     all.granule = std::lcm(all.granule, own.granule);
   }
+  all.unbiased &= !all.needs_feedback;
   return all;
 }
 
@@ -106,6 +109,19 @@ std::size_t MixedGrades::encode(std::span<const float> values, const EncodeConte
   payload.front() = std::byte{grade};
   return kGradeBytes +
          menu_[grade].compressor->encode(values, context, workspace, payload.subspan(kGradeBytes));
+}
+
+std::size_t MixedGrades::encode_with_feedback(std::span<const float> gradient,
+                                              const EncodeContext& context, Workspace& workspace,
+                                              std::span<float> residual,
+                                              std::span<std::byte> payload) const {
+  if (gradient.empty()) return 0;
+  EQT_CHECK(payload.size() > kGradeBytes, "a payload buffer of {} bytes for {} values",
+            payload.size(), gradient.size());
+  const GradeIndex grade = grade_of(context.key.slice);
+  payload.front() = std::byte{grade};
+  return kGradeBytes + menu_[grade].compressor->encode_with_feedback(
+                           gradient, context, workspace, residual, payload.subspan(kGradeBytes));
 }
 
 GradeIndex MixedGrades::read_grade(std::span<const std::byte> payload) const {

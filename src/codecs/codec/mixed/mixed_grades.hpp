@@ -5,7 +5,7 @@
 // Payload  grade, uint8: index in the menu (nothing for an empty segment); then the payload of that
 //          compressor
 // Size     1 byte more than the grade's
-// Error    that of the grade
+// Error    that of the grade; a contraction, which needs error feedback, if there are rates
 
 #pragma once
 
@@ -38,6 +38,9 @@ class MixedGrades final : public Compressor {
   std::size_t max_payload_bytes(std::size_t count) const override;
   std::size_t encode(std::span<const float> values, const EncodeContext& context,
                      Workspace& workspace, std::span<std::byte> payload) const override;
+  std::size_t encode_with_feedback(std::span<const float> gradient, const EncodeContext& context,
+                                   Workspace& workspace, std::span<float> residual,
+                                   std::span<std::byte> payload) const override;
   /// @throws Error{wire} also if no slice has the payload's grade
   void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
                   std::span<float> sum) const override;
