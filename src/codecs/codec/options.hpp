@@ -102,8 +102,8 @@ struct CompressorOptions {
   double density = 0.01;  // fraction kept, k = max(1, floor(density * count))
   int value_bits = 32;    // 1 ... 8, 16 or 32: of a value that is sent (sparse/value_coding.hpp)
   bool unbiased = false;  // scaled by count / k, for use without error feedback
-  // For error feedback: scales are those with which the decoded values are nearest to the encoded
-  // ones, instead of those without a bias. For level codecs, terngrad and atomo.
+  // Error feedback may ask for scales with which the decoded values are nearest to the encoded
+  // ones, instead of those without a bias. Level codecs, terngrad and atomo have them.
   bool damped = false;
   double clip = 2.5;  // at this many standard deviations of the slice; 0 = never
   Granularity granularity = Granularity::layer;

@@ -234,8 +234,8 @@ class GradeAdaptation final : public Adaptation {
   /// V of a slice: tau / B.
   double batch_noise(std::size_t s) const { return means_[at_.sample_noise(s)] / samples_now_; }
 
-  /// What a slice adds with a grade: variance of the mean, or with a memory the mean square of what
-  /// ranks do not send.
+  /// Returns the variance that a slice adds to the mean with a grade, or with a memory the mean
+  /// square of what ranks do not send.
   double noise_of_grade(std::size_t s, std::size_t grade) const {
     if (options_.error_share) return means_[at_.error(s) + grade];
     return added_noise({.square = means_[at_.square(s)], .error = means_[at_.error(s) + grade]},
@@ -251,8 +251,8 @@ class GradeAdaptation final : public Adaptation {
     return costs;
   }
 
-  /// What limits are relative to: a slice's noise, or with a memory the mean square of what ranks
-  /// have to send.
+  /// Returns what a slice's limits are relative to: its noise, or with a memory the mean square of
+  /// what ranks have to send.
   double scale_of(std::size_t s) const {
     return options_.error_share ? means_[at_.square(s)] : batch_noise(s);
   }

@@ -98,7 +98,8 @@ class DgcMemory final : public GradientMemory {
     return norm > limit ? static_cast<float>(limit / norm) : 1.0f;
   }
 
-  /// What is sent as float32 leaves nothing; what int8 loses is added to the next gradient.
+  /// Keeps raw values until they are sent. Float32 leaves nothing of them, and the part that int8
+  /// loses is added to the next gradient.
   void keep_raw(const codec::Segment& segment, std::span<float> gradient) {
     for (std::size_t i = segment.begin; i < segment.begin + segment.count; ++i) {
       if (segment.int8) gradient[i] += accumulated_[i];

@@ -209,11 +209,12 @@ std::string why_no_menu(const CompressorOptions& options) {
   // Beside rates, what is left of a value must be in the memory, too, or nothing may be left.
   const auto is_rate = [](const Parsed& parsed) { return parsed.options.rate.has_value(); };
   const auto rate = std::ranges::find_if(all, is_rate);
+  if (rate == all.end()) return {};
   const auto other = std::ranges::find_if(all, [&](const Parsed& parsed) {
     return !is_rate(parsed) && !is_cast(*parsed.row) &&
            !parsed.row->make(*parsed.row, parsed.options)->properties().lossless;
   });
-  if (rate == all.end() || other == all.end()) return {};
+  if (other == all.end()) return {};
   return refuse(menu[static_cast<std::size_t>(other - all.begin())],
                 fmt::format("rates, fp16, bf16 or none beside \"{}\", which needs a memory,",
                             menu[static_cast<std::size_t>(rate - all.begin())]));

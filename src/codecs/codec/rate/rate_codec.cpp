@@ -12,7 +12,6 @@
 #include "codec/levels/level_kernels.hpp"
 #include "codec/rate/dead_zone_kernels.hpp"
 #include "codec/rate/nested_gaps.hpp"
-#include "codec/rate/reconstruction.hpp"
 #include "core/error.hpp"
 
 namespace eqt::codec {
@@ -104,26 +103,15 @@ struct RateCodec::Block {
 };
 
 RateCodec::RateCodec(const CompressorRow& row, const CompressorOptions& options)
-    : id_(row.id),
+    : NearestBlocks(row.id, options.bucket_size),
       rate_(options.rate.value()),
-      block_(options.bucket_size),
       entropy_(Coding::automatic, kEscape) {}
 
 std::uint8_t RateCodec::format_version() const noexcept { return kVersion; }
 
-Properties RateCodec::properties() const noexcept {
-  return {.needs_feedback = true,
-          .largest = kLargestMagnitude,
-          .granule = block_,
-          .concatenates = true};
-}
-
-std::size_t RateCodec::max_payload_bytes(std::size_t count) const {
-  const auto block_bytes = [&](std::size_t n) {
-    return kHeaderBytes + entropy_.max_bytes(n) + kMostLowBits * plane_bytes(n) + n * sizeof(float);
-  };
-  const std::size_t last = count % block_;
-  return count / block_ * block_bytes(block_) + (last > 0 ? block_bytes(last) : 0);
+std::size_t RateCodec::max_block_bytes(std::size_t count) const {
+  return kHeaderBytes + entropy_.max_bytes(count) + kMostLowBits * plane_bytes(count) +
+         count * sizeof(float);
 }
 
 // The bits of a block; a slice pays for the length of its payload in the message with its first.
@@ -131,52 +119,15 @@ double RateCodec::budget(std::size_t count, std::uint64_t first_index) const {
   return rate_ * static_cast<double>(count) - (first_index == 0 ? kLengthBits : 0);
 }
 
-std::size_t RateCodec::encode(std::span<const float> values, const EncodeContext& context,
-                              Workspace& workspace, std::span<std::byte> payload) const {
-  require_room(payload, max_payload_bytes(values.size()), values.size());
-  std::size_t used = 0;
-  for (std::size_t start = 0; start < values.size(); start += block_) {
-    const auto block = values.subspan(start, std::min(block_, values.size() - start));
-    Block header;
-    used += encode_block(block, context.first_index + start,
-                         std::bit_cast<float>(largest_magnitude_bits(block)), workspace, header,
-                         payload.subspan(used));
-  }
-  return used;
-}
-
-std::size_t RateCodec::encode_with_feedback(std::span<const float> gradient,
-                                            const EncodeContext& context, Workspace& workspace,
-                                            std::span<float> residual,
-                                            std::span<std::byte> payload) const {
-  require_room(payload, max_payload_bytes(gradient.size()), gradient.size());
-  std::size_t used = 0;
-  for (std::size_t start = 0; start < gradient.size(); start += block_) {
-    const std::size_t count = std::min(block_, gradient.size() - start);
-    const auto block = residual.subspan(start, count);
-    const float largest = std::bit_cast<float>(compensate(gradient.subspan(start, count), block));
-    Block header;
-    used += encode_block(block, context.first_index + start, largest, workspace, header,
-                         payload.subspan(used));
-    if (header.values.step == 0) continue;
-    const auto codes = workspace.array(kCodes, count);
-    header.add(codes, workspace.array(kLower, header.low_bits() > 0 ? count : 0), -1, block);
-    if (header.escapes()) for_each_escape(codes, [&](std::size_t i) { block[i] = 0; });
-  }
-  return used;
-}
-
 // The codes and lower bits stay in the workspace.
 std::size_t RateCodec::encode_block(std::span<const float> values, std::uint64_t first_index,
-                                    float largest, Workspace& workspace, Block& block,
+                                    float largest, Workspace& workspace,
                                     std::span<std::byte> to) const {
-  require_magnitudes(id_, largest, values, first_index);
-  if (largest < kSmallestMagnitude) return Reconstruction().write(to.data());
   thread_local MagnitudeHistogram magnitudes;
   const double bits = budget(values.size(), first_index);
   rate_ >= kLeastSampled ? magnitudes.sample(values, largest) : magnitudes.count(values, largest);
   DeadZone zone = magnitudes.quantizer(bits, rate_);
-  std::size_t bytes = write_block(values, largest, zone, workspace, block, to);
+  std::size_t bytes = write_block(values, largest, zone, workspace, to);
   // A sample may miss values that matter, coarse bins may hold both what is sent and what is not,
   // and values in clusters take fewer bits than expected.
   double asked = bits;
@@ -186,15 +137,15 @@ std::size_t RateCodec::encode_block(std::span<const float> values, std::uint64_t
     magnitudes.count_near(values, largest, static_cast<double>(zone.step) * zone.threshold());
     if (pass > 0) asked *= bits / spent;
     zone = magnitudes.quantizer(asked, rate_);
-    bytes = write_block(values, largest, zone, workspace, block, to);
+    bytes = write_block(values, largest, zone, workspace, to);
   }
   return bytes;
 }
 
 std::size_t RateCodec::write_block(std::span<const float> values, float largest,
-                                   const DeadZone& zone, Workspace& workspace, Block& block,
+                                   const DeadZone& zone, Workspace& workspace,
                                    std::span<std::byte> to) const {
-  block = {.values = Reconstruction(zone)};
+  Block block{.values = Reconstruction(zone)};
   const std::size_t d = values.size();
   const auto codes = workspace.array(kCodes, d);
   const auto lower = workspace.array(kLower, zone.low_bits > 0 ? d : 0);
@@ -246,7 +197,14 @@ std::size_t RateCodec::write_codes(std::span<const LevelCode> codes, const Index
   return bytes;
 }
 
-// Adds the values of one block. Returns its bytes.
+void RateCodec::subtract_block(std::span<const std::byte> block, Workspace& workspace,
+                               std::span<float> values) const {
+  const Block header = Block::read(block);
+  const auto codes = workspace.array(kCodes, values.size());
+  header.add(codes, workspace.array(kLower, header.low_bits() > 0 ? values.size() : 0), -1, values);
+  if (header.escapes()) for_each_escape(codes, [&](std::size_t i) { values[i] = 0; });
+}
+
 std::size_t RateCodec::decode_block(std::span<const std::byte> from, float scale,
                                     Workspace& workspace, std::span<float> sum) const {
   const Block block = Block::read(from);
@@ -277,14 +235,6 @@ std::size_t RateCodec::decode_block(std::span<const std::byte> from, float scale
     used += sizeof(float);
   });
   return used;
-}
-
-void RateCodec::decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
-                           std::span<float> sum) const {
-  for (std::size_t start = 0; start < sum.size(); start += block_)
-    payload = payload.subspan(decode_block(
-        payload, scale, workspace, sum.subspan(start, std::min(block_, sum.size() - start))));
-  if (!payload.empty()) fail_rest(payload.size(), sum.size());
 }
 
 }  // namespace eqt::codec

@@ -22,45 +22,37 @@
 #pragma once
 
 #include "codec/catalogue.hpp"
-#include "codec/compressor.hpp"
 #include "codec/entropy/entropy_coding.hpp"
 #include "codec/rate/magnitude_histogram.hpp"
+#include "codec/rate/nearest_blocks.hpp"
 
 namespace eqt::codec {
 
-class RateCodec final : public Compressor {
+class RateCodec final : public NearestBlocks {
  public:
   /// @pre options.rate is set
   RateCodec(const CompressorRow& row, const CompressorOptions& options);
 
-  CodecId id() const noexcept override { return id_; }
   std::uint8_t format_version() const noexcept override;
-  Properties properties() const noexcept override;
-  std::size_t max_payload_bytes(std::size_t count) const override;
-  std::size_t encode(std::span<const float> values, const EncodeContext& context,
-                     Workspace& workspace, std::span<std::byte> payload) const override;
-  std::size_t encode_with_feedback(std::span<const float> gradient, const EncodeContext& context,
-                                   Workspace& workspace, std::span<float> residual,
-                                   std::span<std::byte> payload) const override;
-  void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
-                  std::span<float> sum) const override;
 
  private:
   struct Block;
 
-  double budget(std::size_t count, std::uint64_t first_index) const;
+  std::size_t max_block_bytes(std::size_t count) const override;
   std::size_t encode_block(std::span<const float> values, std::uint64_t first_index, float largest,
-                           Workspace& workspace, Block& block, std::span<std::byte> to) const;
+                           Workspace& workspace, std::span<std::byte> to) const override;
+  void subtract_block(std::span<const std::byte> block, Workspace& workspace,
+                      std::span<float> values) const override;
+  std::size_t decode_block(std::span<const std::byte> from, float scale, Workspace& workspace,
+                           std::span<float> sum) const override;
+
+  double budget(std::size_t count, std::uint64_t first_index) const;
   std::size_t write_block(std::span<const float> values, float largest, const DeadZone& zone,
-                          Workspace& workspace, Block& block, std::span<std::byte> to) const;
+                          Workspace& workspace, std::span<std::byte> to) const;
   std::size_t write_codes(std::span<const LevelCode> codes, const IndexCounts& counts,
                           Workspace& workspace, Block& block, std::span<std::byte> to) const;
-  std::size_t decode_block(std::span<const std::byte> from, float scale, Workspace& workspace,
-                           std::span<float> sum) const;
 
-  CodecId id_;
   double rate_;
-  std::size_t block_;
   EntropyCoding entropy_;
 };
 

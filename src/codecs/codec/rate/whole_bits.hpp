@@ -19,36 +19,27 @@
 #pragma once
 
 #include "codec/catalogue.hpp"
-#include "codec/compressor.hpp"
+#include "codec/rate/nearest_blocks.hpp"
 
 namespace eqt::codec {
 
-class WholeBits final : public Compressor {
+class WholeBits final : public NearestBlocks {
  public:
   /// @pre options.bits is 2 to 8
   WholeBits(const CompressorRow& row, const CompressorOptions& options);
 
-  CodecId id() const noexcept override { return id_; }
   std::uint8_t format_version() const noexcept override;
-  Properties properties() const noexcept override;
-  std::size_t max_payload_bytes(std::size_t count) const override;
-  std::size_t encode(std::span<const float> values, const EncodeContext& context,
-                     Workspace& workspace, std::span<std::byte> payload) const override;
-  std::size_t encode_with_feedback(std::span<const float> gradient, const EncodeContext& context,
-                                   Workspace& workspace, std::span<float> residual,
-                                   std::span<std::byte> payload) const override;
-  void decode_add(std::span<const std::byte> payload, float scale, Workspace& workspace,
-                  std::span<float> sum) const override;
 
  private:
+  std::size_t max_block_bytes(std::size_t count) const override;
   std::size_t encode_block(std::span<const float> values, std::uint64_t first_index, float largest,
-                           Workspace& workspace, std::span<std::byte> to) const;
-  std::size_t decode_block(std::span<const std::byte> from, float scale,
-                           std::span<float> sum) const;
+                           Workspace& workspace, std::span<std::byte> to) const override;
+  void subtract_block(std::span<const std::byte> block, Workspace& workspace,
+                      std::span<float> values) const override;
+  std::size_t decode_block(std::span<const std::byte> from, float scale, Workspace& workspace,
+                           std::span<float> sum) const override;
 
-  CodecId id_;
   int bits_;
-  std::size_t block_;
 };
 
 }  // namespace eqt::codec
