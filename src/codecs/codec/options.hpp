@@ -95,6 +95,7 @@ struct CompressorOptions {
   Coding coding = Coding::fixed;
   std::vector<double> table = {};   // general: l_1 < ... < l_n = 1
   std::optional<double> rate = {};  // bits per value, all counted; unset: bits and elasticity rule
+  double slice_bits = 0;            // beside those of the rate, for each slice (divide_bits())
   Rounding rounding = Rounding::independent;
   Atoms atoms = Atoms::spectral;
   int rank = 2;           // 1 ... 32: of the factors, or atoms kept on average
@@ -107,13 +108,14 @@ struct CompressorOptions {
   bool damped = false;
   double clip = 2.5;  // at this many standard deviations of the slice; 0 = never
   Granularity granularity = Granularity::layer;
-  // auto: grades to choose from, "name", "name:bits" or "name:bits@factor of the best elasticity"
+  // auto: grades to choose from (mixed/menu.hpp)
   std::vector<std::string> menu = {"e-elastiquant:3@1",
                                    "e-elastiquant:4@0.75",
                                    "e-elastiquant:4@1",
                                    "e-elastiquant:5@1",
                                    "e-elastiquant:6@1",
                                    "e-elastiquant:8@1",
+                                   "bf16:lossless",
                                    "bf16",
                                    "none"};
 

@@ -51,7 +51,7 @@ struct CollectiveRow {
   /// Measured means with it tell what messages cost a machine: its rounds are its own, not MPI's or
   /// those of another collective.
   bool calibrates = false;
-  /// It sends as many bytes as `dense`, or more, where no grade loses anything: dense_if_exact()
+  /// It sends as many bytes as `dense`, or more, where every grade is float32: dense_if_exact()
   /// may take its place.
   bool takes_exact_grades = false;
   /// It sends raw segments as the plan says, also in 8 bits, and what they lose is in the

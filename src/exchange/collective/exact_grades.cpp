@@ -26,7 +26,7 @@ class DenseIfExact final : public Collective {
 
  private:
   // Tables change between steps, so all buckets of a step go the same way.
-  Collective& now() const noexcept { return grades_.all_lossless() ? *dense_ : *inner_; }
+  Collective& now() const noexcept { return grades_.all_float32() ? *dense_ : *inner_; }
 
   const codec::MixedGrades& grades_;
   std::unique_ptr<Collective> dense_, inner_;
@@ -55,7 +55,7 @@ class WorkerDenseIfExact final : public WorkerMean {
   }
 
  private:
-  WorkerMean& now() const noexcept { return grades_.all_lossless() ? *dense_ : *inner_; }
+  WorkerMean& now() const noexcept { return grades_.all_float32() ? *dense_ : *inner_; }
 
   const codec::MixedGrades& grades_;
   std::unique_ptr<WorkerMean> dense_, inner_;

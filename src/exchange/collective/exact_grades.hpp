@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Means of tensors with grades, which are those of `dense` as long as no grade loses anything.
+// Means of tensors with grades, which are those of `dense` as long as every grade is float32.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace eqt::collective {
 
-/// The mean of `inner`, and in steps in which every slice has a lossless grade that of `dense`: in
-/// shared memory where all ranks are on one host (Communicator::share_memory).
+/// The mean of `inner`, and in steps in which every slice sends float32 as it is that of `dense`:
+/// in shared memory where all ranks are on one host (Communicator::share_memory).
 /// Which it is follows from the table of grades alone, so it is the same on every rank, however
 /// often a run is repeated, and in a run that goes on from a checkpoint.
 /// Keeps references to `comm` and `grades`.

@@ -14,11 +14,17 @@ namespace {
 
 class ErrorFeedback final : public GradientMemory {
  public:
-  ErrorFeedback(std::size_t count, float decay)
-      : decay_(decay), memory_(count), residual_(memory_.span()) {}
+  ErrorFeedback(std::size_t count, const FeedbackOptions& options)
+      : options_(options),
+        memory_(count),
+        residual_(memory_.span()),
+        velocity_(options.momentum > 0 ? count : 0) {}
 
-  void decay(const FusionBucket& bucket) override {
-    decay_residual(decay_, residual_.subspan(bucket.begin, bucket.count()));
+  void prepare(const FusionBucket& bucket, std::span<float> gradient) override {
+    decay_residual(options_.decay, residual_.subspan(bucket.begin, bucket.count()));
+    if (options_.momentum == 0) return;
+    for (const codec::Segment& segment : bucket.segments)
+      if (segment.compressed) accelerate(segment, gradient);
   }
 
   void compensate(const FusionBucket& bucket, std::span<float> gradient) override {
@@ -35,12 +41,24 @@ class ErrorFeedback final : public GradientMemory {
   std::span<float> residual() override { return residual_; }
   void visit_state(StateVisitor& visitor) override {
     visitor.values("residual", residual_, Across::sum);
+    if (options_.momentum > 0) visitor.values("velocity", velocity_.span(), Across::mean);
   }
 
  private:
-  const float decay_;  // beta
+  void accelerate(const codec::Segment& segment, std::span<float> gradient) {
+    const float m = options_.momentum;
+    float* __restrict u = velocity_.span().data() + segment.begin;
+    float* __restrict g = gradient.data() + segment.begin;
+    for (std::size_t i = 0; i < segment.count; ++i) {
+      u[i] = m * u[i] + g[i];
+      g[i] = options_.nesterov ? m * u[i] + g[i] : u[i];
+    }
+  }
+
+  const FeedbackOptions options_;
   FlatBuffer memory_;
   std::span<float> residual_;  // between compensate and remember: the compensated gradient
+  FlatBuffer velocity_;        // u; empty without momentum
   Workspace workspace_;
 };
 
@@ -158,9 +176,11 @@ void decay_residual(float beta, std::span<float> residual) {
   }
 }
 
-std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count, float decay) {
-  EQT_CHECK(decay > 0 && decay <= 1, "a residual that decays by {}", decay);
-  return std::make_unique<ErrorFeedback>(count, decay);
+std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count,
+                                                    const FeedbackOptions& options) {
+  EQT_CHECK(options.decay > 0 && options.decay <= 1, "a residual that decays by {}", options.decay);
+  EQT_CHECK(options.momentum >= 0 && options.momentum < 1, "momentum {}", options.momentum);
+  return std::make_unique<ErrorFeedback>(count, options);
 }
 
 std::unique_ptr<GradientMemory> make_dgc_memory(std::size_t count, const DgcOptions& options) {

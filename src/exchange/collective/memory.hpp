@@ -18,8 +18,9 @@ class GradientMemory {
   /// Called before the first bucket of a step.
   virtual void begin() {}
   /// Before compensate(), or before a collective adds residual() to the bucket's gradient: forgets
-  /// a part of the bucket's residual.
-  virtual void decay(const FusionBucket&) {}
+  /// a part of the bucket's residual, and replaces the gradient by its velocity where ranks have
+  /// momentum of their own.
+  virtual void prepare(const FusionBucket&, std::span<float> /*gradient*/) {}
   /// Before encoding: turns the bucket's local gradient into the values to send.
   virtual void compensate(const FusionBucket& bucket, std::span<float> gradient) = 0;
   /// After sending: keeps what the contribution did not include.
@@ -41,12 +42,22 @@ class GradientMemory {
 /// @param beta in (0, 1]; 1: nothing changes
 void decay_residual(float beta, std::span<float> residual);
 
+struct FeedbackOptions {
+  float decay = 1;     // beta, in (0, 1]
+  float momentum = 0;  // m, in [0, 1)
+  bool nesterov = false;
+};
 /// Error feedback: p = g + beta e, send C(p), e = p - C(p) (beta = 1: Seide et al. 2014;
 /// Karimireddy et al. 2019; beta < 1: SparseLoCo, Sarfi et al. 2025, arXiv 2508.15706).
 /// The learning rate is applied to what was sent, so a change of the rate also scales the residual.
+///
+/// With momentum m > 0 the velocity takes the place of g in compressed segments: u = m u + g
+/// (Nesterov: u = m u + g, then m u + g takes it), and the optimizer has none there (momentum
+/// correction: Lin et al. 2018, section 3.2; Zheng et al., NeurIPS 2019, arXiv 1905.10936). What a
+/// residual is late by then moves the parameters once, not 1 / (1 - m) times.
 /// @param count values of the flat gradient
-/// @param decay beta, in (0, 1]
-std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count, float decay = 1);
+std::unique_ptr<GradientMemory> make_error_feedback(std::size_t count,
+                                                    const FeedbackOptions& options = {});
 
 /// EF21 (Richtarik, Sokolov, Fatkhullin 2021) and EF21-SGDM (Fatkhullin, Tyurin, Richtarik 2023):
 /// ranks send what their gradients differ from what is known of them, and apply the mean of what is

@@ -84,7 +84,7 @@ void OwnGradient::begin(StepId step, bool takes_residual, bool read_on_host) {
 void OwnGradient::before(const FusionBucket& bucket, collective::MeanContext& context) {
   if (on_device_) return take_payloads(bucket, context);
   require_finite(bucket, "the gradient");
-  if (options_.memory != nullptr) options_.memory->decay(bucket);
+  if (options_.memory != nullptr) options_.memory->prepare(bucket, gradient_);
   // One pass over memory, unless the compensated gradient itself is needed.
   if (fused()) {
     context.residual = options_.memory->residual();

@@ -12,11 +12,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"
+#include "codec/rate/rate_codec.hpp"
 #include "core/error.hpp"
 #include "figures/draw.hpp"
 #include "figures/drawing.hpp"
@@ -35,11 +40,11 @@ struct Family {
   std::string_view key;  // of the section compressor
   std::vector<double> values;
   std::string_view also = {};  // another setting
+  bool matched = false;        // also at the bits of each rate (matched_rows())
 };
 
 const std::vector<Family>& curves() {
-  static const std::vector<double> kDensities = {0.0005, 0.001, 0.0025, 0.005, 0.0075, 0.01, 0.02,
-                                                 0.03,   0.04,  0.06,   0.1,   0.15,   0.2};
+  static const std::vector<double> kDensities = {0.001, 0.01, 0.1};
   static const std::vector<Family> kCurves = {
       {"e-elastiquant", "rate", {0.05, 0.1, 0.25, 0.5, 1, 2, 4}},
       {"e-elastiquant", "bits", {2, 3, 4, 5, 6, 8}},
@@ -49,11 +54,11 @@ const std::vector<Family>& curves() {
       {"alq", "bits", {2, 3, 4, 6}, "compressor.coding=huffman"},
       {"terngrad", "clip", {0, 2.5}},
       {"natural", "", {}},
-      {"topk", "density", kDensities},
-      {"topk", "density", kDensities, "compressor.value_bits=16"},
-      {"topk", "density", kDensities, "compressor.value_bits=4"},
-      {"topk", "density", kDensities, "compressor.value_bits=2"},
-      {"topk", "density", kDensities, "compressor.value_bits=1"},
+      {"topk", "density", kDensities, "compressor.value_bits=32", true},
+      {"topk", "density", kDensities, "compressor.value_bits=16", true},
+      {"topk", "density", kDensities, "compressor.value_bits=4", true},
+      {"topk", "density", kDensities, "compressor.value_bits=2", true},
+      {"topk", "density", kDensities, "compressor.value_bits=1", true},
       {"randomk", "density", {0.01, 0.1}},
       {"ef-signsgd", "", {}},
       {"onebit", "", {}},
@@ -144,6 +149,20 @@ double bound_bits(const std::vector<Density>& tensors, double squares, double er
   return at(std::exp2(low)).second;
 }
 
+/// The subject's compressor, with a rate as a run would divide it among these slices.
+std::unique_ptr<codec::Compressor> compressor_for(const Subject& subject,
+                                                  std::span<const codec::Segment> slices) {
+  config::CompressorConfig compressor = subject.config.compressor;
+  if (compressor.rate) {
+    double values = 0;
+    for (const codec::Segment& slice : slices) values += static_cast<double>(slice.count);
+    const codec::RateDivision division = codec::divide_bits(*compressor.rate * values, slices);
+    compressor.rate = division.rate;
+    compressor.slice_bits = division.slice_bits;
+  }
+  return compressor.make();
+}
+
 Row row_of(const Subject& subject, const Family& curve, double value,
            const std::vector<DumpedGradient>& gradients, int draws) {
   Sums sums;
@@ -154,8 +173,8 @@ Row row_of(const Subject& subject, const Family& curve, double value,
       fail(Kind::usage,
            "analyze rates: expected a gradient with tensors of at least 1024 values, found only "
            "smaller ones, which are sent as float32; dump that of a larger network");
-    const theory::Sample sample =
-        theory::sample_codec(*subject.compressor, vector.segments, vector.values, draws, 1);
+    const theory::Sample sample = theory::sample_codec(*compressor_for(subject, vector.segments),
+                                                       vector.segments, vector.values, draws, 1);
     double count = 0;
     std::vector<Density> tensors;
     for (const codec::Segment& segment : vector.segments) {
@@ -167,7 +186,7 @@ Row row_of(const Subject& subject, const Family& curve, double value,
     bound += bound_bits(tensors, squares_of(vector.values), sample.variance.mean);
   }
   Row row = {{"compressor", curve.compressor}, {"setting", nullptr}};
-  if (!curve.key.empty()) row["setting"] = fmt::format("{} {}", curve.key, value);
+  if (!curve.key.empty()) row["setting"] = fmt::format("{} {:.4g}", curve.key, value);
   if (!curve.also.empty())
     row["setting"] = fmt::format("{}, {}", row["setting"].get<std::string>(),
                                  curve.also.substr(curve.also.find('.') + 1));
@@ -181,16 +200,40 @@ Row row_of(const Subject& subject, const Family& curve, double value,
   return row;
 }
 
+bool is_rate(const Row& row) { return row["rate"].get<bool>(); }
+double bits_of(const Row& row) { return row["bits"].get<double>(); }
+
+/// A curve's rows for densities that take as many bits as each rate, or up to a 200th fewer, so
+/// that a coarse grid of densities is no handicap. The bits of a sparse code are nearly a power of
+/// its density.
+std::vector<Row> matched_rows(const std::vector<Row>& rows, const std::function<Row(double)>& at) {
+  constexpr int kMostTrials = 6;
+  constexpr double kLeastMatch = 0.995;
+  std::vector<Row> matched;
+  for (const Row& row : rows) {
+    if (!is_rate(row)) continue;
+    const double bits = bits_of(row);
+    double density = std::min(0.5, bits / 10);
+    std::optional<Row> best;
+    for (int trial = 0; trial < kMostTrials; ++trial) {
+      const Row one = at(density);
+      const double found = bits_of(one);
+      if (found <= bits && (!best || found > bits_of(*best))) best = one;
+      if (found <= bits && found >= kLeastMatch * bits) break;
+      density = std::min(1.0, density * bits / found * (1 + kLeastMatch) / 2);
+    }
+    if (best) matched.push_back(*best);
+  }
+  return matched;
+}
+
 /// Sets, for each rate, the compressor without one that has the least error at no more bits.
 void compare(std::vector<Row>& rows) {
-  constexpr double kTolerance = 1.03;  // of the rate
   for (Row& row : rows) {
-    if (!row["rate"].get<bool>()) continue;
+    if (!is_rate(row)) continue;
     const Row* best = nullptr;
     for (const Row& other : rows) {
-      if (other["rate"].get<bool>() ||
-          other["bits"].get<double>() > kTolerance * row["bits"].get<double>())
-        continue;
+      if (is_rate(other) || bits_of(other) > bits_of(row)) continue;
       if (best == nullptr || other["error"].get<double>() < (*best)["error"].get<double>())
         best = &other;
     }
@@ -207,11 +250,11 @@ figures::Drawing plot_of(const std::vector<Row>& rows) {
   figures::Curve bound{.title = "Shannon's bound", .points = {}};
   for (const Row& row : rows) {
     std::string title = row["compressor"];
-    if (row["rate"].get<bool>()) title += " by rate";
+    if (is_rate(row)) title += " by rate";
     const auto at = std::ranges::find(drawn, title, &figures::Curve::title);
     figures::Curve& curve = at != drawn.end() ? *at : drawn.emplace_back(figures::Curve{title, {}});
     curve.points.emplace_back(row["bits"], row["error"]);
-    if (row["rate"].get<bool>() && row["bound_bits"].get<double>() > 0)
+    if (is_rate(row) && row["bound_bits"].get<double>() > 0)
       bound.points.emplace_back(row["bound_bits"], row["error"]);
   }
   for (figures::Curve& curve : drawn) std::ranges::sort(curve.points);
@@ -232,18 +275,21 @@ void run_analyze_rates(const AnalyzeRatesCommand& command) {
   const std::size_t most = std::ranges::max_element(gradients, {}, [](const DumpedGradient& g) {
                              return g.values.size();
                            })->values.size();
+  const auto row_at = [&](const Family& curve, double value) {
+    CompressorQuestion question{.names = {std::string(curve.compressor)}, .sets = {}};
+    if (!curve.key.empty())
+      question.sets.push_back(fmt::format("compressor.{}={}", curve.key, value));
+    if (!curve.also.empty()) question.sets.emplace_back(curve.also);
+    const std::vector<Subject> subjects = analyzed_compressors(question, {}, most, "analyze rates");
+    return row_of(subjects.front(), curve, value, gradients, command.draws);
+  };
   std::vector<Row> rows;
   for (const Family& curve : curves()) {
     const std::vector<double> values = curve.key.empty() ? std::vector<double>{0} : curve.values;
-    for (const double value : values) {
-      CompressorQuestion question{.names = {std::string(curve.compressor)}, .sets = {}};
-      if (!curve.key.empty())
-        question.sets.push_back(fmt::format("compressor.{}={}", curve.key, value));
-      if (!curve.also.empty()) question.sets.emplace_back(curve.also);
-      const std::vector<Subject> subjects =
-          analyzed_compressors(question, {}, most, "analyze rates");
-      rows.push_back(row_of(subjects.front(), curve, value, gradients, command.draws));
-    }
+    for (const double value : values) rows.push_back(row_at(curve, value));
+    if (curve.matched)
+      std::ranges::copy(matched_rows(rows, [&](double value) { return row_at(curve, value); }),
+                        std::back_inserter(rows));
   }
   compare(rows);
   if (!command.output.json)

@@ -33,6 +33,9 @@ void check_synchronization(const RunConfig& config, const codec::Properties& pro
 /// differences.
 ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties);
 
+/// Returns whether ranks accumulate momentum before they compress (ef14 alone).
+bool corrects_momentum(const RunConfig& config, const codec::Properties& properties);
+
 /// Returns whether error feedback needs CompressorOptions::damped: ef14 and ef21 converge for
 /// contractions, E|C(x) - x|^2 < |x|^2 (Karimireddy et al. 2019, assumption A; Richtarik et al.
 /// 2021, (4)); with a bound of 1 or more, or an unknown one, the residual may grow in every step.

@@ -115,8 +115,9 @@ std::vector<CompressorField> make_fields() {
                 "own at this / sqrt(ranks); 0 = no clipping"),
       EQT_FIELD(menu, must_stay)
           .says("auto: grades to choose from, of 2 to 16 compressors as \"name\", \"name:bits\", "
-                "\"name:bits@factor\" of the best elasticity, or \"name:rate=bits\" with error "
-                "feedback; with error_feedback ef14 and no menu given: rates from 0.05 to 8"),
+                "\"name:bits@factor\" of the best elasticity, \"bf16:lossless\", or "
+                "\"name:rate=bits\" with error feedback; with error_feedback ef14 and no menu "
+                "given: rates from 0.05 to 8"),
       EQT_FIELD(noise_share, must_stay)
           .within({0, 100, true, false})
           .says("auto: the most noise that compression may add to the mean gradient, as a multiple "

@@ -395,6 +395,9 @@ std::vector<Field> synchronization_fields() {
           .within({0, 1, true, false})
           .says("ef14: factor of a residual before it is added to the next gradient, also of those "
                 "that owners of sums keep (SparseLoCo: 0.95); 1 = nothing is forgotten"),
+      EQT_FIELD(synchronization.momentum_correction, must_stay)
+          .says("ef14: ranks accumulate momentum before they compress, so that what is sent late "
+                "moves the parameters once (Lin et al. 2018)"),
       EQT_FIELD(synchronization.ef21_momentum, must_stay)
           .within({0, 1, true, false})
           .says("ef21: weight of a new gradient in the running mean that is compressed "

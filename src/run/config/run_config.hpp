@@ -176,6 +176,7 @@ struct RunConfig {
     double bucket_mib = 4;
     ErrorFeedback error_feedback = ErrorFeedback::automatic;
     double feedback_decay = 1;                // ef14: factor of the residual before it is added
+    bool momentum_correction = false;         // ef14: momentum is the ranks', before compression
     double ef21_momentum = 1;                 // weight of a new gradient; 1 = plain EF21
     StepsOrQsr local_steps = {1};             // local-sgd, gossip
     std::uint64_t local_steps_base = 2;       // qsr: the least

@@ -362,6 +362,37 @@ void check_decay(const RunConfig& config, const codec::Properties& properties,
            kOrFeedback);
 }
 
+/// Momentum before compression is that of plain gradients with a residual of ef14.
+void check_momentum_correction(const RunConfig& config, const codec::Properties& properties,
+                               const std::string& origin) {
+  const auto& s = config.synchronization;
+  if (!s.momentum_correction) return;
+  const auto refuse = [&](const std::string& with, std::string_view instead) {
+    fail(Kind::usage,
+         "{}: expected synchronization.momentum_correction false with {}, found true; {}", origin,
+         with, instead);
+  };
+  constexpr std::string_view kLeaveOut = "leave it out";
+  if (!s.algorithm->averages_gradients)
+    refuse(fmt::format("synchronization.algorithm \"{}\", whose ranks have momentum of their own",
+                       s.algorithm->name),
+           kLeaveOut);
+  if (!config.optimizer.name->is_plain_without_momentum || config.optimizer.momentum == 0)
+    refuse(fmt::format("optimizer.name \"{}\" and optimizer.momentum {}, which leave none to move",
+                       config.optimizer.name->name, config.optimizer.momentum),
+           "set optimizer.momentum of \"sgd\", or leave it out");
+  if (properties.forgets_sent)
+    refuse(fmt::format("the compressor \"{}\", which accumulates momentum by itself",
+                       config.compressor.name->name),
+           kLeaveOut);
+  if (settled_feedback(config, properties) != ErrorFeedback::ef14)
+    refuse(
+        fmt::format("the compressor \"{}\" and synchronization.error_feedback \"{}\", which keep "
+                    "no residual of ef14",
+                    config.compressor.name->name, name_of(s.error_feedback)),
+        "set synchronization.error_feedback to \"ef14\", or leave it out");
+}
+
 void check_ef21(const RunConfig& config, const codec::Compressor& compressor,
                 const std::string& origin) {
   const auto& s = config.synchronization;
@@ -446,6 +477,11 @@ ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties&
   return properties.needs_feedback ? ErrorFeedback::ef14 : ErrorFeedback::none;
 }
 
+bool corrects_momentum(const RunConfig& config, const codec::Properties& properties) {
+  return config.synchronization.momentum_correction && config.optimizer.momentum > 0 &&
+         settled_feedback(config, properties) == ErrorFeedback::ef14;
+}
+
 bool needs_damping(const RunConfig& config) {
   const ErrorFeedback wanted = config.synchronization.error_feedback;
   if (wanted != ErrorFeedback::ef14 && wanted != ErrorFeedback::ef21) return false;
@@ -473,6 +509,7 @@ void check_error_feedback(const RunConfig& config, const codec::Compressor& comp
                                 : "rounding \"nearest\"");
   const codec::Properties properties = compressor.properties();
   check_decay(config, properties, origin);
+  check_momentum_correction(config, properties, origin);
   check_small_tensors(config, properties, origin);
   if (wanted != ErrorFeedback::ef14 && wanted != ErrorFeedback::ef21) return;
   // The residual of what loses nothing is 0.

@@ -138,8 +138,8 @@ std::optional<StepModel> make_model(const config::RunConfig& config, const SyncB
   if (model.collective->takes_exact_grades) {
     const codec::MixedGrades& codec = *messages.compressor->mixed_grades();
     for (std::size_t k = 0; k < codec.grades(); ++k)
-      model.lossless.push_back(
-          codec.grade(static_cast<codec::GradeIndex>(k)).properties().lossless);
+      model.float32.push_back(
+          codec.grade(static_cast<codec::GradeIndex>(k)).properties().is_float32());
   }
   // Not with a fixed rate, which stands for links that are not there.
   model.shares_memory = rate == nullptr && base.comm.host_memory() != nullptr;

@@ -6,6 +6,7 @@
 #include "codec/frame.hpp"
 #include "codec/message.hpp"
 #include "codec/parallel.hpp"
+#include "codec/rate/rate_codec.hpp"
 #include "comm/host_facts.hpp"
 #include "comm/link_probe.hpp"
 #include "config/checks.hpp"
@@ -19,24 +20,27 @@ namespace {
 // Probing the links of a whole job may take this long before its first step [seconds].
 constexpr double kProbeSeconds = 1;
 
-/// Returns the rate of the compressed tensors with which all that is sent has this rate: small
-/// tensors are sent in 32 or 8 bits a value, and each message has a header.
+/// Returns how compressed tensors are sent so that all that is sent has this rate: small tensors
+/// are sent in 32 or 8 bits a value, and each message has a header.
 /// @param small how these tensors are sent
 /// @throws Error{usage} if nothing would be left for the compressed tensors
-double rate_of_compressed(double rate, codec::SmallTensors small,
-                          std::span<const pipeline::FusionBucket> buckets) {
+codec::RateDivision rate_of_compressed(double rate, codec::SmallTensors small,
+                                       std::span<const pipeline::FusionBucket> buckets) {
   double all = 0, compressed = 0;
+  std::vector<codec::Segment> slices;
   double besides = 8.0 * codec::kFrameHeaderBytes * static_cast<double>(buckets.size());
   for (const pipeline::FusionBucket& bucket : buckets) {
     all += static_cast<double>(bucket.count());
     for (const codec::Segment& segment : bucket.segments) {
-      if (segment.compressed)
+      if (segment.compressed) {
         compressed += static_cast<double>(segment.count);
-      else
+        slices.push_back(segment);
+      } else {
         besides += 8.0 * static_cast<double>(codec::raw_segment_bytes(segment));
+      }
     }
   }
-  if (compressed == 0) return rate;
+  if (compressed == 0) return {.rate = rate};
   const double left = (rate * all - besides) / compressed;
   if (left < codec::kLeastRate)
     fail(Kind::usage,
@@ -46,7 +50,7 @@ double rate_of_compressed(double rate, codec::SmallTensors small,
          "compressor.skip_below",
          (besides + codec::kLeastRate * compressed) / all, rate, name_of(small), besides / all, all,
          small == codec::SmallTensors::float32 ? "set compressor.small_tensors to \"int8\", " : "");
-  return std::min(left, codec::kMostRate);
+  return codec::divide_bits(left * compressed, slices);
 }
 
 }  // namespace
@@ -75,7 +79,11 @@ std::unique_ptr<collective::GradientMemory> make_memory(const config::RunConfig&
   switch (config::settled_feedback(config, properties)) {
     case config::ErrorFeedback::ef14:
       return collective::make_error_feedback(
-          count, static_cast<float>(config.synchronization.feedback_decay));
+          count, {.decay = static_cast<float>(config.synchronization.feedback_decay),
+                  .momentum = config::corrects_momentum(config, properties)
+                                  ? static_cast<float>(config.optimizer.momentum)
+                                  : 0,
+                  .nesterov = config.optimizer.nesterov});
     case config::ErrorFeedback::ef21:
       return collective::make_ef21(count, static_cast<float>(config.synchronization.ef21_momentum));
     default:
@@ -112,8 +120,10 @@ MessageParts build_messages(const config::RunConfig& config, const Layout& layou
     parts.buckets = make_plan(config, layout, *parts.compressor);
     if (config.compressor.rate) {
       config::CompressorConfig compressor = config.compressor;
-      compressor.rate =
+      const codec::RateDivision division =
           rate_of_compressed(*compressor.rate, compressor.small_tensors, parts.buckets);
+      compressor.rate = division.rate;
+      compressor.slice_bits = division.slice_bits;
       parts.compressor = codec::make_parallel(compressor.make(), threads);
     }
   });

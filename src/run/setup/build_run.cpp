@@ -77,12 +77,12 @@ train::Plan make_train_plan(const config::RunConfig& config, int ranks, StepId s
        from->step, plan.total_steps);
 }
 
-/// Slices whose gradient comes with DGC's momentum in it.
+/// Slices whose gradient comes with momentum in it, DGC's or that of error feedback.
 std::vector<TensorSlice> momentum_corrected(const config::RunConfig& config,
                                             const codec::Properties& compressor,
                                             const Layout& layout) {
   std::vector<TensorSlice> corrected;
-  if (!compressor.forgets_sent) return corrected;
+  if (!compressor.forgets_sent && !config::corrects_momentum(config, compressor)) return corrected;
   const bool whole_model = config.compressor.granularity == codec::Granularity::model;
   for (const TensorSlice& slice : layout) {
     if (whole_model || pipeline::is_compressed(slice, config.compressor.skip_below)) {

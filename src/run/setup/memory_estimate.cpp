@@ -16,6 +16,7 @@
 
 #include "codec/message.hpp"
 #include "comm/host_facts.hpp"
+#include "config/checks.hpp"
 #include "core/address_space.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -90,7 +91,8 @@ std::uint64_t buffers_of_memory(const config::RunConfig& config, int ranks,
                                 const codec::Compressor& compressor) {
   if (make_memory(config, ranks, compressor, 0) == nullptr) return 0;
   if (compressor.properties().forgets_sent) return 2;
-  return config.synchronization.error_feedback == config::ErrorFeedback::ef21 ? 3 : 1;
+  if (config.synchronization.error_feedback == config::ErrorFeedback::ef21) return 3;
+  return config::corrects_momentum(config, compressor.properties()) ? 2 : 1;
 }
 
 /// Values that algorithms keep beside model and momentum, in models.

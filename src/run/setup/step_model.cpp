@@ -39,8 +39,8 @@ void send_anywhere(std::vector<forecast::Round>& rounds, int ranks) {
 }
 
 bool is_exact(const StepModel& model, std::span<const SliceLoad> slices) {
-  return !model.lossless.empty() && std::ranges::all_of(slices, [&](const SliceLoad& load) {
-    return model.lossless.at(load.grade);
+  return !model.float32.empty() && std::ranges::all_of(slices, [&](const SliceLoad& load) {
+    return model.float32.at(load.grade);
   });
 }
 

@@ -35,9 +35,9 @@ struct StepModel {
     double ready = 1;  // at this part of forward and backward pass, if that is not measured
   };
   std::vector<Bucket> buckets = {};
-  /// These are by grade. With such grades alone the mean is that of `dense`
-  /// (collective/exact_grades.hpp); empty: never.
-  std::vector<bool> lossless = {};
+  /// These are by grade: it sends float32 as it is. With such grades alone the mean is that of
+  /// `dense` (collective/exact_grades.hpp); empty: never.
+  std::vector<bool> float32 = {};
   bool shares_memory = false;                             // of `dense`
   std::size_t slots = collective::Collective::kMaxSlots;  // buckets under way at the same time
   bool overlap = true;

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "codec/catalogue.hpp"
+#include "codec/rate/rate_codec.hpp"
 #include "codec/unit/codec_laws.hpp"
 
 using namespace eqt;
@@ -17,7 +18,7 @@ using namespace eqt::codec::testing;
 namespace {
 
 constexpr std::size_t kBlock = 32768;
-constexpr std::uint8_t kRateVersion = 35;  // whole bits have another
+constexpr std::uint8_t kRateVersion = 37;  // whole bits have another
 const std::vector<double> kRates = {0.02, 0.1, 0.25, 0.5, 1.1, 2, 3.5, 5, 6.5, 8};
 
 std::unique_ptr<Compressor> codec_of(double rate, std::size_t block = kBlock) {
@@ -127,6 +128,60 @@ TEST_CASE("errors are within 0.3 bits of the rate distortion bound", "[rate]") {
     CHECK(error >= std::exp2(-2 * bits) * 0.98);
     CHECK(error <= std::exp2(-2 * (bits - 0.3)));
   }
+}
+
+// A code of one magnitude is the best sparse code at low rates, and among those of a rate. What may
+// be missing is that the bits are met from below, and that topk has one threshold for all blocks.
+TEST_CASE("a rate has the error of topk of 1 bit with as many bits, within 1 %", "[rate]") {
+  for (const std::size_t count : {9216u, 36864u, 262144u})
+    for (const int kind : {0, 1})
+      for (const double rate : {0.05, 0.1, 0.25, 0.5}) {
+        const auto values = values_of(kind, count, 4);
+        const auto error_of = [&](const Compressor& codec, const Bytes& payload) {
+          return squared_distance(values, decode(codec, payload, count)) / squared_norm(values);
+        };
+        const auto codec = codec_of(rate);
+        const Bytes payload = encode(*codec, values);
+        // The largest density whose payload is no longer.
+        double low = 0, high = 1, least = 1;
+        for (int i = 0; i < 20; ++i) {
+          const double density = (low + high) / 2;
+          const auto topk = make_compressor("topk", {.density = density, .value_bits = 1});
+          const Bytes sparse = encode(*topk, values);
+          if (sparse.size() <= payload.size()) {
+            low = density;
+            least = error_of(*topk, sparse);
+          } else {
+            high = density;
+          }
+        }
+        const double error = error_of(*codec, payload);
+        INFO("kind " << kind << ", " << count << " values, rate " << rate << ": " << error << ", "
+                     << least);
+        CHECK(error <= 1.01 * least);
+      }
+}
+
+TEST_CASE("bits are divided so that small slices have more of each value", "[rate]") {
+  const auto slice = [](std::size_t count, std::uint64_t first = 0) {
+    return Segment{.first_index = first, .count = count};
+  };
+  const auto total = [](const RateDivision& division, double values, double slices) {
+    return division.rate * values + division.slice_bits * slices;
+  };
+  // A quarter of the bits, while that is at most 256 a slice.
+  const std::vector<Segment> two = {slice(2000), slice(8000)};
+  const RateDivision quarter = divide_bits(1000, two);
+  CHECK(quarter.slice_bits == 125);
+  CHECK(total(quarter, 10000, 2) == Approx(1000));
+  CHECK(divide_bits(40000, two).slice_bits == 256);
+  // No rate below the least.
+  const RateDivision least = divide_bits(kLeastRate * 10000, two);
+  CHECK(least.rate == Approx(kLeastRate));
+  CHECK(least.slice_bits == Approx(0));
+  // The later parts of a slice are no slices.
+  const std::vector<Segment> parts = {slice(5000), slice(5000, 5000)};
+  CHECK(divide_bits(1000, parts).slice_bits == 250);
 }
 
 TEST_CASE("whole bits are exactly these bits, and 4 bytes a block", "[rate]") {

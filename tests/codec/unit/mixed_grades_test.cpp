@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codec/catalogue.hpp"
+#include "codec/lossless/lossless.hpp"
 #include "codec/message.hpp"
 #include "codec/mixed/mixed_grades.hpp"
 #include "codec/parallel.hpp"
@@ -58,7 +59,7 @@ std::optional<Kind> kind_of(Call&& call) {
 
 TEST_CASE("every slice is encoded with its grade, whatever the cut", "[mixed]") {
   MixedGrades mixed(options_with({}));
-  CHECK(mixed.properties().granule == kBucket);
+  CHECK(mixed.properties().granule == kLosslessBlock);  // a multiple of the buckets
   CHECK(mixed.name_of(mixed.start()) == "e-elastiquant:4@1");
   const auto values = test::gaussian(3 * kBucket + 17, {.run_seed = 5});
   std::vector<std::uint32_t> slices;
@@ -99,6 +100,29 @@ TEST_CASE("a slice without a grade of its own has the start grade", "[mixed]") {
   CHECK(mixed.grade_of(4) == 0);
   CHECK(mixed.grade_of(9) == 2);
   CHECK(mixed.grade_of(5) == 1);
+}
+
+TEST_CASE("floats coded without loss are grades, but not float32 as it is", "[mixed]") {
+  MixedGrades mixed(options_with({"bf16:lossless", "none:lossless", "bf16", "none"}));
+  CHECK(mixed.properties().granule == kLosslessBlock);
+  const auto values = test::gaussian(2 * kLosslessBlock + 5, {.run_seed = 11});
+  const auto bytes = [&](std::size_t k) {
+    return encoded(mixed.grade(static_cast<GradeIndex>(k)), values, {}).size();
+  };
+  CHECK(bytes(0) < bytes(2));
+  CHECK(bytes(1) < bytes(3));
+  for (const std::size_t k : {0u, 1u}) {
+    const auto decoded_by = [&](std::size_t grade) {
+      const Compressor& member = mixed.grade(static_cast<GradeIndex>(grade));
+      return decoded(member, encoded(member, values, {}), values.size());
+    };
+    CHECK(decoded_by(k) == decoded_by(k + 2));
+  }
+  const std::array slices = {0u};
+  mixed.set_table(slices, std::array<GradeIndex, 1>{1});
+  CHECK_FALSE(mixed.all_float32());
+  mixed.set_table(slices, std::array<GradeIndex, 1>{3});
+  CHECK(mixed.all_float32());
 }
 
 TEST_CASE("a grade that the table does not have is refused", "[mixed]") {
@@ -174,6 +198,10 @@ TEST_CASE("menus are refused with a sentence", "[mixed]") {
   CHECK_THAT(why({"none", "bf16:4"}), ContainsSubstring("bits from 2 to 8"));
   CHECK_THAT(why({"none", "e-elastiquant:4@0"}), ContainsSubstring("a factor from 0.1 to 10"));
   CHECK_THAT(why({"none", "qsgd:4@1"}), ContainsSubstring("a factor from 0.1 to 10"));
+  CHECK_THAT(why({"none", "qsgd:lossless"}), ContainsSubstring("bits from 2 to 8"));
+  CHECK_THAT(why({"none", "bf16:lossless", "bf16:lossless"}), ContainsSubstring("each grade once"));
+  CHECK(why({"bf16:lossless", "none:lossless", "bf16"}).empty());
+  CHECK(why({"e-elastiquant:rate=1", "bf16:lossless", "none:lossless"}).empty());
   CHECK(why(menu_of_rates()).empty());
   CHECK(why({"elastiquant:rate=0.02", "fp16"}).empty());
   CHECK_THAT(why({"none", "qsgd:rate=1"}), ContainsSubstring("of an elastiquant family"));

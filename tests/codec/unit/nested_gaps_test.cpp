@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::uint32_t kLargest = 15;
 
-Bytes written(std::span<const LevelCode> codes) {
-  Bytes bytes(nested_gaps_max_bytes(codes.size(), kLargest));
-  bytes.resize(write_nested_gaps(codes, kLargest, bytes));
+Bytes written(std::span<const LevelCode> codes, std::uint32_t largest = kLargest) {
+  Bytes bytes(nested_gaps_max_bytes(codes.size(), largest));
+  bytes.resize(write_nested_gaps(codes, largest, bytes));
   return bytes;
 }
 
@@ -37,12 +37,16 @@ std::vector<LevelCode> random_codes(std::size_t count, double share, std::uint64
 
 TEST_CASE("nested gaps have the bytes that FORMAT.md describes", "[nested_gaps]") {
   const std::vector<LevelCode> codes = {0, 1, 0, 0, kSignCode | 1, 2, 0, 0};
-  // Set 1 has the gaps 1, 2, 0 of 8; set 2 has the gap 2 of 3; set 3 is empty; signs 0 1 0.
-  const std::vector<unsigned> expected = {3, 0, 0x32, 1, 0, 0x04, 0, 0x02};
-  const Bytes bytes = written(codes);
-  REQUIRE(bytes.size() == expected.size());
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    CHECK(std::to_integer<unsigned>(bytes[i]) == expected[i]);
+  const auto values_of = [](const Bytes& bytes) {
+    std::vector<unsigned> values;
+    for (const std::byte b : bytes) values.push_back(std::to_integer<unsigned>(b));
+    return values;
+  };
+  // Set 1 has the gaps 1, 2, 0 of 8; set 2 has the gap 2 of 3; signs 0 1 0.
+  CHECK(values_of(written(codes, 2)) == std::vector<unsigned>{3, 0, 0x32, 1, 0, 0x04, 0x02});
+  // Where larger indices may follow, set 3 is there and empty.
+  CHECK(values_of(written(codes)) == std::vector<unsigned>{3, 0, 0x32, 1, 0, 0x04, 0, 0x02});
+  CHECK(written(std::vector<LevelCode>(8), 0).empty());
 }
 
 TEST_CASE("nested gaps are read as they were written", "[nested_gaps]") {
@@ -53,6 +57,13 @@ TEST_CASE("nested gaps are read as they were written", "[nested_gaps]") {
       std::vector<LevelCode> found(count, LevelCode{99});
       INFO(count << " codes, share " << share);
       REQUIRE(read_nested_gaps(bytes, kLargest, found) == bytes.size());
+      REQUIRE(found == codes);
+      std::uint32_t largest = 0;
+      for (const LevelCode code : codes)
+        largest = std::max<std::uint32_t>(largest, code % kSignCode);
+      const Bytes exact = written(codes, largest);
+      std::ranges::fill(found, LevelCode{99});
+      REQUIRE(read_nested_gaps(exact, largest, found) == exact.size());
       REQUIRE(found == codes);
     }
   }

@@ -113,12 +113,12 @@ TEST_CASE("a residual that decays is the sum of gradients times powers of the fa
     for (const bool fused : {false, true}) {
       INFO("decay " << decay << (fused ? ", added while encoding" : ""));
       OwnMessage message(*silent, 4);
-      const auto memory = make_error_feedback(4, decay);
+      const auto memory = make_error_feedback(4, {.decay = decay});
       std::vector<float> expected(4);
       for (std::size_t step = 0; step < gradients.size(); ++step) {
         auto values = gradients[step];
         for (std::size_t i = 0; i < 4; ++i) expected[i] = decay * expected[i] + values[i];
-        memory->decay(message.bucket());
+        memory->prepare(message.bucket(), {});
         if (fused) {
           Workspace workspace;
           std::vector<std::byte> payload(silent->max_payload_bytes(4));
@@ -135,20 +135,60 @@ TEST_CASE("a residual that decays is the sum of gradients times powers of the fa
 
 TEST_CASE("only the bucket that is sent decays, and never to a subnormal number", "[memory]") {
   const float tiny = std::numeric_limits<float>::min();
-  const auto memory = make_error_feedback(6, 0.5f);
+  const auto memory = make_error_feedback(6, {.decay = 0.5f});
   const auto residual = memory->residual();
   const std::vector<float> before = {8, -8, 3 * tiny, 1.5f * tiny, -tiny, tiny / 4};
   std::ranges::copy(before, residual.begin());
   FusionBucket bucket;
   bucket.begin = 1;
   bucket.end = 6;
-  memory->decay(bucket);
+  memory->prepare(bucket, {});
   CHECK(
       std::ranges::equal(test::state_of(*memory), std::vector<float>{8, -4, 1.5f * tiny, 0, 0, 0}));
   const auto keeping = make_error_feedback(6);
   std::ranges::copy(before, keeping->residual().begin());
-  keeping->decay(bucket);
+  keeping->prepare(bucket, {});
   CHECK(std::ranges::equal(test::state_of(*keeping), before));
+}
+
+TEST_CASE("momentum before compression: what is sent and the residual are the velocities' sum",
+          "[memory]") {
+  // u_n = m u_(n-1) + g_n; with Nesterov m u_n + g_n is sent. In exact binary fractions.
+  const auto silent = codec::make_compressor("threshold", {.threshold = 1e9});
+  const std::vector<std::vector<float>> gradients = {
+      {64, -8, 0, 3}, {16, 24, -40, 0}, {-32, 1, 8, 5}};
+  for (const bool nesterov : {false, true}) {
+    OwnMessage message(*silent, 4);
+    const auto memory = make_error_feedback(4, {.momentum = 0.5f, .nesterov = nesterov});
+    std::vector<float> velocity(4), sum(4);
+    for (std::size_t step = 0; step < gradients.size(); ++step) {
+      auto values = gradients[step];
+      for (std::size_t i = 0; i < 4; ++i) {
+        velocity[i] = 0.5f * velocity[i] + values[i];
+        sum[i] += nesterov ? 0.5f * velocity[i] + values[i] : velocity[i];
+      }
+      memory->prepare(message.bucket(), values);
+      memory->compensate(message.bucket(), values);
+      CHECK(values == sum);
+      memory->remember(message.bucket(), message.encode(values, step));
+      CHECK(std::ranges::equal(test::spans_of(*memory)[0], sum));
+      CHECK(std::ranges::equal(test::spans_of(*memory)[1], velocity));
+    }
+  }
+}
+
+TEST_CASE("tensors that are not compressed leave their momentum to the optimizer", "[memory]") {
+  const auto memory = make_error_feedback(4, {.momentum = 0.5f});
+  FusionBucket bucket;
+  bucket.end = 4;
+  bucket.segments = {{.slice = 0, .begin = 0, .count = 2, .compressed = false},
+                     {.slice = 1, .begin = 2, .count = 2}};
+  std::vector<float> values;
+  for (int step = 0; step < 2; ++step) {
+    values = {1, 2, 3, 4};
+    memory->prepare(bucket, values);
+  }
+  CHECK(values == std::vector<float>{1, 2, 4.5f, 6});
 }
 
 TEST_CASE("DGC keeps what rounding leaves out of the values that are sent", "[memory]") {

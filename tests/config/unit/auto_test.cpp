@@ -44,7 +44,7 @@ TEST_CASE("auto reads its keys and writes them back", "[config]") {
   CHECK(usual.compressor.decide_every == 4);
   CHECK(usual.compressor.link == LinkRate(LinkRule::measured));
   CHECK(usual.compressor.replay.empty());
-  CHECK(usual.compressor.menu.size() == 8);
+  CHECK(usual.compressor.menu.size() == 9);
   const RunConfig given =
       with({"compressor.noise_share=0.5", "compressor.noise_cap=2", "compressor.observe_every=10",
             "compressor.decide_every=1", "compressor.link=12.5", "compressor.replay=a/b",

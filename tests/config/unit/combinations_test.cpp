@@ -332,6 +332,35 @@ TEST_CASE("a residual decays where ef14 keeps one", "[config]") {
   refused({compressor("topk"), algorithm + "deep-squeeze"}, "deep-squeeze");
 }
 
+TEST_CASE("momentum before compression is SGD's, with a residual of ef14", "[config]") {
+  const std::string key = "synchronization.momentum_correction", on = key + "=true";
+  const std::string feedback = "synchronization.error_feedback=";
+  const auto corrects = [](const Sets& sets) {
+    const RunConfig config = parse("{}", sets);
+    return corrects_momentum(config, config.compressor.make()->properties());
+  };
+  CHECK_FALSE(corrects({compressor("topk")}));
+  CHECK(corrects({compressor("topk"), on}));
+  CHECK(corrects({compressor("e-elastiquant"), "compressor.rate=1", on}));
+  CHECK(corrects({compressor("qsgd"), feedback + "ef14", on, "optimizer.nesterov=true"}));
+  const auto refused = [&](const Sets& others, const std::string& word) {
+    Sets sets = others;
+    sets.push_back(on);
+    CHECK_THAT(rejection("{}", sets),
+               ContainsSubstring(key) && ContainsSubstring("true") && ContainsSubstring(word));
+    sets.back() = key + "=false";
+    CHECK_NOTHROW(parse("{}", sets));
+  };
+  refused({compressor("none"), feedback + "ef14"}, "\"none\"");
+  refused({compressor("qsgd")}, "\"qsgd\"");
+  refused({compressor("dgc")}, "by itself");
+  refused({compressor("topk"), feedback + "ef21"}, "\"ef21\"");
+  refused({compressor("topk"), "optimizer.momentum=0"}, "optimizer.momentum");
+  refused({compressor("topk"), "optimizer.name=adamw"}, "\"adamw\"");
+  refused({compressor("topk"), "synchronization.algorithm=local-sgd"}, "\"local-sgd\"");
+  refused({compressor("topk"), "synchronization.algorithm=choco-sgd"}, "\"choco-sgd\"");
+}
+
 TEST_CASE("small tensors in 8 bits need a residual and a collective that sends them", "[config]") {
   const std::string key = "compressor.small_tensors";
   const Sets small = {key + "=int8"};

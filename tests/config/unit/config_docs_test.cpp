@@ -66,7 +66,8 @@ std::vector<std::string> companions(const std::string& key) {
   if (key.starts_with("synchronization.outer.")) return {algorithm + "local-sgd"};
   if (key == "synchronization.post_local_epochs")
     return {algorithm + "local-sgd", "synchronization.local_steps=2"};
-  if (key == "synchronization.feedback_decay" || key == "compressor.small_tensors")
+  if (key == "synchronization.feedback_decay" || key == "compressor.small_tensors" ||
+      key == "synchronization.momentum_correction")
     return {"compressor.name=topk"};
   if (key == "synchronization.ef21_momentum")
     return {"compressor.name=topk", "synchronization.error_feedback=ef21"};

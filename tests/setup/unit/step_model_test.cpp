@@ -101,7 +101,7 @@ TEST_CASE("grades that lose nothing are averaged by dense, in memory without the
   model.hosts = 1;
   for (StepModel::Bucket& bucket : model.buckets) bucket.volume = {.ranks = 3, .values = 100};
   model.communication.add = 0.001;
-  model.lossless = {true, false};
+  model.float32 = {true, false};
   std::vector<adaptation::SliceLoad> slices = loads(400, 400);
   // One slice has a grade that loses something: both send 400 bytes to two others, from 2 s to
   // 2.8 s and from 3 s on.

@@ -35,8 +35,8 @@ std::optional<Number> number_of(std::string_view text) {
 
 constexpr std::string_view kForm =
     "a compressor's name, and where it has them \":bits\" and \"@factor\" of the best elasticity, "
-    "as in \"e-elastiquant:4@0.75\", or \":rate=\" with the bits per value";
-constexpr std::string_view kRate = "rate=";
+    "as in \"e-elastiquant:4@0.75\", or \":rate=\" with the bits per value, or \":lossless\"";
+constexpr std::string_view kRate = "rate=", kCodedFloats = "lossless";
 
 std::string refuse(const std::string& text, std::string_view expected) {
   return fmt::format("expected {} in compressor.menu, found \"{}\"; correct it or leave it out",
@@ -72,14 +72,18 @@ std::string parse(const std::string& text, const CompressorOptions& common, Pars
   options.bucket_size = common.bucket_size;
   if (parsed.row->choose_defaults != nullptr) parsed.row->choose_defaults(options);
   options.bucket_size = common.bucket_size;
-  if (colon != std::string_view::npos && head.substr(colon + 1).starts_with(kRate)) {
-    const auto rate = number_of<double>(head.substr(colon + 1 + kRate.size()));
+  const std::string_view argument =
+      colon == std::string_view::npos ? std::string_view() : head.substr(colon + 1);
+  if (argument == kCodedFloats && parsed.row->codes_floats) {
+    options.coding = Coding::lossless;
+  } else if (argument.starts_with(kRate)) {
+    const auto rate = number_of<double>(argument.substr(kRate.size()));
     if (!rate || !parsed.row->reads.has(Option::rate) || at != std::string::npos)
       return refuse(text, "a rate as in \"e-elastiquant:rate=0.5\", of an elastiquant family,");
     options = {.rate = rate};  // with the blocks and the rounding that it chooses itself
     parsed.row->choose_defaults(options);
   } else if (colon != std::string_view::npos) {
-    const auto bits = number_of<int>(head.substr(colon + 1));
+    const auto bits = number_of<int>(argument);
     if (!bits || !parsed.row->reads.has(Option::bits) || *bits < 2 || *bits > 8)
       return refuse(text, "bits from 2 to 8, only for compressors that have them,");
     options.bits = *bits;
@@ -224,7 +228,7 @@ std::vector<std::string> menu_of_rates() {
   std::vector<std::string> menu;
   for (const double rate : {0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0})
     menu.push_back(fmt::format("e-elastiquant:rate={}", rate));
-  menu.insert(menu.end(), {"bf16", "none"});
+  menu.insert(menu.end(), {"bf16:lossless", "bf16", "none"});
   return menu;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The menu of the compressor auto: grades like "e-elastiquant:4@0.75" or, with a memory,
-// "e-elastiquant:rate=0.5", and grades of one compressor whose bits or elasticity are found out
+// The menu of the compressor auto: grades like "e-elastiquant:4@0.75", "bf16:lossless" or, with a
+// memory, "e-elastiquant:rate=0.5", and grades of one compressor whose bits or elasticity are found out
 // during the run.
 
 #pragma once
@@ -33,7 +33,8 @@ inline constexpr std::size_t kLeastGrades = 2, kMostGrades = 16;
 /// The grades to start with, if the menu has one of them; else it is the one in the menu's middle.
 inline constexpr std::string_view kStartGrades[] = {"e-elastiquant:4@1", "e-elastiquant:rate=1"};
 
-/// The menu that stands for the default one with error feedback: rates, bf16 and none.
+/// The menu that stands for the default one with error feedback: rates, bf16, of both codings, and
+/// none.
 std::vector<std::string> menu_of_rates();
 
 /// Why options.menu is none: "expected ..., found ...; try ..."; "" if it is one. Members need

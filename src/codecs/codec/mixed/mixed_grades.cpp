@@ -69,10 +69,10 @@ GradeIndex MixedGrades::grade_in(const Table& table, std::uint32_t slice) const 
 
 GradeIndex MixedGrades::grade_of(std::uint32_t slice) const { return grade_in(*current(), slice); }
 
-bool MixedGrades::all_lossless() const {
+bool MixedGrades::all_float32() const {
   const std::uint32_t used = current()->used;
   for (std::size_t k = 0; k < menu_.size(); ++k)
-    if ((used >> k & 1u) != 0 && !menu_[k].compressor->properties().lossless) return false;
+    if ((used >> k & 1u) != 0 && !menu_[k].compressor->properties().is_float32()) return false;
   return true;
 }
 

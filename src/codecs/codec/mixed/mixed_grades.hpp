@@ -59,8 +59,8 @@ class MixedGrades final : public Compressor {
   /// The grade of every slice before the first set_table(), and of slices that no table names.
   GradeIndex start() const noexcept { return start_; }
   GradeIndex grade_of(std::uint32_t slice) const;
-  /// Returns true if every slice of the table has a grade that loses nothing.
-  bool all_lossless() const;
+  /// Returns true if every slice of the table has a grade that sends float32 as it is.
+  bool all_float32() const;
 
   /// From now on grades encode and decode on several threads (parallel.hpp).
   void use_threads(int threads, std::size_t least_values);

@@ -29,6 +29,7 @@ constexpr double kRiceExcess = 1.03;  // of Rice codes over the entropy of gaps
 constexpr double kStepOctaves = 0x1p-9;
 constexpr double kExactly = 1e-3;          // of the budget
 constexpr std::uint32_t kFewIndices = 15;  // have centroids that matter for the step
+constexpr double kFewLevels = 0.5;         // up to this rate fewer indices are tried
 constexpr double kSearched = 6;  // octaves below the step that spans all values with all indices
 
 double log2_of(double x) { return ieee_log(x) / kLn2; }
@@ -165,14 +166,14 @@ double MagnitudeHistogram::bits(DeadZone& zone) const {
   const double step = zone.step, low = 1 << zone.low_bits;
   IndexBits indices(static_cast<double>(size_));
   double outer = 0;
-  for (std::uint32_t j = 1; j <= kEscape; ++j) {
+  for (std::uint32_t j = 1; j <= zone.last; ++j) {
     const double from =
         zone.low_bits == 0 ? (zone.zone + (j - 1.0)) * step : (j * low - low / 2) * step;
     outer = from > largest_ ? 0 : above(from).count;
     indices.add(outer);
     if (from > largest_) break;
   }
-  zone.escapes = kEscapeBits * outer;
+  zone.escapes = zone.last == kEscape ? kEscapeBits * outer : 0;
   if (outer > 0) indices.add(0);
   const auto lower = zone.low_bits * static_cast<double>(size_);
   return kHeaderBits + std::min(indices.rans(), indices.gaps()) + zone.escapes + lower;
@@ -188,7 +189,7 @@ double MagnitudeHistogram::gap_bits(const IndexCounts& counts) {
 }
 
 // Sets the centroids of the indices 1 ... last, without the values that are sent as they are. A
-// magnitude never moves by more than itself: first <= 2 z.
+// magnitude never moves by more than itself: first <= 2 z, and of a last index second <= 2 (1 + z).
 void MagnitudeHistogram::centre(DeadZone& zone, std::uint32_t last, const Tail& escaped) const {
   const double step = zone.step, z = zone.zone;
   const Tail one = above(z * step), two = last > 1 ? above((z + 1) * step) : escaped;
@@ -201,7 +202,7 @@ void MagnitudeHistogram::centre(DeadZone& zone, std::uint32_t last, const Tail& 
       moved += above((z + (j - 1.0)) * step).count - escaped.count;
     zone.second = ((two.sum - escaped.sum) / step - moved) / inside;
   }
-  zone.second = std::clamp(zone.second, 1 + z, 2 + z);
+  zone.second = std::clamp(zone.second, 1 + z, last == 2 ? 2 * (1 + z) : 2 + z);
 }
 
 // The squared error, up to a term that the step does not change; sets the centroids.
@@ -263,9 +264,11 @@ DeadZone MagnitudeHistogram::of_least_error(std::uint32_t last) const {
   return zone;
 }
 
-DeadZone MagnitudeHistogram::fit(double budget, double zone_of_rate, int low_bits) const {
+DeadZone MagnitudeHistogram::fit(double budget, double zone_of_rate, int low_bits,
+                                 std::uint32_t last) const {
   DeadZone zone{.zone = low_bits > 0 ? 0.5f : static_cast<float>(zone_of_rate),
-                .low_bits = low_bits};
+                .low_bits = low_bits,
+                .last = last};
   // Fewer bits than the largest value takes cannot be had.
   const double threshold = zone.threshold();
   double high = log2_of(static_cast<double>(largest_) / threshold) - 0x1p-5;
@@ -309,7 +312,18 @@ DeadZone MagnitudeHistogram::quantizer(double budget, double rate) const {
     if (next.step >= best.step) break;
     best = next;
   }
-  if (best.low_bits == 0) {
+  // An index costs a set of gaps, of which few values are not worth it.
+  if (rate <= kFewLevels) {
+    double least = error(best, kEscape);
+    for (const std::uint32_t last : {1u, 2u}) {
+      DeadZone fewer = fit(budget, dead_zone_of(rate), 0, last);
+      if (const double e = error(fewer, last); e < least) {
+        least = e;
+        best = fewer;
+      }
+    }
+  }
+  if (best.last == kEscape && best.low_bits == 0) {
     const double end =
         (static_cast<double>(best.zone) + kEscape - 1) * static_cast<double>(best.step);
     centre(best, kEscape - 1, above(end));

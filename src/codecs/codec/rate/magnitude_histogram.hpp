@@ -30,12 +30,13 @@ inline constexpr int kMostLowBits = 7;
 
 /// A dead-zone quantizer of one block.
 struct DeadZone {
-  float step = 0;      // D
-  float zone = 0.5f;   // z, in steps
-  int low_bits = 0;    // of an index, sent as they are
-  double first = 1;    // mean of the magnitudes of index 1, in steps
-  double second = 2;   // mean of those of index 2 and above, moved down by j - 2 steps
-  double escapes = 0;  // expected bits of the values that are sent as they are
+  float step = 0;                // D
+  float zone = 0.5f;             // z, in steps
+  int low_bits = 0;              // of an index, sent as they are
+  std::uint32_t last = kEscape;  // the index of all larger magnitudes, too
+  double first = 1;              // mean of the magnitudes of index 1, in steps
+  double second = 2;             // mean of those of index 2 and above, moved down by j - 2 steps
+  double escapes = 0;            // expected bits of the values that are sent as they are
 
   /// The least magnitude whose code is not 0, in steps.
   double threshold() const {
@@ -57,7 +58,8 @@ class MagnitudeHistogram {
   void count_near(std::span<const float> values, float largest, double magnitude);
 
   /// The quantizer whose expected bits for the block are at most `budget`; but at least the largest
-  /// value is above the dead zone.
+  /// value is above the dead zone. At low rates it has one index, two or kEscape, whichever is
+  /// expected to have the least squared error.
   /// @pre there are values
   DeadZone quantizer(double budget, double rate) const;
 
@@ -85,7 +87,7 @@ class MagnitudeHistogram {
   float lower_end(std::size_t bin) const;
   Tail above(double magnitude) const;
   double bits(DeadZone& zone) const;  // and sets zone.escapes
-  DeadZone fit(double budget, double zone, int low_bits) const;
+  DeadZone fit(double budget, double zone, int low_bits, std::uint32_t last = kEscape) const;
   double error(DeadZone& zone, std::uint32_t last) const;
   void centre(DeadZone& zone, std::uint32_t last, const Tail& escaped) const;
 

@@ -125,6 +125,7 @@ std::size_t write_nested_gaps(std::span<const LevelCode> codes, std::uint32_t la
       }
   }
   inner = signs;
+  if (largest == 0) return 0;
   std::size_t used = write_set(set, codes.size(), to.data());
   for (std::uint32_t j = 2; j <= largest && !set.empty(); ++j) {
     const std::size_t count = inner.size();
@@ -148,6 +149,7 @@ std::size_t read_nested_gaps(std::span<const std::byte> from, std::uint32_t larg
                              std::span<LevelCode> codes) {
   auto rest = from;
   std::fill(codes.begin(), codes.end(), LevelCode{0});
+  if (largest == 0) return 0;
   const Positions all = take_set(codes.size(), rest);
   Positions places = all;
   for (const std::uint32_t place : places) codes[place] = 1;

@@ -5,7 +5,7 @@
 // Source   Golomb-Rice coded gaps of each set (sparse/gap_coding.hpp); unary indices
 // Symbols  n codes; set j >= 1 holds the codes of index at least j, as positions within set j - 1;
 //          set 0 is all of them
-// Payload  sets 1, 2, ... up to an empty one or to the largest index that there may be; of each
+// Payload  sets 1, 2, ... up to the largest index or to an empty one; of each
 //          set: its size m, 7 bits a byte, lowest first, the upper bit set if another byte follows;
 //          for m > 0 one byte: the Rice parameter, and the upper bit set if the positions are those
 //          of the codes that are not in the set; then remainders and quotients of gaps. At the
@@ -27,7 +27,7 @@ namespace eqt::codec {
 std::size_t nested_gaps_max_bytes(std::size_t count, std::uint32_t largest) noexcept;
 
 /// Writes the sets.
-/// @param largest the largest index that there may be
+/// @param largest of the indices
 /// @return bytes written
 /// @pre to has room for nested_gaps_max_bytes(codes.size(), largest)
 std::size_t write_nested_gaps(std::span<const LevelCode> codes, std::uint32_t largest,

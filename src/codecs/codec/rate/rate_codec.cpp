@@ -17,8 +17,8 @@
 namespace eqt::codec {
 namespace {
 
-// A level codec's format version 3, with the bit that the reconstruction is in the payload.
-constexpr std::uint8_t kVersion = 0x23;
+// A level codec's format version 5, with the bit that the reconstruction is in the payload.
+constexpr std::uint8_t kVersion = 0x25;
 constexpr std::size_t kHeaderBytes = Reconstruction::kBytes + 1;
 constexpr double kLengthBits = 32;   // of the field before a payload in a message
 constexpr double kLeastSampled = 1;  // below this rate all values are counted
@@ -102,9 +102,24 @@ struct RateCodec::Block {
   }
 };
 
+RateDivision divide_bits(double bits, std::span<const Segment> slices) {
+  constexpr double kMostSliceBits = 256, kMostShare = 0.25;
+  double values = 0, first = 0;
+  for (const Segment& slice : slices) {
+    values += static_cast<double>(slice.count);
+    if (slice.first_index == 0) first += 1;
+  }
+  EQT_CHECK(values > 0, "{} slices without values", slices.size());
+  const double spare = std::min(kMostShare * bits, bits - kLeastRate * values);
+  const double shared = std::clamp(spare, 0.0, kMostSliceBits * first);
+  return {.rate = std::clamp((bits - shared) / values, kLeastRate, kMostRate),
+          .slice_bits = first > 0 ? shared / first : 0};
+}
+
 RateCodec::RateCodec(const CompressorRow& row, const CompressorOptions& options)
     : NearestBlocks(row.id, options.bucket_size),
       rate_(options.rate.value()),
+      slice_bits_(options.slice_bits),
       entropy_(Coding::automatic, kEscape) {}
 
 std::uint8_t RateCodec::format_version() const noexcept { return kVersion; }
@@ -114,9 +129,10 @@ std::size_t RateCodec::max_block_bytes(std::size_t count) const {
          count * sizeof(float);
 }
 
-// The bits of a block; a slice pays for the length of its payload in the message with its first.
+// The bits of a block. The first one of a slice has the bits that slices get beside the rate, and
+// pays for the length of the payload in the message.
 double RateCodec::budget(std::size_t count, std::uint64_t first_index) const {
-  return rate_ * static_cast<double>(count) - (first_index == 0 ? kLengthBits : 0);
+  return rate_ * static_cast<double>(count) + (first_index == 0 ? slice_bits_ - kLengthBits : 0);
 }
 
 // The codes and lower bits stay in the workspace.
@@ -153,10 +169,11 @@ std::size_t RateCodec::write_block(std::span<const float> values, float largest,
   std::uint32_t most = kEscape;  // index that may occur
   if (zone.low_bits == 0) {
     const float offset = 1 - zone.zone;
-    quantize_dead_zone(values, inverse, offset, kEscape, codes);
+    quantize_dead_zone(values, inverse, offset, zone.last, codes);
+    most = zone.last;
     // The largest value's index, by the operations of the others.
     const float position = largest * inverse + offset;
-    if (position < static_cast<float>(kEscape)) most = static_cast<std::uint32_t>(position);
+    if (position < static_cast<float>(most)) most = static_cast<std::uint32_t>(position);
   } else {
     quantize_split(values, inverse, {zone.low_bits, kEscape}, codes, lower);
   }
@@ -190,7 +207,7 @@ std::size_t RateCodec::write_codes(std::span<const LevelCode> codes, const Index
   const std::size_t coded = small ? entropy_.encode(codes, counts, to) : SIZE_MAX;
   if (!tries_gaps) return coded;
   const auto nested = workspace.array(kNested, nested_gaps_max_bytes(codes.size(), kEscape));
-  const std::size_t bytes = write_nested_gaps(codes, kEscape, nested);
+  const std::size_t bytes = write_nested_gaps(codes, block.largest(), nested);
   if (bytes >= coded) return coded;
   block.form |= kGaps;
   std::memcpy(to.data(), nested.data(), bytes);
@@ -212,7 +229,8 @@ std::size_t RateCodec::decode_block(std::span<const std::byte> from, float scale
   std::size_t used = kHeaderBytes;
   const auto codes = workspace.array(kCodes, sum.size());
   const auto rest = from.subspan(used);
-  used += block.gaps() ? read_nested_gaps(rest, kEscape, codes) : entropy_.decode(rest, codes);
+  used +=
+      block.gaps() ? read_nested_gaps(rest, block.largest(), codes) : entropy_.decode(rest, codes);
   if (any_above(codes, block.largest()))
     fail(
         Kind::wire,

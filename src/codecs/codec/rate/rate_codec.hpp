@@ -7,7 +7,7 @@
 //          and entropy coding; S. P. Karimireddy et al., ICML 2019, arXiv:1901.09847: feedback
 // Symbols  R bits per value; a block is bucket_size values; D step, z D dead zone, c centroids
 // Method   each block gets the step with which its bits are expected to be R of a value, the
-//          header included (magnitude_histogram.hpp). Index j >= 1 has the magnitudes from
+//          header included (magnitude_histogram.hpp), and the first of a slice slice_bits more. Index j >= 1 has the magnitudes from
 //          (z + j - 1) D to (z + j) D; j = 1 is decoded as c_1 D, j >= 2 as (c_2 + j - 2) D. Rates
 //          above 4 split an index in an upper part, which is coded, and lower bits, which are sent
 //          as they are
@@ -23,10 +23,23 @@
 
 #include "codec/catalogue.hpp"
 #include "codec/entropy/entropy_coding.hpp"
+#include "codec/message.hpp"
 #include "codec/rate/magnitude_histogram.hpp"
 #include "codec/rate/nearest_blocks.hpp"
 
 namespace eqt::codec {
+
+struct RateDivision {
+  double rate = 0;        // CompressorOptions::rate, at least kLeastRate
+  double slice_bits = 0;  // CompressorOptions::slice_bits
+};
+/// Divides the bits of a message among its slices. Small tensors mostly have the larger gradients,
+/// and their headers are as long as those of large ones, so a part of the bits is the same for each
+/// slice, and the rest by its values. Steps that are the same for all slices have the least error
+/// (reverse water-filling), but leave nothing to slices of small gradients.
+/// @param bits for all of them, at least kLeastRate a value
+/// @pre there are values
+RateDivision divide_bits(double bits, std::span<const Segment> slices);
 
 class RateCodec final : public NearestBlocks {
  public:
@@ -52,7 +65,7 @@ class RateCodec final : public NearestBlocks {
   std::size_t write_codes(std::span<const LevelCode> codes, const IndexCounts& counts,
                           Workspace& workspace, Block& block, std::span<std::byte> to) const;
 
-  double rate_;
+  double rate_, slice_bits_;
   EntropyCoding entropy_;
 };
 

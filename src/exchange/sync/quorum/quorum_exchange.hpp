@@ -111,8 +111,8 @@ class QuorumMemory final : public collective::GradientMemory {
   void begin() override {
     if (member_) inner_.begin();
   }
-  void decay(const collective::FusionBucket& bucket) override {
-    if (member_) inner_.decay(bucket);
+  void prepare(const collective::FusionBucket& bucket, std::span<float> gradient) override {
+    if (member_) inner_.prepare(bucket, gradient);
   }
   void compensate(const collective::FusionBucket& bucket, std::span<float> gradient) override {
     if (member_) inner_.compensate(bucket, gradient);
