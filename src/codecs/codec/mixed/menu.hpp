@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The menu of the compressor auto: grades like "e-elastiquant:4@0.75", "bf16:lossless" or, with a
-// memory, "e-elastiquant:rate=0.5", and grades of one compressor whose bits or elasticity are found out
-// during the run.
+// memory, "e-elastiquant:rate=0.5", and grades of one compressor whose bits or elasticity are found
+// out during the run.
 
 #pragma once
 
