@@ -7,10 +7,10 @@
 //          and entropy coding; S. P. Karimireddy et al., ICML 2019, arXiv:1901.09847: feedback
 // Symbols  R bits per value; a block is bucket_size values; D step, z D dead zone, c centroids
 // Method   each block gets the step with which its bits are expected to be R of a value, the
-//          header included (magnitude_histogram.hpp), and the first of a slice slice_bits more. Index j >= 1 has the magnitudes from
-//          (z + j - 1) D to (z + j) D; j = 1 is decoded as c_1 D, j >= 2 as (c_2 + j - 2) D. Rates
-//          above 4 split an index in an upper part, which is coded, and lower bits, which are sent
-//          as they are
+//          header included (magnitude_histogram.hpp), and the first of a slice slice_bits more.
+//          Index j >= 1 has the magnitudes from (z + j - 1) D to (z + j) D; j = 1 is decoded as
+//          c_1 D, j >= 2 as (c_2 + j - 2) D. Rates above 4 split an index in an upper part, which
+//          is coded, and lower bits, which are sent as they are
 // Payload  per block: D as the upper half of a float32; if it is 0, nothing else: all values are 0.
 //          Else 64 c_1 and 64 c_2, one byte each; a form byte; the codes, by entropy_coding.hpp or
 //          nested_gaps.hpp; planes of the lower bits; float32 values of the last index, the escape
