@@ -98,7 +98,7 @@ compressors)
   same auto-memory 2 --set compressor.name=auto --set compressor.link=100 --set compressor.observe_every=2 \
     --set compressor.decide_every=2 --set synchronization.error_feedback=ef14
   same rate 2 --set compressor.name=e-elastiquant --set compressor.rate=0.6 --set compressor.small_tensors=int8
-  same momentum-correction 2 --set compressor.name=topk --set synchronization.momentum_correction=true
+  same momentum-correction 2 --set compressor.name=topk --set synchronization.momentum_correction=on
   same nearest 2 --set compressor.name=elastiquant --set compressor.rounding=nearest --set compressor.bits=3
   feedback=(--set compressor.name=qsgd-v --set compressor.bits=8 --set synchronization.error_feedback=ef14)
   for collective in allgather scatter-reduce ring recursive-doubling; do

@@ -60,7 +60,7 @@ same_as_job 3 sparse-decay "${decay[@]}" --set synchronization.collective=sparse
 same_as_job 4 scattered-decay "${decay[@]}" "${scatter[@]}" --set compressor.name=e-elastiquant \
   --set compressor.rate=3 --set compressor.small_tensors=int8
 same_as_job 3 momentum --set compressor.name=e-elastiquant --set compressor.rate=3 \
-  --set synchronization.momentum_correction=true --set optimizer.nesterov=true --set optimizer.momentum=0.9
+  --set synchronization.momentum_correction=on --set optimizer.nesterov=true --set optimizer.momentum=0.9
 same_as_job 2 none --set synchronization.collective=dense --set data.augment=true
 
 python3 - "$WORK/played-elastiquant/metrics.jsonl" <<'PY' || wrong "records do not say what they are"

@@ -12,12 +12,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <optional>
+#include <utility>
 
 #include "analyze/analyze.hpp"
 #include "analyze/subjects.hpp"
@@ -96,21 +98,48 @@ Density density_of(std::span<const float> values) {
 
 /// The values that are compressed, of one file.
 struct Vector {
-  DumpedGradient gradient;
   std::vector<codec::Segment> segments;  // those that are compressed
   std::vector<float> values;             // 0 where they are not
+  std::vector<Density> densities;        // by segment
+
+  bool has(std::span<const codec::Segment> others) const {
+    return std::ranges::equal(
+        segments, others, [](const codec::Segment& a, const codec::Segment& b) {
+          return a.begin == b.begin && a.count == b.count && a.first_index == b.first_index;
+        });
+  }
 };
 
-Vector vector_of(const Subject& subject, const DumpedGradient& gradient) {
-  Vector vector{gradient, {}, std::vector<float>(gradient.values.size(), 0.0f)};
-  for (const codec::Segment& segment : segments_for(subject, gradient)) {
-    if (!segment.compressed) continue;
-    vector.segments.push_back(segment);
+Vector vector_of(std::vector<codec::Segment> segments, const DumpedGradient& gradient) {
+  Vector vector{std::move(segments), std::vector<float>(gradient.values.size(), 0.0f), {}};
+  for (const codec::Segment& segment : vector.segments) {
     std::copy_n(gradient.values.begin() + static_cast<std::ptrdiff_t>(segment.begin), segment.count,
                 vector.values.begin() + static_cast<std::ptrdiff_t>(segment.begin));
+    vector.densities.push_back(
+        density_of(std::span(vector.values).subspan(segment.begin, segment.count)));
   }
   return vector;
 }
+
+/// A file's gradient, and the vectors that compressors make of it; most make the same one.
+class Gradient {
+ public:
+  explicit Gradient(DumpedGradient dumped) : dumped_(std::move(dumped)) {}
+
+  std::size_t size() const { return dumped_.values.size(); }
+
+  const Vector& vector_for(const Subject& subject) {
+    std::vector<codec::Segment> segments = segments_for(subject, dumped_);
+    std::erase_if(segments, [](const codec::Segment& segment) { return !segment.compressed; });
+    for (const Vector& vector : vectors_)
+      if (vector.has(segments)) return vector;
+    return vectors_.emplace_back(vector_of(std::move(segments), dumped_));
+  }
+
+ private:
+  DumpedGradient dumped_;
+  std::deque<Vector> vectors_;
+};
 
 double squares_of(std::span<const float> values) {
   double sum = 0;
@@ -164,11 +193,11 @@ std::unique_ptr<codec::Compressor> compressor_for(const Subject& subject,
 }
 
 Row row_of(const Subject& subject, const Family& curve, double value,
-           const std::vector<DumpedGradient>& gradients, int draws) {
+           std::vector<Gradient>& gradients, int draws) {
   Sums sums;
   double bound = 0;
-  for (const DumpedGradient& gradient : gradients) {
-    const Vector vector = vector_of(subject, gradient);
+  for (Gradient& gradient : gradients) {
+    const Vector& vector = gradient.vector_for(subject);
     if (vector.segments.empty())
       fail(Kind::usage,
            "analyze rates: expected a gradient with tensors of at least 1024 values, found only "
@@ -176,14 +205,11 @@ Row row_of(const Subject& subject, const Family& curve, double value,
     const theory::Sample sample = theory::sample_codec(*compressor_for(subject, vector.segments),
                                                        vector.segments, vector.values, draws, 1);
     double count = 0;
-    std::vector<Density> tensors;
-    for (const codec::Segment& segment : vector.segments) {
+    for (const codec::Segment& segment : vector.segments)
       count += static_cast<double>(segment.count);
-      tensors.push_back(density_of(std::span(vector.values).subspan(segment.begin, segment.count)));
-    }
     const double lengths = 32.0 * static_cast<double>(vector.segments.size());
     sums.add(count, sample.payload_bits.mean + lengths, sample.variance.mean);
-    bound += bound_bits(tensors, squares_of(vector.values), sample.variance.mean);
+    bound += bound_bits(vector.densities, squares_of(vector.values), sample.variance.mean);
   }
   Row row = {{"compressor", curve.compressor}, {"setting", nullptr}};
   if (!curve.key.empty()) row["setting"] = fmt::format("{} {:.4g}", curve.key, value);
@@ -270,11 +296,9 @@ figures::Drawing plot_of(const std::vector<Row>& rows) {
 }  // namespace
 
 void run_analyze_rates(const AnalyzeRatesCommand& command) {
-  std::vector<DumpedGradient> gradients;
-  for (const std::string& file : command.files) gradients.push_back(read_dumped_gradient(file));
-  const std::size_t most = std::ranges::max_element(gradients, {}, [](const DumpedGradient& g) {
-                             return g.values.size();
-                           })->values.size();
+  std::vector<Gradient> gradients;
+  for (const std::string& file : command.files) gradients.emplace_back(read_dumped_gradient(file));
+  const std::size_t most = std::ranges::max_element(gradients, {}, &Gradient::size)->size();
   const auto row_at = [&](const Family& curve, double value) {
     CompressorQuestion question{.names = {std::string(curve.compressor)}, .sets = {}};
     if (!curve.key.empty())

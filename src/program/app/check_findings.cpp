@@ -147,7 +147,8 @@ std::optional<std::string> memory_of(const config::RunConfig& config,
   if (properties.forgets_sent || properties.votes) return "its own";
   const config::ErrorFeedback feedback = config::settled_feedback(config, properties);
   if (feedback == config::ErrorFeedback::none) return {};
-  return std::string(name_of(feedback));
+  return fmt::format("{}{}", name_of(feedback),
+                     config::corrects_momentum(config, properties) ? " with ranks' momentum" : "");
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ void check_synchronization(const RunConfig& config, const codec::Properties& pro
 /// differences.
 ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties);
 
-/// Returns whether ranks accumulate momentum before they compress (ef14 alone).
+/// Returns whether ranks accumulate momentum before they compress: where it is asked for, and by
+/// itself with a rate, SGD and allreduce.
 bool corrects_momentum(const RunConfig& config, const codec::Properties& properties);
 
 /// Returns whether error feedback needs CompressorOptions::damped: ef14 and ef21 converge for

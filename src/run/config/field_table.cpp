@@ -40,6 +40,10 @@ constexpr Named<ErrorFeedback> kErrorFeedback[] = {
     {ErrorFeedback::ef21, "ef21",
      "ranks send how their gradients differ from what all know of them, and apply the mean of what "
      "is known (Richtarik et al. 2021); allreduce"}};
+constexpr Named<MomentumCorrection> kMomentumCorrection[] = {
+    {MomentumCorrection::automatic, "auto", "on with compressor.rate, SGD and allreduce, else off"},
+    {MomentumCorrection::on, "on", "the ranks accumulate it (Lin et al. 2018, section 3.2)"},
+    {MomentumCorrection::off, "off", "the optimizer accumulates it, of what was sent"}};
 
 std::vector<Field> general_fields() {
   return {
@@ -397,7 +401,7 @@ std::vector<Field> synchronization_fields() {
                 "that owners of sums keep (SparseLoCo: 0.95); 1 = nothing is forgotten"),
       EQT_FIELD(synchronization.momentum_correction, must_stay)
           .says("ef14: ranks accumulate momentum before they compress, so that what is sent late "
-                "moves the parameters once (Lin et al. 2018)"),
+                "moves the parameters once"),
       EQT_FIELD(synchronization.ef21_momentum, must_stay)
           .within({0, 1, true, false})
           .says("ef21: weight of a new gradient in the running mean that is compressed "
@@ -590,6 +594,9 @@ std::vector<Field> output_fields() {
 std::span<const Named<Device>> names_of(Device) { return kDevices; }
 std::span<const Named<OnDivergence>> names_of(OnDivergence) { return kOnDivergence; }
 std::span<const Named<ErrorFeedback>> names_of(ErrorFeedback) { return kErrorFeedback; }
+std::span<const Named<MomentumCorrection>> names_of(MomentumCorrection) {
+  return kMomentumCorrection;
+}
 
 const std::vector<Field>& fields() {
   static const std::vector<Field> table = [] {

@@ -42,6 +42,10 @@ std::span<const Named<OnDivergence>> names_of(OnDivergence);
 enum class ErrorFeedback { automatic, none, ef14, ef21 };
 std::span<const Named<ErrorFeedback>> names_of(ErrorFeedback);
 
+/// Says whether ranks accumulate momentum before they compress, with ef14.
+enum class MomentumCorrection { automatic, on, off };
+std::span<const Named<MomentumCorrection>> names_of(MomentumCorrection);
+
 struct RunConfig {
   std::string name = "run";
   std::uint64_t seed = 1;
@@ -175,8 +179,8 @@ struct RunConfig {
     bool overlap = true;
     double bucket_mib = 4;
     ErrorFeedback error_feedback = ErrorFeedback::automatic;
-    double feedback_decay = 1;                // ef14: factor of the residual before it is added
-    bool momentum_correction = false;         // ef14: momentum is the ranks', before compression
+    double feedback_decay = 1;  // ef14: factor of the residual before it is added
+    MomentumCorrection momentum_correction = MomentumCorrection::automatic;
     double ef21_momentum = 1;                 // weight of a new gradient; 1 = plain EF21
     StepsOrQsr local_steps = {1};             // local-sgd, gossip
     std::uint64_t local_steps_base = 2;       // qsr: the least

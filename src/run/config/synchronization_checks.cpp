@@ -362,35 +362,44 @@ void check_decay(const RunConfig& config, const codec::Properties& properties,
            kOrFeedback);
 }
 
+/// A NoMomentum says what momentum before compression does not go with, and what to do.
+struct NoMomentum {
+  std::string with;
+  std::string_view instead = "leave it out";
+};
+
 /// Momentum before compression is that of plain gradients with a residual of ef14.
-void check_momentum_correction(const RunConfig& config, const codec::Properties& properties,
-                               const std::string& origin) {
+NoMomentum why_no_momentum(const RunConfig& config, const codec::Properties& properties) {
   const auto& s = config.synchronization;
-  if (!s.momentum_correction) return;
-  const auto refuse = [&](const std::string& with, std::string_view instead) {
-    fail(Kind::usage,
-         "{}: expected synchronization.momentum_correction false with {}, found true; {}", origin,
-         with, instead);
-  };
-  constexpr std::string_view kLeaveOut = "leave it out";
   if (!s.algorithm->averages_gradients)
-    refuse(fmt::format("synchronization.algorithm \"{}\", whose ranks have momentum of their own",
-                       s.algorithm->name),
-           kLeaveOut);
+    return {fmt::format("synchronization.algorithm \"{}\", whose ranks have momentum of their own",
+                        s.algorithm->name)};
   if (!config.optimizer.name->is_plain_without_momentum || config.optimizer.momentum == 0)
-    refuse(fmt::format("optimizer.name \"{}\" and optimizer.momentum {}, which leave none to move",
-                       config.optimizer.name->name, config.optimizer.momentum),
-           "set optimizer.momentum of \"sgd\", or leave it out");
+    return {fmt::format("optimizer.name \"{}\" and optimizer.momentum {}, which leave none to move",
+                        config.optimizer.name->name, config.optimizer.momentum),
+            "set optimizer.momentum of \"sgd\", or leave it out"};
   if (properties.forgets_sent)
-    refuse(fmt::format("the compressor \"{}\", which accumulates momentum by itself",
-                       config.compressor.name->name),
-           kLeaveOut);
+    return {fmt::format("the compressor \"{}\", which accumulates momentum by itself",
+                        config.compressor.name->name)};
   if (settled_feedback(config, properties) != ErrorFeedback::ef14)
-    refuse(
+    return {
         fmt::format("the compressor \"{}\" and synchronization.error_feedback \"{}\", which keep "
                     "no residual of ef14",
                     config.compressor.name->name, name_of(s.error_feedback)),
-        "set synchronization.error_feedback to \"ef14\", or leave it out");
+        "set synchronization.error_feedback to \"ef14\", or leave it out"};
+  return {};
+}
+
+void check_momentum_correction(const RunConfig& config, const codec::Properties& properties,
+                               const std::string& origin) {
+  if (config.synchronization.momentum_correction != MomentumCorrection::on) return;
+  const NoMomentum why = why_no_momentum(config, properties);
+  if (!why.with.empty())
+    fail(Kind::usage,
+         "{}: expected synchronization.momentum_correction \"auto\" or \"off\" with {}, found "
+         "\"on\"; "
+         "{}",
+         origin, why.with, why.instead);
 }
 
 void check_ef21(const RunConfig& config, const codec::Compressor& compressor,
@@ -478,8 +487,9 @@ ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties&
 }
 
 bool corrects_momentum(const RunConfig& config, const codec::Properties& properties) {
-  return config.synchronization.momentum_correction && config.optimizer.momentum > 0 &&
-         settled_feedback(config, properties) == ErrorFeedback::ef14;
+  const MomentumCorrection wanted = config.synchronization.momentum_correction;
+  if (wanted == MomentumCorrection::automatic && !config.compressor.rate) return false;
+  return wanted != MomentumCorrection::off && why_no_momentum(config, properties).with.empty();
 }
 
 bool needs_damping(const RunConfig& config) {

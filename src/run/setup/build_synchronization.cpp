@@ -73,7 +73,7 @@ std::string why_host_encodes(const config::RunConfig& config, const SyncBase& ba
                "what ranks remember of gradients is no plain residual"},
       Obstacle{config.synchronization.feedback_decay != 1,
                "synchronization.feedback_decay multiplies the residual on the host"},
-      Obstacle{config.synchronization.momentum_correction,
+      Obstacle{config::corrects_momentum(config, messages.compressor->properties()),
                "synchronization.momentum_correction accumulates on the host"},
       Obstacle{config.compressor.small_tensors == codec::SmallTensors::int8,
                "compressor.small_tensors int8 is encoded on the host"},

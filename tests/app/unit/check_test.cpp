@@ -118,6 +118,8 @@ TEST_CASE("check tells a compressor's variance bound", "[check]") {
   CHECK_THAT(checked({"compressor.name=topk", "synchronization.error_feedback=ef21"}).err,
              ContainsSubstring("\ncompressor: topk, biased; error feedback: ef21; ") &&
                  !ContainsSubstring("warning:"));
+  CHECK_THAT(checked({"compressor.name=e-elastiquant", "compressor.rate=2"}).err,
+             ContainsSubstring("error feedback: ef14 with ranks' momentum; "));
   const Sets sgdm = {"compressor.name=topk", "synchronization.error_feedback=ef21",
                      "synchronization.ef21_momentum=0.1"};
   CHECK_THAT(checked(sgdm).err, ContainsSubstring("warning: synchronization.ef21_momentum 0.1: ") &&

@@ -333,7 +333,7 @@ TEST_CASE("a residual decays where ef14 keeps one", "[config]") {
 }
 
 TEST_CASE("momentum before compression is SGD's, with a residual of ef14", "[config]") {
-  const std::string key = "synchronization.momentum_correction", on = key + "=true";
+  const std::string key = "synchronization.momentum_correction", on = key + "=on";
   const std::string feedback = "synchronization.error_feedback=";
   const auto corrects = [](const Sets& sets) {
     const RunConfig config = parse("{}", sets);
@@ -341,14 +341,25 @@ TEST_CASE("momentum before compression is SGD's, with a residual of ef14", "[con
   };
   CHECK_FALSE(corrects({compressor("topk")}));
   CHECK(corrects({compressor("topk"), on}));
-  CHECK(corrects({compressor("e-elastiquant"), "compressor.rate=1", on}));
+  const Sets rate = {compressor("e-elastiquant"), "compressor.rate=1"};
+  const auto with = [&](const std::string& set) {
+    Sets sets = rate;
+    sets.push_back(set);
+    return sets;
+  };
+  CHECK(corrects(rate));
+  CHECK(corrects(with(on)));
+  CHECK_FALSE(corrects(with(key + "=off")));
+  CHECK_FALSE(corrects(with("optimizer.momentum=0")));
+  CHECK_FALSE(corrects(with("optimizer.name=adamw")));
+  CHECK_FALSE(corrects(with("synchronization.algorithm=local-sgd")));
   CHECK(corrects({compressor("qsgd"), feedback + "ef14", on, "optimizer.nesterov=true"}));
   const auto refused = [&](const Sets& others, const std::string& word) {
     Sets sets = others;
     sets.push_back(on);
     CHECK_THAT(rejection("{}", sets),
-               ContainsSubstring(key) && ContainsSubstring("true") && ContainsSubstring(word));
-    sets.back() = key + "=false";
+               ContainsSubstring(key) && ContainsSubstring("\"on\"") && ContainsSubstring(word));
+    sets.back() = key + "=off";
     CHECK_NOTHROW(parse("{}", sets));
   };
   refused({compressor("none"), feedback + "ef14"}, "\"none\"");

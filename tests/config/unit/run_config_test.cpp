@@ -44,7 +44,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
     "schedule": {"kind": "constant", "milestones": [], "factor": 0.1, "warmup_epochs": 0},
     "synchronization": {"algorithm": "allreduce", "collective": "auto", "overlap": true,
                         "bucket_mib": 4, "error_feedback": "auto", "feedback_decay": 1,
-                        "momentum_correction": false, "ef21_momentum": 1,
+                        "momentum_correction": "auto", "ef21_momentum": 1,
                         "local_steps": 1, "local_steps_base": 2, "local_steps_most": 1000,
                         "local_steps_alpha": "auto", "delay": 0, "fragments": 1,
                         "quorum": 0, "grace_seconds": "auto",

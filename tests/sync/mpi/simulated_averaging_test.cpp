@@ -47,7 +47,7 @@ using MakeMemory = std::function<std::unique_ptr<GradientMemory>(std::size_t cou
 
 /// Error feedback whose residual is multiplied by `decay` in each step.
 MakeMemory feedback(float decay = 1) {
-  return [decay](std::size_t count) { return make_error_feedback(count, decay); };
+  return [decay](std::size_t count) { return make_error_feedback(count, {.decay = decay}); };
 }
 
 /// The default error feedback of this compressor.
