@@ -28,6 +28,8 @@ using namespace eqt::sync;
 namespace {
 
 constexpr double kShare = 0.2;
+// The default menu's last grade is none, which loses nothing.
+const int kNoGrade = static_cast<int>(codec::CompressorOptions().menu.size());
 
 Layout test_layout() { return test::layout_of({{64, 300}, {300}, {100, 100}, {40, 50}, {10}}); }
 
@@ -324,12 +326,12 @@ TEST_CASE("noisier gradients send fewer bytes, and a fast link no less than floa
   comm::Communicator comm(test::session(), 60);
   if (comm.size() == 1) {
     // Nothing is sent: nothing is lost.
-    CHECK(run(comm, {}).tables.back() == std::vector<int>{7, 7, 7});
+    CHECK(run(comm, {}).tables.back() == std::vector<int>(3, kNoGrade - 1));
     return;
   }
   CHECK(bytes_of(run(comm, {.noise = 3})) < bytes_of(run(comm, {.noise = 0.02f})));
   const Result fast = run(comm, {.noise = 3, .predict = link_of(1e9)});
-  CHECK(fast.tables.back() == std::vector<int>{7, 7, 7});
+  CHECK(fast.tables.back() == std::vector<int>(3, kNoGrade - 1));
   const Result slow = run(comm, {.noise = 3, .predict = link_of(1e3)});
   CHECK(slow.tables.back() == run(comm, {.noise = 3}).tables.back());
 }
@@ -378,7 +380,7 @@ TEST_CASE("decisions of a run can be repeated without observing", "[grades]") {
   other_model.begin()->second.front() += 1;
   CHECK(kind_with(other_model) == Kind::data);
   auto other_menu = decisions;
-  other_menu.begin()->second.back() = 8;
+  other_menu.begin()->second.back() = kNoGrade;
   CHECK(kind_with(other_menu) == Kind::data);
 }
 
@@ -421,7 +423,7 @@ TEST_CASE("a table with a grade that does not exist is not restored", "[grades]"
   Parts from(comm, {}), to(comm, {});
   class Damaged final : public test::StateSource {
     void numbers(std::string_view name, std::span<std::uint64_t> values, Across) override {
-      if (name == "grades") values.back() = 8;
+      if (name == "grades") values.back() = static_cast<std::uint64_t>(kNoGrade);
     }
   } damaged;
   try {
