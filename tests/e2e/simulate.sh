@@ -53,6 +53,7 @@ same_as_job 4 scattered-feedback "${scatter[@]}" --set compressor.name=qsgd --se
 same_as_job 4 scattered-correlated "${scatter[@]}" --set compressor.name=e-elastiquant \
   --set compressor.rounding=correlated --set compressor.granularity=model --set synchronization.bucket_mib=0.25
 same_as_job 2 rate --set compressor.name=e-elastiquant --set compressor.rate=3
+! grep -q 'compressor.rate' "$RUN/metrics.jsonl" || wrong "rate: a note on a rate that is held"
 same_as_job 4 scattered-rate "${scatter[@]}" --set compressor.name=e-elastiquant --set compressor.rate=3
 same_as_job 3 sparse --set synchronization.collective=sparse --set compressor.name=topk
 decay=(--set synchronization.feedback_decay=0.9)

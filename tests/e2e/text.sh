@@ -75,6 +75,14 @@ expect_equal '["1", "2"]' "$(value "$RUN/preprocessing.json" class_names)" "clas
 expect_equal 24 "$(value "$RUN/preprocessing.json" text.max_length)" "length"
 cmp -s "$WORK/texts/vocab.txt" "$RUN/vocab.txt" || wrong "the run folder keeps the vocabulary"
 
+# A rate that short tensors exceed, since each sends a value at least.
+train 2 short --set train.steps=3 --set compressor.name=e-elastiquant --set compressor.rate=0.35 \
+  --set compressor.small_tensors=int8 --set compressor.skip_below=1 --set data.max_length=512
+expect_code 0 "a rate"
+grep -q 'compressor.rate: expected 0.35 bits per value, found .*short tensors' "$RUN/metrics.jsonl" ||
+  wrong "a rate that is not held: no note"
+RUN=$WORK/whole
+
 # Texts one a line are predicted, as they were read in training.
 printf 'a long warm day\n\nice and snow\n' >"$WORK/lines.txt"
 run "$EQT_PROGRAM" predict "$RUN" "$WORK/lines.txt"

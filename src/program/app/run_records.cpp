@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -130,6 +131,22 @@ void note_emulation(const config::RunConfig& config, const metrics::Summary& sum
       .text = fmt::format("this machine was too busy for its emulated boards: the slowest rank "
                           "took {:.4f} s to wait {:.4f} s; emulate fewer ranks or slower boards",
                           taken, asked)});
+}
+
+/// A note about a rate that messages do not have.
+void note_rate(const config::CompressorConfig& compressor, const metrics::Summary& summary,
+               metrics::Sink& sink) {
+  constexpr double kHeld = 0.03;  // relative
+  if (!compressor.rate || !summary.bits_per_value) return;
+  const double asked = *compressor.rate, found = *summary.bits_per_value;
+  if (std::abs(found - asked) <= kHeld * asked) return;
+  sink.write(metrics::NoteRecord{
+      .step = summary.steps,
+      .text = fmt::format("compressor.rate: expected {} bits per value, found {:.3g} in the whole "
+                          "run: {}; set another rate if bytes matter",
+                          asked, found,
+                          found < asked ? "gradients of many zeros need fewer"
+                                        : "the largest values of short tensors take more")});
 }
 
 /// A note about a simulated run: how ranks would repeat it, and what its figures mean.
@@ -281,6 +298,7 @@ void write_end(const Job& job, const setup::Run& run, const metrics::Summary& su
                                 run.data.sets.texts->vocabulary().file());
     run.model.replica->save_weights(job.folder->file(files::kLastWeights));
   }
+  note_rate(job.config.compressor, summary, sink);
   job.comm.heartbeat("writing of the summary", true);
   sink.write(summary);
 }

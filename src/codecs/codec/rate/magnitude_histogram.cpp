@@ -86,6 +86,12 @@ void MagnitudeHistogram::count(std::span<const float> values, float largest) {
   accumulate();
 }
 
+void MagnitudeHistogram::count_wide(std::span<const float> values, float largest) {
+  start(values.size(), largest, kCoarse, std::ldexp(double{largest}, -kCoarseOctaves));
+  add(values, false);
+  accumulate();
+}
+
 void MagnitudeHistogram::count_near(std::span<const float> values, float largest,
                                     double magnitude) {
   start(values.size(), largest, kFine, magnitude / 2);

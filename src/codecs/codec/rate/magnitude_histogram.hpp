@@ -53,6 +53,8 @@ class MagnitudeHistogram {
   /// Starts anew with all of the values, in bins of a 32nd of an octave, down to a 128th of the
   /// largest. Smaller steps are not found.
   void count(std::span<const float> values, float largest);
+  /// Starts anew with all of the values, in bins of an eighth of an octave, however small.
+  void count_wide(std::span<const float> values, float largest);
   /// Starts anew with all of the values, in bins of a 64th of an octave around a dead zone: from
   /// half of it to four times it.
   void count_near(std::span<const float> values, float largest, double magnitude);

@@ -25,6 +25,7 @@ constexpr double kLeastSampled = 1;  // below this rate all values are counted
 // A block is coded again while its bits are further off than this; a few are a matter of rounding.
 constexpr double kTolerance = 0.025, kSpareBits = 24;
 constexpr int kMostPasses = 3;
+constexpr double kFarOff = 0.3;  // relative: the right step may be far from the one that was found
 constexpr std::uint64_t kEachByte = 0x0101010101010101u;
 // The form of a block: three bits of lower bits' number, gaps, and the largest index.
 constexpr unsigned kLowBits = 7, kGaps = 8;
@@ -144,17 +145,29 @@ std::size_t RateCodec::encode_block(std::span<const float> values, std::uint64_t
   rate_ >= kLeastSampled ? magnitudes.sample(values, largest) : magnitudes.count(values, largest);
   DeadZone zone = magnitudes.quantizer(bits, rate_);
   std::size_t bytes = write_block(values, largest, zone, workspace, to);
-  // A sample may miss values that matter, coarse bins may hold both what is sent and what is not,
-  // and values in clusters take fewer bits than expected.
+  // A sample may miss values that matter, the step may be below what was counted, coarse bins may
+  // hold both what is sent and what is not, and values in clusters take fewer bits than expected.
   double asked = bits;
+  DeadZone best = zone;
+  double least_miss = HUGE_VAL;
   for (int pass = 0; pass < kMostPasses && bits > 0; ++pass) {
-    const double spent = 8 * static_cast<double>(bytes);
-    if (std::abs(spent - bits) <= kTolerance * bits + kSpareBits) break;
-    magnitudes.count_near(values, largest, static_cast<double>(zone.step) * zone.threshold());
+    const double spent = 8 * static_cast<double>(bytes), miss = std::abs(spent - bits);
+    if (miss <= kTolerance * bits + kSpareBits) return bytes;
+    if (miss < least_miss) {
+      least_miss = miss;
+      best = zone;
+    }
+    if (miss > kFarOff * bits)
+      magnitudes.count_wide(values, largest);
+    else
+      magnitudes.count_near(values, largest, static_cast<double>(zone.step) * zone.threshold());
     if (pass > 0) asked *= bits / spent;
     zone = magnitudes.quantizer(asked, rate_);
     bytes = write_block(values, largest, zone, workspace, to);
   }
+  // The passes need not come nearer.
+  if (std::abs(8 * static_cast<double>(bytes) - bits) > least_miss)
+    bytes = write_block(values, largest, best, workspace, to);
   return bytes;
 }
 
