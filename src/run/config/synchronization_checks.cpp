@@ -397,8 +397,7 @@ void check_momentum_correction(const RunConfig& config, const codec::Properties&
   if (!why.with.empty())
     fail(Kind::usage,
          "{}: expected synchronization.momentum_correction \"auto\" or \"off\" with {}, found "
-         "\"on\"; "
-         "{}",
+         "\"on\"; {}",
          origin, why.with, why.instead);
 }
 

@@ -74,10 +74,14 @@ void MagnitudeHistogram::add(std::span<const float> values, bool sampled) {
   }
 }
 
-void MagnitudeHistogram::sample(std::span<const float> values, float largest) {
+void MagnitudeHistogram::add_wide(std::span<const float> values, float largest, bool sampled) {
   start(values.size(), largest, kCoarse, std::ldexp(double{largest}, -kCoarseOctaves));
-  add(values, values.size() >= kAllBelow);
+  add(values, sampled);
   accumulate();
+}
+
+void MagnitudeHistogram::sample(std::span<const float> values, float largest) {
+  add_wide(values, largest, values.size() >= kAllBelow);
 }
 
 void MagnitudeHistogram::count(std::span<const float> values, float largest) {
@@ -87,9 +91,7 @@ void MagnitudeHistogram::count(std::span<const float> values, float largest) {
 }
 
 void MagnitudeHistogram::count_wide(std::span<const float> values, float largest) {
-  start(values.size(), largest, kCoarse, std::ldexp(double{largest}, -kCoarseOctaves));
-  add(values, false);
-  accumulate();
+  add_wide(values, largest, false);
 }
 
 void MagnitudeHistogram::count_near(std::span<const float> values, float largest,

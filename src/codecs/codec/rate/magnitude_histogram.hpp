@@ -85,6 +85,7 @@ class MagnitudeHistogram {
   static Tail joined(double n, double low, double high, const Tail& above);
   void start(std::size_t size, float largest, int shift, double smallest);
   void add(std::span<const float> values, bool sampled);
+  void add_wide(std::span<const float> values, float largest, bool sampled);
   void accumulate();
   float lower_end(std::size_t bin) const;
   Tail above(double magnitude) const;

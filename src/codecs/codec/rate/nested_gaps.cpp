@@ -108,6 +108,7 @@ std::size_t write_nested_gaps(std::span<const LevelCode> codes, std::uint32_t la
                               std::span<std::byte> to) {
   EQT_CHECK(to.size() >= nested_gaps_max_bytes(codes.size(), largest), "{} bytes for {} codes",
             to.size(), codes.size());
+  if (largest == 0) return 0;
   thread_local Positions set;
   thread_local std::vector<LevelCode> signs, inner;  // these keep their memory
   set.clear();
@@ -125,7 +126,6 @@ std::size_t write_nested_gaps(std::span<const LevelCode> codes, std::uint32_t la
       }
   }
   inner = signs;
-  if (largest == 0) return 0;
   std::size_t used = write_set(set, codes.size(), to.data());
   for (std::uint32_t j = 2; j <= largest && !set.empty(); ++j) {
     const std::size_t count = inner.size();
