@@ -24,6 +24,8 @@ struct CompressorRow {
   OptionSet reads = {};  // the options that it uses
   bool codes_floats =
       false;  // its coding is fixed or lossless; else those of levels, if it reads it
+  // It is unbiased, and SGD ends nearer to float32's loss with error feedback (docs/choosing.md).
+  bool gains_by_feedback = false;
   /// Why it refuses these values of its options, "expected ..., found ...; try ...", or "" if it
   /// accepts them.
   std::string (*why_not)(const CompressorOptions& options) = nullptr;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/restoring_visitor.hpp"
+#include "config/checks.hpp"
 #include "config/fields.hpp"
 #include "core/error.hpp"
 #include "setup/named_files.hpp"
@@ -82,6 +83,18 @@ std::string differing_files(const config::Facts& before, const config::Facts& no
          (others == 0 ? "" : fmt::format(" and {} others", others));
 }
 
+/// A run keeps the memory that it began with. "auto" of a checkpoint has no error feedback for what
+/// only gains by it: older versions meant that, and this one saves "ef14" (setup::settled_config).
+void keep_memory(config::RunConfig& before, config::RunConfig& now) {
+  using config::ErrorFeedback;
+  ErrorFeedback& was = before.synchronization.error_feedback;
+  ErrorFeedback& is = now.synchronization.error_feedback;
+  if (was == ErrorFeedback::automatic && config::gains_by_feedback(before))
+    was = ErrorFeedback::none;
+  const bool either = was == ErrorFeedback::none || was == ErrorFeedback::ef14;
+  if (is == ErrorFeedback::automatic && either && config::gains_by_feedback(now)) is = was;
+}
+
 }  // namespace
 
 std::string settle_resumed_config(const config::RunConfig& saved, const std::string& collective,
@@ -92,6 +105,7 @@ std::string settle_resumed_config(const config::RunConfig& saved, const std::str
     if (now.synchronization.collective == collective::kAutomatic)
       now.synchronization.collective = *row;
   }
+  keep_memory(before, now);
   std::string changed, refused;
   for (const config::Field& field : config::fields()) {
     const std::string found = field.read(now).dump(), expected = field.read(before).dump();

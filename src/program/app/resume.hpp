@@ -22,7 +22,8 @@ struct Resume {
 };
 
 /// Compares the config that saved a state with the one that is to continue from it. `now` with
-/// collective "auto" takes `collective`, which the saved run used, so that nothing is chosen again.
+/// collective "auto" takes `collective`, which the saved run used, so that nothing is chosen again,
+/// and with error feedback "auto" what the saved run had.
 /// @return one line about keys that have changed and may; may be empty
 /// @throws Error{usage} naming each changed key that affects the meaning of the state
 std::string settle_resumed_config(const config::RunConfig& saved, const std::string& collective,

@@ -28,9 +28,15 @@ std::string processor_only(const RunConfig& config);
 void check_synchronization(const RunConfig& config, const codec::Properties& properties,
                            const std::string& origin);
 
-/// Returns what "auto" means for the compressor: ef14 where it needs error feedback, else none; and
-/// none where ef14 would keep a residual of 0. This is for algorithms that average gradients or
-/// differences.
+/// Returns whether "auto" means ef14 though the compressor would converge without: where training
+/// was measured to end nearer to float32 with it (docs/choosing.md), an elastiquant of one grade
+/// whose averaged gradients SGD applies. What a residual would need damping for has none unless it
+/// is asked for.
+bool gains_by_feedback(const RunConfig& config);
+
+/// Returns what "auto" means: ef14 where the compressor needs error feedback or gains by it, else
+/// none; and none where ef14 would keep a residual of 0. This is for algorithms that average
+/// gradients or differences.
 ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties);
 
 /// Returns whether ranks accumulate momentum before they compress: where it is asked for, and by

@@ -32,7 +32,9 @@ constexpr Named<OnDivergence> kOnDivergence[] = {
 constexpr Named<ErrorFeedback> kErrorFeedback[] = {
     {ErrorFeedback::automatic, "auto",
      "ef14 for biased compressors whose error is not small (docs/compressors.md, column error "
-     "feedback); none for unbiased ones, for casts, and for those with a memory of their own"},
+     "feedback), and for elastiquant and e-elastiquant with SGD and allreduce if their error is "
+     "bounded by the gradient; none for other unbiased ones, for casts, and for those with a "
+     "memory of their own"},
     {ErrorFeedback::none, "none",
      "what is not sent is lost, but for compressors and algorithms with a memory of their own"},
     {ErrorFeedback::ef14, "ef14",

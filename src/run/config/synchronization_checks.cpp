@@ -356,7 +356,8 @@ void check_decay(const RunConfig& config, const codec::Properties& properties,
     refuse(fmt::format("synchronization.error_feedback \"{}\", which keeps no residual",
                        name_of(s.error_feedback)),
            kOrFeedback);
-  if (s.error_feedback == ErrorFeedback::automatic && !properties.needs_feedback)
+  if (s.error_feedback == ErrorFeedback::automatic &&
+      settled_feedback(config, properties) == ErrorFeedback::none)
     refuse(fmt::format("the compressor \"{}\", which has no error feedback unless it is asked for",
                        config.compressor.name->name),
            kOrFeedback);
@@ -478,11 +479,23 @@ void check_synchronization(const RunConfig& config, const codec::Properties& pro
   if (algorithm.mixes || algorithm.averages_models) check_compressor(config, properties, origin);
 }
 
+bool gains_by_feedback(const RunConfig& config) {
+  const CompressorConfig& compressor = config.compressor;
+  if (!compressor.name->gains_by_feedback || compressor.adapts_grades() ||
+      !config.synchronization.algorithm->averages_gradients ||
+      !config.optimizer.name->is_plain_without_momentum)
+    return false;
+  if (!compressor.why_not().empty()) return false;  // is refused later, with its reason
+  const auto made = compressor.make();
+  return !made->properties().needs_feedback && is_contraction(*made);
+}
+
 ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties) {
   const ErrorFeedback wanted = config.synchronization.error_feedback;
   if (wanted == ErrorFeedback::ef14 && properties.lossless) return ErrorFeedback::none;
   if (wanted != ErrorFeedback::automatic) return wanted;
-  return properties.needs_feedback ? ErrorFeedback::ef14 : ErrorFeedback::none;
+  return properties.needs_feedback || gains_by_feedback(config) ? ErrorFeedback::ef14
+                                                                : ErrorFeedback::none;
 }
 
 bool corrects_momentum(const RunConfig& config, const codec::Properties& properties) {

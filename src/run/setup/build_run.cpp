@@ -13,6 +13,7 @@
 #include "codec/mixed/mixed_grades.hpp"
 #include "codec/plugin.hpp"
 #include "codec/simd.hpp"
+#include "config/checks.hpp"
 #include "core/checked.hpp"
 #include "core/error.hpp"
 #include "core/version.hpp"
@@ -186,6 +187,9 @@ config::RunConfig settled_config(const config::RunConfig& config, const Run& run
   config::RunConfig settled = settled_config(config, run.messages.choice);
   if (run.data.simulation != nullptr && run.data.simulation->mean != nullptr)
     settled.synchronization.collective = run.data.simulation->mean->row();
+  config::ErrorFeedback& feedback = settled.synchronization.error_feedback;
+  if (feedback == config::ErrorFeedback::automatic && config::gains_by_feedback(config))
+    feedback = config::ErrorFeedback::ef14;
   return settled;
 }
 

@@ -51,8 +51,8 @@ struct SavedPosition {
   bool epoch_open = false;    // the epoch that ended with this step has yet to be evaluated
 };
 
-/// `config` with the collective that `auto` chose or for a simulation, so that it
-/// repeats this run.
+/// `config` with the collective that `auto` chose or for a simulation, and with the error feedback
+/// of `auto` that other versions would not choose, so that it repeats this run.
 config::RunConfig settled_config(const config::RunConfig& config, const Run& run);
 
 /// @param communication_thread whether MPI admits one

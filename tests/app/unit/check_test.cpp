@@ -110,9 +110,9 @@ TEST_CASE("check tells a compressor's variance bound", "[check]") {
                  ContainsSubstring(": at most 2.23\n"));
   CHECK_THAT(qsgd.err, ContainsSubstring("warning: compressor qsgd: ") &&
                            ContainsSubstring("at most 1 without error feedback, found 2.23: "));
-  CHECK_THAT(
-      checked({"compressor.name=elastiquant"}).err,
-      ContainsSubstring("\ncompressor: elastiquant, ") && ContainsSubstring(": at most 0.234\n"));
+  CHECK_THAT(checked({"compressor.name=elastiquant"}).err,
+             ContainsSubstring("\ncompressor: elastiquant, unbiased; error feedback: ef14; ") &&
+                 ContainsSubstring(": at most 0.234\n"));
   CHECK_THAT(checked({"compressor.name=int8"}).err,
              ContainsSubstring("\ncompressor: int8, biased; error feedback: ef14; "));
   CHECK_THAT(checked({"compressor.name=topk", "synchronization.error_feedback=ef21"}).err,

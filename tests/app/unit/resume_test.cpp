@@ -20,3 +20,29 @@ TEST_CASE("a run that goes on with another precision says that parameters are fl
   now.seed = 2;
   test::says(test::refusal(Kind::usage, note), "seed 2 instead of 1");
 }
+
+TEST_CASE("a run that is resumed keeps the error feedback that it began with", "[app]") {
+  const auto config = [](const std::vector<std::string>& sets) {
+    return config::parse_config(R"({"compressor": {"name": "e-elastiquant"}})", "test", sets);
+  };
+  const std::string key = "synchronization.error_feedback=";
+  const config::RunConfig automatic = config({}), none = config({key + "none"}),
+                          ef14 = config({key + "ef14"});
+  const auto resumed = [](const config::RunConfig& saved, config::RunConfig now) {
+    CHECK(app::settle_resumed_config(saved, "allgather", true, now).empty());
+    return now.synchronization.error_feedback;
+  };
+  // Older versions saved "auto" and meant none.
+  CHECK(resumed(automatic, automatic) == config::ErrorFeedback::none);
+  CHECK(resumed(automatic, none) == config::ErrorFeedback::none);
+  CHECK(resumed(none, automatic) == config::ErrorFeedback::none);
+  CHECK(resumed(ef14, automatic) == config::ErrorFeedback::ef14);
+  const config::RunConfig rate = config({"compressor.rate=1"});
+  CHECK(resumed(rate, rate) == config::ErrorFeedback::automatic);
+  for (const auto& [saved, wanted] : {std::pair(automatic, ef14), {none, ef14}, {ef14, none}}) {
+    config::RunConfig now = wanted;
+    test::says(test::refusal(Kind::usage,
+                             [&] { app::settle_resumed_config(saved, "allgather", true, now); }),
+               "synchronization.error_feedback");
+  }
+}

@@ -265,6 +265,35 @@ TEST_CASE("auto with a memory chooses among rates", "[config]") {
                ContainsSubstring("compressor.error_share"));
 }
 
+TEST_CASE("auto means error feedback where SGD gains by it", "[config]") {
+  const std::string optimizer = "optimizer.name=", algorithm = "synchronization.algorithm=";
+  const auto chosen = [](const Sets& sets) {
+    const RunConfig config = parse("{}", sets);
+    return settled_feedback(config, config.compressor.make()->properties());
+  };
+  for (const std::string name : {"elastiquant", "e-elastiquant"}) {
+    const std::string set = compressor(name);
+    CHECK(chosen({set}) == ErrorFeedback::ef14);
+    CHECK(gains_by_feedback(parse("{}", {set})));
+    CHECK(chosen({set, "synchronization.collective=scatter-reduce"}) == ErrorFeedback::ef14);
+    CHECK(chosen({set, "synchronization.error_feedback=none"}) == ErrorFeedback::none);
+    CHECK(chosen({set, optimizer + "adamw"}) == ErrorFeedback::none);
+    CHECK(chosen({set, algorithm + "local-sgd", "synchronization.local_steps=4"}) ==
+          ErrorFeedback::none);
+    // A bound above 1: a residual would need damping, which has to be asked for.
+    CHECK(chosen({set, "compressor.bits=3"}) == ErrorFeedback::none);
+    // Grades that are chosen for their noise keep the mean unbiased.
+    CHECK(chosen({set, "compressor.bits=auto"}) == ErrorFeedback::none);
+    CHECK_FALSE(gains_by_feedback(parse("{}", {set, "compressor.rate=1"})));  // needs it
+  }
+  CHECK(chosen({compressor("elastiquant"), "compressor.bits=3", "compressor.bucket_size=512"}) ==
+        ErrorFeedback::ef14);
+  for (const std::string name : {"none", "bf16", "qsgd", "alq", "auto"})
+    CHECK(chosen({compressor(name)}) == ErrorFeedback::none);
+  CHECK(parse("{}", {compressor("elastiquant"), "synchronization.feedback_decay=0.5"})
+            .synchronization.feedback_decay == 0.5);
+}
+
 TEST_CASE("error feedback damps what has a relative variance of 1 or more", "[config]") {
   // Bounds: docs/compressors.md; qsgd's is A - 1, or A^2 / 4 up to A = 2, for A = sqrt(B) / n.
   const auto is_damped = [](const std::string& name, Sets sets = {}) {

@@ -171,6 +171,7 @@ const CompressorRow kElastiQuant = {
         },
     .reads = {Option::bits, Option::bucket_size, Option::norm, Option::coding, Option::levels,
               Option::elasticity, Option::table, Option::rate, Option::rounding},
+    .gains_by_feedback = true,
     .choose_defaults = choose_elastic,
     .colour = "#872dff"};
 
@@ -187,6 +188,7 @@ const CompressorRow kEElastiQuant = {
         },
     .reads = {Option::bits, Option::bucket_size, Option::norm, Option::coding, Option::levels,
               Option::elasticity, Option::table, Option::rate, Option::rounding},
+    .gains_by_feedback = true,
     .why_not = [](const CompressorOptions& options) -> std::string {
       if (options.coding != Coding::fixed) return {};
       return "expected compressor.coding \"elias\", \"huffman\", \"rans\" or \"auto\" for "
