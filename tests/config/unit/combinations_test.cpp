@@ -695,6 +695,7 @@ TEST_CASE("a rate chooses nearest rounding, and needs error feedback", "[config]
     CHECK(config.compressor.rounding == eqt::codec::Rounding::nearest);
     CHECK(config.compressor.coding == eqt::codec::Coding::automatic);
     CHECK(config.compressor.bucket_size == 32768);
+    CHECK(parse("{}", {compressor(name), "compressor.rate=0.5"}).compressor.bucket_size == 131072);
     CHECK(settled_feedback(config, config.compressor.make()->properties()) == ErrorFeedback::ef14);
     // It is a contraction as it is; its residual may decay, and small tensors may have 8 bits.
     for (const std::string feedback : {"auto", "ef14"})

@@ -89,8 +89,11 @@ std::unique_ptr<Compressor> make_amq(const CompressorRow& row, const CompressorO
       exponential_levels(n, optimal_p(n, options.bucket_size, Norm::l2)));
 }
 
-// A block's header and the ends of its states are few of its bits then, also at a low rate.
-constexpr std::size_t kRateBlock = 32768;
+// A block's header and the ends of its states are few of its bits then. Blocks share no bits, so
+// longer ones leave less error at low rates, where most bits are those of the largest values of a
+// tensor.
+constexpr std::size_t kRateBlock = 32768, kLowRateBlock = 131072;
+constexpr double kLowRate = 0.5;  // above it longer blocks gain little and encode more slowly
 constexpr std::size_t kMaxNormBucketSize = 512;  // in a long bucket the maximum is far above most
                                                  // values
 
@@ -104,7 +107,8 @@ void choose_elastic(CompressorOptions& options) {
     options.rounding = Rounding::nearest;
     options.coding = Coding::automatic;
   }
-  if (options.rounding == Rounding::nearest) options.bucket_size = kRateBlock;
+  if (options.rounding == Rounding::nearest)
+    options.bucket_size = options.rate && *options.rate <= kLowRate ? kLowRateBlock : kRateBlock;
 }
 
 /// Refuses the maximum norm, for compressors that always use the L2 norm.
