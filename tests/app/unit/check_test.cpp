@@ -136,10 +136,12 @@ TEST_CASE("check tells a compressor's variance bound", "[check]") {
 TEST_CASE("check offers error feedback where noise would be felt and it is allowed", "[check]") {
   const auto offered =
       ContainsSubstring("with synchronization.error_feedback \"ef14\" the same bytes");
-  CHECK_THAT(checked({"compressor.name=e-elastiquant"}).err, offered);
-  CHECK_THAT(checked({"compressor.name=elastiquant"}).err, offered);
+  for (const std::string name : {"compressor.name=e-elastiquant", "compressor.name=elastiquant"}) {
+    CHECK_THAT(checked({name, "synchronization.error_feedback=none"}).err, offered);
+    CHECK_THAT(checked({name, "optimizer.name=adamw"}).err, offered);
+  }
   for (const Sets& sets :
-       {Sets{"compressor.name=e-elastiquant", "synchronization.error_feedback=ef14"},
+       {Sets{"compressor.name=e-elastiquant"}, Sets{"compressor.name=elastiquant"},
         Sets{"compressor.name=elastiquant", "compressor.bits=8"}, Sets{"compressor.name=bf16"},
         Sets{"compressor.name=qsgd"}, Sets{"compressor.name=auto"}, Sets{"compressor.name=topk"},
         Sets{"compressor.name=randomk", "compressor.unbiased=true", "compressor.density=0.6"}})
