@@ -7,13 +7,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 hosts=$EQT_ROOT/scripts/run_hosts.sh
 rack=$EQT_ROOT/scripts/rack.sh
 
-# Runs the words on this machine, as agents of mpirun and rsync do; each host has its own run folder.
+# Runs the words on this machine, as agents of mpirun and rsync do; each host has its own run folder, and its own
+# folder for Open MPI: two daemons that make the same one at the same time end.
 cat >"$WORK/here" <<'SH'
 #!/bin/sh
 host=$1
 shift
 while [ "${1#-}" != "$1" ]; do shift; done
-exec sh -c "$(printf '%s' "$*" | sed "s|$RACK_OUT|$RACK_OUT.$host|g")"
+exec sh -c "$(printf '%s' "$*" | sed "s|$RACK_OUT|$RACK_OUT.$host|g; s|$MPI_FOLDER|$MPI_FOLDER.$host|g")"
 SH
 # Answers with a command for every number that it is asked for.
 cat >"$WORK/hostile" <<'SH'
@@ -35,7 +36,7 @@ printf '#!/bin/sh\nexec cat /dev/zero\n' >"$WORK/endless"
 # Has another version of MPI.
 printf '#!/bin/sh\ncase "$*" in *mpirun*--version*) echo "mpirun (Open MPI) 3.0.1" ;; esac\n' >"$WORK/older"
 chmod +x "$WORK/here" "$WORK/hostile" "$WORK/endless" "$WORK/older"
-export RACK_OUT=$WORK/run
+export RACK_OUT=$WORK/run MPI_FOLDER=$WORK/mpi
 echo pi0 >"$WORK/rack"
 
 # none_ran WHAT: no answer was evaluated, and nothing that was printed steers a terminal.
