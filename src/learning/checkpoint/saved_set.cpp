@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <compare>
+#include <functional>
 #include <map>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "core/error.hpp"
@@ -31,7 +33,7 @@ struct SetName {
 struct ListedFile {
   std::uint64_t step = 0, set = 0, bytes = 0, hash = 0;
   std::int32_t rank = 0, ranks = 1;
-  std::uint64_t in_manifest = 0;
+  std::uint32_t in_manifest = 0, in_memory = 0;
 };
 static_assert(std::has_unique_object_representations_v<ListedFile>);
 
@@ -39,10 +41,13 @@ struct Candidate {
   std::vector<std::vector<Rank>> holders;  // by old rank, ascending
   std::vector<FoundFile> files;            // in the same order, the files that some rank has
   bool in_manifest = false;
+  bool in_memory = false;
 
   bool complete() const {
     return std::ranges::none_of(holders, [](const auto& ranks) { return ranks.empty(); });
   }
+  /// Taken as it is, though files may be lost.
+  bool survives_losses() const { return in_memory && in_manifest; }
   bool usable() const {
     return std::ranges::any_of(holders, [](const auto& ranks) { return !ranks.empty(); });
   }
@@ -55,7 +60,8 @@ ListedFile listed(const FoundFile& file) {
           .hash = file.hash,
           .rank = file.head.rank,
           .ranks = file.head.ranks,
-          .in_manifest = file.in_manifest ? 1u : 0u};
+          .in_manifest = file.in_manifest ? 1u : 0u,
+          .in_memory = file.in_memory ? 1u : 0u};
 }
 
 void require_possible(const ListedFile& file) {
@@ -92,24 +98,25 @@ const StateFile* SavedSet::file(Rank old) const {
 
 class SetFinder {
  public:
-  SetFinder(comm::Communicator& comm, const StateFolder& folder, Findings& findings)
-      : comm_(comm), folder_(folder), findings_(findings) {}
+  SetFinder(comm::Communicator& comm, const StateFolder& disk, const StateFolder* memory,
+            Findings& findings)
+      : comm_(comm), disk_(disk), memory_(memory), findings_(findings) {}
 
   std::optional<SavedSet> find() {
     gather();
     note_mixtures();
     for (auto& [name, candidate] : newest_first()) {
-      if (auto set = try_open(name, *candidate, true)) return set;
+      if (auto set = try_open(name, *candidate, !candidate->survives_losses())) return set;
     }
     for (auto& [name, candidate] : newest_first()) {
-      if (!candidate->in_manifest) continue;
+      if (!candidate->in_manifest || candidate->in_memory) continue;
       if (auto set = try_open(name, *candidate, false)) return set;
     }
     if (damaged_ == 0) return {};
     throw comm::AgreedError(Kind::data,
                             fmt::format("{}: expected a complete checkpoint, found only damaged "
                                         "ones ({}); start again with --overwrite",
-                                        folder_.path(), fmt::join(findings_.sentences, "; ")));
+                                        disk_.path(), fmt::join(findings_.sentences, "; ")));
   }
 
  private:
@@ -117,7 +124,14 @@ class SetFinder {
   void gather() {
     std::vector<std::string> damaged;
     std::vector<FoundFile> mine;
-    comm_.agree_after([&] { mine = folder_.list(damaged); });
+    comm_.agree_after([&] {
+      mine = disk_.list(damaged);
+      if (memory_ == nullptr) return;
+      for (FoundFile& file : memory_->list(damaged)) {
+        file.in_memory = true;
+        mine.push_back(file);
+      }
+    });
     std::vector<ListedFile> own;
     for (const FoundFile& file : mine) own.push_back(listed(file));
     const auto lists = comm_.allgather_lists<ListedFile>(own);
@@ -140,20 +154,23 @@ class SetFinder {
     candidate.files[old] = {
         .head = {.rank = file.rank, .ranks = file.ranks, .step = file.step, .set = file.set},
         .bytes = file.bytes,
-        .hash = file.hash};
+        .hash = file.hash,
+        .in_memory = file.in_memory != 0};
     candidate.in_manifest |= file.in_manifest != 0;
+    candidate.in_memory |= file.in_memory != 0;
   }
 
   /// Reports files of one step that are no set, because they are from different saves.
   void note_mixtures() {
-    std::map<std::pair<StepId, int>, std::vector<const Candidate*>> saves;
+    std::map<std::tuple<StepId, int, bool>, std::vector<const Candidate*>> saves;
     for (const auto& [name, candidate] : candidates_)
-      saves[{name.step, name.ranks}].push_back(&candidate);
+      saves[{name.step, name.ranks, candidate.in_memory}].push_back(&candidate);
     for (const auto& [name, of_step] : saves) {
       if (of_step.size() < 2 || std::ranges::any_of(of_step, &Candidate::complete)) continue;
       std::string found;
       bool all = true;
-      for (std::size_t old = 0; old < static_cast<std::size_t>(name.second); ++old) {
+      const auto& [step, ranks, in_memory] = name;
+      for (std::size_t old = 0; old < static_cast<std::size_t>(ranks); ++old) {
         const auto save = std::ranges::find_if(
             of_step, [&](const Candidate* candidate) { return !candidate->holders[old].empty(); });
         if (!(all = save != of_step.end())) break;
@@ -161,9 +178,8 @@ class SetFinder {
                              (*save)->files[old].head.set);
       }
       if (!all) continue;
-      findings_.sentences.push_back(
-          fmt::format("step {}: expected files of one save, found {}; put this run's files back",
-                      name.first, found));
+      findings_.sentences.push_back(fmt::format(
+          "step {}: expected files of one save, found {}; put this run's files back", step, found));
       ++damaged_;
     }
   }
@@ -179,17 +195,26 @@ class SetFinder {
     }
   }
 
+  /// Of sets of one step the complete ones come first.
   std::vector<std::pair<SetName, Candidate*>> newest_first() {
     std::vector<std::pair<SetName, Candidate*>> all;
     for (auto& [name, candidate] : candidates_) all.emplace_back(name, &candidate);
     std::ranges::reverse(all);
+    std::ranges::stable_sort(all, std::ranges::greater(), [](const auto& named) {
+      return std::pair(named.first.step, named.second->complete());
+    });
     return all;
+  }
+
+  const StateFolder& folder_of(const FoundFile& file) const {
+    return file.in_memory ? *memory_ : disk_;
   }
 
   std::optional<SavedSet> try_open(const SetName& name, Candidate& candidate, bool complete) {
     while (complete ? candidate.complete() : candidate.usable()) {
       SavedSet set;
       set.head_ = {.rank = 0, .ranks = name.ranks, .step = name.step, .set = name.set};
+      set.in_memory_ = candidate.in_memory;
       choose_holders(candidate, set);
       if (!read(candidate, set)) continue;  // with one file less
       if (name.ranks == comm_.size()) fetch(candidate, set);
@@ -239,11 +264,11 @@ class SetFinder {
   void read_one(const Candidate& candidate, Rank old, SavedSet& set) const {
     const FoundFile& found = candidate.files[static_cast<std::size_t>(old)];
     auto open = std::make_unique<SavedSet::Open>();
-    open->bytes = folder_.read(found);
-    open->file.emplace(open->bytes, folder_.file_path(set.step(), old, set.ranks()));
+    open->bytes = folder_of(found).read(found);
+    const std::string path = folder_of(found).file_path(set.step(), old, set.ranks());
+    open->file.emplace(open->bytes, path);
     if (open->file->head() != found.head || open->file->hash() != found.hash)
-      fail(Kind::data, "{}: expected the file that was there a moment ago, found another",
-           folder_.file_path(set.step(), old, set.ranks()));
+      fail(Kind::data, "{}: expected the file that was there a moment ago, found another", path);
     set.open_[static_cast<std::size_t>(old)] = std::move(open);
   }
 
@@ -303,23 +328,25 @@ class SetFinder {
 
   void note_others(StepId step) {
     for (const auto& [name, candidate] : candidates_) {
-      if (name.step > step) findings_.newer.push_back(name.step);
+      OtherSets& others = candidate.in_memory ? findings_.in_memory : findings_.on_disk;
+      if (name.step > step) others.newer.push_back(name.step);
       if (name.step >= step) continue;
       const bool good = candidate.complete() || candidate.in_manifest;
-      (good ? findings_.older : findings_.older_fragments).push_back(name.step);
+      (good ? others.older : others.older_fragments).push_back(name.step);
     }
   }
 
   comm::Communicator& comm_;
-  const StateFolder& folder_;
+  const StateFolder& disk_;
+  const StateFolder* const memory_;
   Findings& findings_;
   std::map<SetName, Candidate> candidates_;
   int damaged_ = 0;
 };
 
-std::optional<SavedSet> open_newest(comm::Communicator& comm, const StateFolder& folder,
-                                    Findings& findings) {
-  return SetFinder(comm, folder, findings).find();
+std::optional<SavedSet> open_newest(comm::Communicator& comm, const StateFolder& disk,
+                                    const StateFolder* memory, Findings& findings) {
+  return SetFinder(comm, disk, memory, findings).find();
 }
 
 }  // namespace eqt::checkpoint

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/state_file.hpp"
@@ -55,6 +56,7 @@ struct FoundFile {
   std::uint64_t bytes = 0;
   std::uint64_t hash = 0;    // StateFile::hash()
   bool in_manifest = false;  // its set was once complete on all ranks
+  bool in_memory = false;    // of the host, not in the run folder; set by open_newest()
 
   bool operator==(const FoundFile&) const = default;
 };
@@ -64,6 +66,12 @@ class StateFolder {
  public:
   /// @param run_folder may not exist yet
   explicit StateFolder(const std::string& run_folder) : path_(run_folder + "/checkpoints") {}
+  /// @param path the folder of the sets itself, which may not exist yet
+  static StateFolder at(std::string path) {
+    StateFolder folder("");
+    folder.path_ = std::move(path);
+    return folder;
+  }
 
   const std::string& path() const noexcept { return path_; }
   std::string set_path(StepId step) const;

@@ -30,6 +30,20 @@ class Checkpointer {
   /// @throws Error{output} on all ranks if one could not
   virtual void save_and_wait(StepId done) = 0;
 
+  /// True if it is time to keep the state in the hosts' memory. Rank 0 decides, so no collective.
+  virtual bool wants_memory() const = 0;
+
+  /// Starts keeping the state after `done` steps in the hosts' memory, as save() does on disks.
+  virtual void save_in_memory(StepId done) = 0;
+
+  /// True if this rank has written the state that save_in_memory() has copied, and all ranks do not
+  /// know that of each other yet. No collective.
+  virtual bool has_unconfirmed() const = 0;
+
+  /// When has_unconfirmed() is true on all ranks: that state is complete, and the one before is
+  /// removed.
+  virtual void confirm_memory() = 0;
+
   /// The end of a run: waits for the last save.
   /// @throws Error{output} on all ranks if there were saves and not one of them is complete
   virtual void finish() = 0;

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
+#include <string_view>
 #include <utility>
 
+#include "checkpoint/memory_folder.hpp"
 #include "checkpoint/restoring_visitor.hpp"
 #include "checkpoint/saving_visitor.hpp"
 #include "checkpoint/state_folder.hpp"
@@ -22,6 +24,179 @@ namespace {
 using checkpoint::FileHead;
 using checkpoint::ManifestEntry;
 
+/// A text that is saved with the state.
+struct SavedText {
+  const char* name;
+  std::string_view text;
+};
+
+/// The end of a save, the same on all ranks.
+struct SaveEnd {
+  StepId step = 0;
+  std::string failure;  // why it is not complete; empty: it is
+  double seconds = 0;   // that copying and writing took on the slowest rank
+};
+
+/// The sets in a folder of this rank, of which the newest may be on its way there.
+class Store {
+ public:
+  using Visit = Checkpointer::Visit;
+
+  /// @param keep complete sets
+  Store(comm::Communicator& comm, checkpoint::StateFolder folder, std::size_t keep)
+      : comm_(comm), folder_(std::move(folder)), keep_(keep), writer_([this] { write(); }, [] {}) {}
+
+  const checkpoint::StateFolder& folder() const noexcept { return folder_; }
+  const std::vector<StepId>& complete() const noexcept { return complete_; }  // ascending
+  std::uint64_t file_bytes() const noexcept { return file_bytes_; }           // of the last save
+  std::size_t saves() const noexcept { return saves_; }
+  double pause_seconds() const noexcept { return pause_seconds_; }
+  double longest_pause() const noexcept { return longest_pause_; }
+  /// The step of the save whose end is not known yet.
+  std::optional<StepId> pending() const {
+    if (!pending_) return {};
+    return pending_->step;
+  }
+  /// True if this rank has ended the pending save, well or not.
+  bool is_written() const { return pending_ && written_; }
+  /// True if there is a complete set of this step, which the run was resumed from or has saved.
+  bool has_newest(StepId done) const {
+    return !pending_ && !complete_.empty() && complete_.back() == done;
+  }
+
+  /// Copies the state and starts writing it. @pre nothing is pending
+  /// @param pause runs since training waits
+  void save(const FileHead& head, const Visit& visit, const std::vector<SavedText>& texts,
+            const Stopwatch& pause) {
+    checkpoint::SizingVisitor sizes(places_);
+    visit(sizes);
+    std::size_t bytes = sizes.bytes();
+    for (const SavedText& text : texts) bytes += text.text.size();
+    pending_ = head;
+    image_.begin(head, bytes);
+    for (const SavedText& text : texts)
+      image_.append(text.name, checkpoint::SectionKind::text, Across::same,
+                    std::as_bytes(std::span(text.text)));
+    checkpoint::SavingVisitor copies(image_, places_);
+    visit(copies);
+    written_ = false;
+    writer_.start();
+    ++saves_;
+    last_pause_ = pause.seconds();
+    pause_seconds_ += last_pause_;
+    longest_pause_ = std::max(longest_pause_, last_pause_);
+  }
+
+  /// Finds out whether the pending save is complete on all ranks. Collective.
+  std::optional<SaveEnd> settle() {
+    if (!pending_) return {};
+    writer_.finish();
+    const FileHead head = *std::exchange(pending_, std::nullopt);
+    obsolete_.clear();
+    manifest_.clear();
+    SaveEnd end{.step = head.step, .failure = {}, .seconds = 0};
+    constexpr double kMicro = 1e6;
+    const auto failed = comm_.allgather(error_ ? 1 : 0);
+    const auto sizes = comm_.allgather(file_bytes_), hashes = comm_.allgather(image_.hash());
+    const auto micros =
+        comm_.allgather(static_cast<std::uint64_t>(kMicro * (last_pause_ + write_seconds_)));
+    end.seconds = static_cast<double>(*std::ranges::max_element(micros)) / kMicro;
+    if (const auto first = std::ranges::find(failed, 1u); first != failed.end()) {
+      obsolete_.push_back(head.step);
+      const auto rank = static_cast<Rank>(first - failed.begin());
+      end.failure = fmt::format("was not written on rank {}: {}", rank,
+                                comm_.broadcast(error_ ? error_->what() : std::string(), rank));
+      return end;
+    }
+    for (std::size_t rank = 0; rank < sizes.size(); ++rank)
+      manifest_.push_back({static_cast<Rank>(rank), sizes[rank], hashes[rank]});
+    manifest_head_ = head;
+    // Once per host, because its ranks have the same folder.
+    if (comm_.ranks_on_this_host().front() != comm_.rank()) manifest_.clear();
+    complete_.push_back(head.step);
+    retire();
+    return end;
+  }
+
+  /// Writes the manifest and removes sets, which otherwise waits for the next save.
+  /// @pre nothing is pending
+  void tidy_up() {
+    write_manifest();
+    manifest_.clear();
+    for (const StepId step : obsolete_) folder_.remove(step);
+    obsolete_.clear();
+  }
+
+  /// After a set was restored: removes all that are not older.
+  /// @param taken the step of the restored set, if it was in this folder
+  void forget(const checkpoint::OtherSets& others, std::optional<StepId> taken) {
+    complete_ = others.older;
+    if (taken) complete_.push_back(*taken);
+    manifest_.clear();
+    for (const StepId step : others.newer) folder_.remove(step);
+    for (const StepId step : obsolete_) folder_.remove(step);
+    obsolete_ = others.older_fragments;
+    retire();
+  }
+
+  /// Removes all sets. @pre nothing is pending
+  void remove_all() {
+    for (const StepId step : complete_) folder_.remove(step);
+    complete_.clear();
+    tidy_up();
+  }
+
+ private:
+  /// Runs on the writer's thread.
+  void write() {
+    const Stopwatch watch;
+    error_.reset();
+    write_manifest();
+    for (const StepId step : obsolete_) folder_.remove(step);
+    try {
+      const auto bytes = image_.finish();
+      file_bytes_ = bytes.size();
+      folder_.write(*pending_, bytes);
+    } catch (const Error& error) {
+      error_.emplace(error);
+    }
+    write_seconds_ = watch.seconds();
+    written_ = true;
+  }
+
+  void write_manifest() const {
+    if (!manifest_.empty()) folder_.write_manifest(manifest_head_, manifest_);
+  }
+
+  /// Marks the oldest sets for removal if there are more than `keep`.
+  void retire() {
+    while (complete_.size() > keep_) {
+      obsolete_.push_back(complete_.front());
+      complete_.erase(complete_.begin());
+    }
+  }
+
+  comm::Communicator& comm_;
+  const checkpoint::StateFolder folder_;
+  const std::size_t keep_;
+  checkpoint::KnownPlaces places_;
+  std::vector<StepId> complete_;  // on all ranks, ascending
+  std::size_t saves_ = 0;
+  double pause_seconds_ = 0, longest_pause_ = 0, last_pause_ = 0;
+
+  // Used by the writer while it runs.
+  std::optional<FileHead> pending_;  // what is being written
+  checkpoint::StateImage image_;
+  std::uint64_t file_bytes_ = 0;
+  double write_seconds_ = 0;
+  std::optional<Error> error_;
+  FileHead manifest_head_;
+  std::vector<ManifestEntry> manifest_;  // of the set before; empty if it is written
+  std::vector<StepId> obsolete_;         // to be removed
+  std::atomic<bool> written_ = false;
+  sync::BackgroundThread writer_;  // last: its thread uses all of the above
+};
+
 class FolderCheckpointer final : public Checkpointer {
  public:
   FolderCheckpointer(comm::Communicator& comm, metrics::Sink& sink,
@@ -29,49 +204,64 @@ class FolderCheckpointer final : public Checkpointer {
       : comm_(comm),
         sink_(sink),
         options_(options),
-        folder_(options.run_folder),
         resumption_(std::move(resumption)),
-        writer_([this] { write(); }, [] {}) {
+        disk_(comm, checkpoint::StateFolder(options.run_folder), options.keep) {
     EQT_CHECK(options.keep >= 1, "{} checkpoints to keep", options.keep);
+    if (options.memory_number != 0)
+      memory_.emplace(comm, checkpoint::memory_folder(options.memory_number), 1);
+    if (options.memory_seconds > 0) open_memory();
   }
 
   void attach(Visit visit) override { visit_ = std::move(visit); }
 
   void save(StepId done) override {
     // A set is never written over: until all ranks have replaced their files it would be none.
-    if (is_newest(done)) return;
+    if (disk_.has_newest(done)) return;
     const Stopwatch pause;
-    finish_pending();
-    copy(done);
-    writer_.start();
-    ++saves_;
-    pause_seconds_ += pause.seconds();
-    longest_pause_ = std::max(longest_pause_, pause.seconds());
+    settle_disk();
+    disk_.save(head(done, mix64(disk_.saves())), visit_, texts(), pause);
   }
 
   void save_and_wait(StepId done) override {
-    if (is_newest(done)) return;
-    if (!pending_ || pending_->step != done) save(done);
-    finish_pending();
-    tidy_up();
-    if (complete_.empty() || complete_.back() != done)
-      throw comm::AgreedError(Kind::output, failure_);
+    if (!disk_.has_newest(done)) {
+      if (disk_.pending() != done) save(done);
+      settle_disk();
+      tidy_up();
+      if (disk_.complete().empty() || disk_.complete().back() != done)
+        throw comm::AgreedError(Kind::output, failure_);
+    }
+    if (!memory_) return;
+    settle_memory();
+    memory_->remove_all();  // they are older
   }
 
+  bool wants_memory() const override {
+    return saves_in_memory_ && !memory_->pending() && since_memory_.seconds() >= memory_interval_;
+  }
+
+  void save_in_memory(StepId done) override {
+    if (!saves_in_memory_ || memory_->pending() || memory_->has_newest(done)) return;
+    memory_->save(head(done, mix64(~memory_->saves())), visit_, texts(), Stopwatch());
+    since_memory_.restart();
+  }
+
+  bool has_unconfirmed() const override { return memory_ && memory_->is_written(); }
+
+  void confirm_memory() override { settle_memory(); }
+
   void finish() override {
-    finish_pending();
+    settle_disk();
     tidy_up();
-    if (saves_ == 0) return;
-    if (complete_.empty()) throw comm::AgreedError(Kind::output, failure_);
-    note(complete_.back(),
-         fmt::format("{} checkpoints of {:.1f} MB a rank paused training for {:.3g} s, at most "
-                     "{:.3g} s at a time",
-                     saves_, static_cast<double>(file_bytes_) / 1e6, pause_seconds_,
-                     longest_pause_));
+    if (memory_) settle_memory();
+    if (saves_in_memory_) tell_pauses("states in memory", *memory_);
+    if (disk_.saves() == 0) return;
+    if (disk_.complete().empty()) throw comm::AgreedError(Kind::output, failure_);
+    tell_pauses("checkpoints", disk_);
   }
 
   std::optional<StepId> restore_newest() override {
-    finish_pending();
+    settle_disk();
+    if (memory_) settle_memory();
     std::optional<Resumption> found = std::exchange(resumption_, std::nullopt);
     if (!found) found = look();
     if (!found) return {};
@@ -83,125 +273,104 @@ class FolderCheckpointer final : public Checkpointer {
   }
 
  private:
-  /// True if there is a complete set of this step, which the run was resumed from or has saved.
-  bool is_newest(StepId done) const {
-    return !pending_ && !complete_.empty() && complete_.back() == done;
+  /// Collective.
+  void open_memory() {
+    std::string failure;
+    try {
+      checkpoint::open_memory(options_.run_folder, options_.memory_number);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+    const auto failures = comm_.allgather(failure);
+    const auto first =
+        std::ranges::find_if(failures, [](const auto& text) { return !text.empty(); });
+    saves_in_memory_ = first == failures.end();
+    if (saves_in_memory_) return;
+    warn(0, fmt::format("no state is kept in the hosts' memory, because of rank {}: {}",
+                        first - failures.begin(), *first));
+  }
+
+  FileHead head(StepId done, std::uint64_t save) const {
+    return {.rank = comm_.rank(),
+            .ranks = comm_.size(),
+            .step = done,
+            .set = mix64(options_.start ^ save)};
+  }
+
+  std::vector<SavedText> texts() const {
+    return {{kSavedConfig, options_.config},
+            {kSavedCollective, options_.collective},
+            {kSavedData, options_.data},
+            {kSavedFiles, options_.files}};
   }
 
   std::optional<Resumption> look() {
     checkpoint::Findings findings;
-    auto set = checkpoint::open_newest(comm_, folder_, findings);
+    auto set = checkpoint::open_newest(comm_, disk_.folder(),
+                                       memory_ ? &memory_->folder() : nullptr, findings);
     if (!set) return {};
     return Resumption{std::move(*set), std::move(findings)};
   }
 
   /// Removes all sets that are not older than the restored one.
   void forget_others(const Resumption& found) {
-    complete_ = found.findings.older;
-    complete_.push_back(found.set.step());
-    manifest_.clear();
-    for (const StepId step : found.findings.newer) folder_.remove(step);
-    for (const StepId step : obsolete_) folder_.remove(step);
-    obsolete_ = found.findings.older_fragments;
-    retire();
+    const auto taken = [&](bool in_memory) -> std::optional<StepId> {
+      if (found.set.in_memory() != in_memory) return {};
+      return found.set.step();
+    };
+    disk_.forget(found.findings.on_disk, taken(false));
+    if (memory_) memory_->forget(found.findings.in_memory, taken(true));
     comm_.allgather(0);  // in a common folder no rank may write before all have removed
   }
 
   void tell(const Resumption& found) {
-    std::string text = fmt::format("continues from the checkpoint of step {}", found.set.step());
+    std::string text =
+        fmt::format("continues from the {} of step {}",
+                    found.set.in_memory() ? "state in memory" : "checkpoint", found.set.step());
     if (found.set.ranks() != comm_.size())
       text += fmt::format(", which {} ranks saved, on {}", found.set.ranks(), comm_.size());
     note(found.set.step(), text);
     for (const std::string& sentence : found.findings.sentences) warn(found.set.step(), sentence);
   }
 
-  /// The part of a save for which a step waits: copying the state.
-  void copy(StepId done) {
-    checkpoint::SizingVisitor sizes(places_);
-    visit_(sizes);
-    pending_ = FileHead{.rank = comm_.rank(),
-                        .ranks = comm_.size(),
-                        .step = done,
-                        .set = mix64(options_.start ^ mix64(saves_))};
-    image_.begin(*pending_, sizes.bytes() + options_.config.size() + options_.collective.size() +
-                                options_.data.size() + options_.files.size());
-    const auto text = [this](const char* name, const std::string& value) {
-      image_.append(name, checkpoint::SectionKind::text, Across::same,
-                    std::as_bytes(std::span(value)));
-    };
-    text(kSavedConfig, options_.config);
-    text(kSavedCollective, options_.collective);
-    text(kSavedData, options_.data);
-    text(kSavedFiles, options_.files);
-    checkpoint::SavingVisitor copies(image_, places_);
-    visit_(copies);
-  }
-
-  /// Runs on the writer's thread.
-  void write() {
-    error_.reset();
-    if (!manifest_.empty()) folder_.write_manifest(manifest_head_, manifest_);
-    for (const StepId step : obsolete_) folder_.remove(step);
-    if (!pending_) return;
-    try {
-      const auto bytes = image_.finish();
-      file_bytes_ = bytes.size();
-      folder_.write(*pending_, bytes);
-    } catch (const Error& error) {
-      error_.emplace(error);
-    }
-  }
-
-  /// Finds out whether the previous save is on the disks of all ranks. Collective.
-  void finish_pending() {
-    if (!pending_) return;
-    writer_.finish();
-    const FileHead head = *std::exchange(pending_, std::nullopt);
-    obsolete_.clear();
-    manifest_.clear();
-    const auto failed = comm_.allgather(error_ ? 1 : 0);
-    const auto sizes = comm_.allgather(file_bytes_), hashes = comm_.allgather(image_.hash());
-    const auto first = std::ranges::find(failed, 1u);
-    if (first != failed.end()) {
-      fail_save(head.step, static_cast<Rank>(first - failed.begin()));
-      return;
-    }
-    for (std::size_t rank = 0; rank < sizes.size(); ++rank)
-      manifest_.push_back({static_cast<Rank>(rank), sizes[rank], hashes[rank]});
-    manifest_head_ = head;
-    // Once per host, because its ranks have the same disk.
-    if (comm_.ranks_on_this_host().front() != comm_.rank()) manifest_.clear();
-    complete_.push_back(head.step);
-    retire();
-  }
-
-  /// Removes the oldest sets if there are more than `keep`.
-  void retire() {
-    while (complete_.size() > options_.keep) {
-      obsolete_.push_back(complete_.front());
-      complete_.erase(complete_.begin());
-    }
-  }
-
-  void fail_save(StepId step, Rank rank) {
-    const std::string sentence = comm_.broadcast(error_ ? error_->what() : std::string(), rank);
-    obsolete_.push_back(step);
-    failure_ = fmt::format("the checkpoint of step {} was not written on rank {}: {}", step, rank,
-                           sentence);
+  /// Collective.
+  void settle_disk() {
+    const auto end = disk_.settle();
+    if (!end || end->failure.empty()) return;
+    failure_ = fmt::format("the checkpoint of step {} {}", end->step, end->failure);
     if (std::exchange(warned_, true)) return;
-    warn(step, complete_.empty()
-                   ? fmt::format("{}; training continues without a checkpoint", failure_)
-                   : fmt::format("{}; training continues, and the checkpoint of step {} stays",
-                                 failure_, complete_.back()));
+    warn(end->step, disk_.complete().empty()
+                        ? fmt::format("{}; training continues without a checkpoint", failure_)
+                        : fmt::format("{}; training continues, and the checkpoint of step {} stays",
+                                      failure_, disk_.complete().back()));
+  }
+
+  /// Collective.
+  void settle_memory() {
+    constexpr double kShare = 0.01;  // of the time, which states in memory may take
+    const auto end = memory_->settle();
+    if (!end) return;
+    memory_->tidy_up();
+    memory_interval_ = std::max(options_.memory_seconds, end->seconds / kShare);
+    if (end->failure.empty() || std::exchange(warned_of_memory_, true)) return;
+    warn(end->step, fmt::format("the state in memory of step {} {}; training continues, and later "
+                                "states are tried",
+                                end->step, end->failure));
   }
 
   /// Writes the manifest and removes sets, which otherwise waits for the next save. Collective.
   void tidy_up() {
-    writer_.start();
-    writer_.finish();
-    obsolete_.clear();
-    manifest_.clear();
+    disk_.tidy_up();
     comm_.allgather(0);  // from then on every rank sees the files of the others
+  }
+
+  void tell_pauses(const char* what, const Store& store) {
+    if (store.saves() == 0) return;
+    note(store.complete().empty() ? 0 : store.complete().back(),
+         fmt::format("{} {} of {:.1f} MB a rank paused training for {:.3g} s, at most {:.3g} s at "
+                     "a time",
+                     store.saves(), what, static_cast<double>(store.file_bytes()) / 1e6,
+                     store.pause_seconds(), store.longest_pause()));
   }
 
   void note(StepId step, const std::string& text) {
@@ -216,26 +385,15 @@ class FolderCheckpointer final : public Checkpointer {
   comm::Communicator& comm_;
   metrics::Sink& sink_;
   const FolderCheckpointerOptions options_;
-  const checkpoint::StateFolder folder_;
   std::optional<Resumption> resumption_;
   Visit visit_;
-  checkpoint::KnownPlaces places_;
-
-  std::vector<StepId> complete_;  // on all ranks, ascending
+  Store disk_;
+  std::optional<Store> memory_;
+  bool saves_in_memory_ = false;
+  Stopwatch since_memory_;                            // since the last state in memory
+  double memory_interval_ = options_.memory_seconds;  // [seconds]
   std::string failure_ = "there is no checkpoint";
-  bool warned_ = false;
-  std::size_t saves_ = 0;
-  double pause_seconds_ = 0, longest_pause_ = 0;
-
-  // Used by the writer while it runs.
-  std::optional<FileHead> pending_;  // what is being written
-  checkpoint::StateImage image_;
-  std::uint64_t file_bytes_ = 0;
-  std::optional<Error> error_;
-  FileHead manifest_head_;
-  std::vector<ManifestEntry> manifest_;  // of the set before; empty if it is written
-  std::vector<StepId> obsolete_;         // to be removed
-  sync::BackgroundThread writer_;        // last: its thread uses all of the above
+  bool warned_ = false, warned_of_memory_ = false;
 };
 
 }  // namespace

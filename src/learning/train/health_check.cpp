@@ -47,6 +47,8 @@ HealthStatus HealthCheck::now(const HealthReport& report) {
   if (!status.stop) status.stop = before.stop;
   if (!status.diverged) status.diverged = before.diverged;
   status.replicas_differ |= before.replicas_differ;
+  status.save |= before.save;
+  status.written |= before.written;
   return status;
 }
 
@@ -55,6 +57,8 @@ void HealthCheck::send(const HealthReport& report) {
   words_[kStop] = number_of(report.stop, comm_.rank());
   words_[kDiverged] = number_of(report.diverged, comm_.rank());
   if (comm_.rank() == 0) words_[kInterval] = next_interval();
+  words_[kSave] = report.save ? 1 : 0;
+  words_[kUnwritten] = report.written ? 0 : 1;
   if (report.hash) {
     // Halves of the hash are exact in a double. max(x) = -max(-x) only if all x are equal.
     words_[kHigh] = static_cast<double>(*report.hash >> 32);
@@ -76,7 +80,9 @@ HealthStatus HealthCheck::receive() {
   return {.stop = rank_of(words_[kStop]),
           .diverged = rank_of(words_[kDiverged]),
           .replicas_differ = compared && (words_[kHigh] != -words_[kMinusHigh] ||
-                                          words_[kLow] != -words_[kMinusLow])};
+                                          words_[kLow] != -words_[kMinusLow]),
+          .save = words_[kSave] > 0,
+          .written = words_[kUnwritten] == 0};
 }
 
 /// Computes the interval [steps] from rank 0's own steps since the last report.

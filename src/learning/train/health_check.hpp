@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The health checks that ranks exchange during training: whether a rank was told to stop, whether a
-// rank has found a value that is not finite, and whether replicas are equal.
+// rank has found a value that is not finite, whether replicas are equal, and when the state is kept
+// in the hosts' memory.
 
 #pragma once
 
@@ -18,6 +19,8 @@ struct HealthReport {
   bool stop = false;                  // the rank was told to stop
   bool diverged = false;              // the rank has found a value that is not finite
   std::optional<std::uint64_t> hash;  // of its parameters, if replicas are to be compared
+  bool save = false;     // rank 0: the state is to be kept in memory after the step of the verdict
+  bool written = false;  // the rank has written its part of the last such state
 };
 
 /// The reports of all ranks together; the same on every rank.
@@ -25,10 +28,13 @@ struct HealthStatus {
   std::optional<Rank> stop;      // a rank that was told to stop
   std::optional<Rank> diverged;  // a rank that has found a value that is not finite
   bool replicas_differ = false;
+  bool save = false;     // rank 0 has asked for it
+  bool written = false;  // by all ranks
+  /// True if training goes on.
   bool clear() const { return !stop && !diverged && !replicas_differ; }
 };
 
-/// Seven numbers per rank are exchanged about twice a second, while the next step is computed: the
+/// Nine numbers per rank are exchanged about twice a second, while the next step is computed: the
 /// result arrives a step after the report, and no rank waits for it. Rank 0 decides how many steps
 /// are between two exchanges, and sends that number with them, so that all ranks use the same.
 class HealthCheck {
@@ -55,6 +61,8 @@ class HealthCheck {
     kMinusHigh,
     kLow,
     kMinusLow,
+    kSave,
+    kUnwritten,
     kWords
   };
 

@@ -67,6 +67,7 @@ inline constexpr Phase kKeepingBest{.activity = "writing of the best weights", .
 inline constexpr Phase kEpochRecords{.activity = "records of an epoch", .waits_too = true};
 inline constexpr Phase kSaving{
     .activity = "checkpoint", .waits_too = true, .fault = comm::Fault::Phase::checkpoint};
+inline constexpr Phase kSavingInMemory{.activity = "state in memory", .waits_too = true};
 inline constexpr Phase kLastSave{.activity = "checkpoint", .waits_too = true};  // of a stopped run
 inline constexpr Phase kFinishing{.activity = "writing of the last checkpoint", .waits_too = true};
 inline constexpr Phase kComparing{"comparison of the results"};

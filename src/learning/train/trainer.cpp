@@ -132,6 +132,7 @@ void Trainer::run_in_step() {
     }
     if (epoch_open_ && !finish_epoch()) continue;
     save_if_due();
+    save_in_memory_if_due();
   }
 }
 
@@ -146,6 +147,7 @@ void Trainer::run_asynchronously() {
     }
     if (epoch_open_ && !finish_epoch()) continue;
     save_if_due();
+    save_in_memory_if_due();
   }
 }
 
@@ -226,10 +228,26 @@ void Trainer::seek(StepId own) {
 void Trainer::save_if_due() {
   if (p_.checkpointer == nullptr || !plan_.saves_after(done_)) return;
   enter(phases::kSaving, done_);
-  require_finite_model(done_);
-  if (may_go_back() && !check_health_now()) return;
+  if (!may_save()) return;
   p_.checkpointer->save(done_);
   phase_.leave();
+}
+
+void Trainer::save_in_memory_if_due() {
+  if (!memory_due_) return;
+  enter(phases::kSavingInMemory);
+  const bool saves = may_save();
+  memory_due_ = false;
+  if (!saves) return;
+  p_.checkpointer->save_in_memory(done_);
+  phase_.leave();
+}
+
+/// Returns false if all ranks have gone back to an earlier step.
+/// @throws Error{diverged} if the model is not finite: no run could continue from it
+bool Trainer::may_save() {
+  require_finite_model(done_);
+  return !may_go_back() || check_health_now();
 }
 
 void Trainer::visit_state(StateVisitor& visitor) {
@@ -437,6 +455,10 @@ HealthReport Trainer::report(bool with_hash) {
   own.stop = p_.comm.stop_asked();
   own.diverged = p_.divergence != nullptr && p_.divergence->any();
   if (with_hash && plan_.paranoid && plan_.replicas_equal) own.hash = parameter_hash();
+  if (p_.checkpointer != nullptr) {
+    own.save = p_.comm.rank() == 0 && !memory_due_ && p_.checkpointer->wants_memory();
+    own.written = p_.checkpointer->has_unconfirmed();
+  }
   return own;
 }
 
@@ -465,7 +487,11 @@ bool Trainer::act_on(const HealthStatus& status) {
     roll_back(*status.diverged);
     return false;
   }
-  if (!status.stop) return true;
+  if (status.written) p_.checkpointer->confirm_memory();
+  if (!status.stop) {
+    memory_due_ |= status.save;
+    return true;
+  }
   if (p_.checkpointer != nullptr) {
     require_finite_model(done_);
     if (may_go_back()) {

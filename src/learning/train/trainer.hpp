@@ -159,6 +159,8 @@ class Trainer {
   void go_to(StepId done);
   void seek(StepId own);
   void save_if_due();
+  void save_in_memory_if_due();
+  bool may_save();
   void run_in_step();
   void run_asynchronously();
   void train_until_pause();
@@ -218,6 +220,7 @@ class Trainer {
   bool fault_injected_ = false;  // at least once
   bool epoch_open_ = false;      // its steps are done, but it is not evaluated yet
   bool final_rounds_done_ = false;
+  bool memory_due_ = false;  // the state is to be kept in memory after this step; on all ranks
   Stopwatch wall_;
   double wall_before_ = 0;  // of earlier starts of this run [seconds]
   StepId done_ = 0;         // completed steps

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/memory_folder.hpp"
 #include "checkpoint/restoring_visitor.hpp"
 #include "config/checks.hpp"
 #include "config/fields.hpp"
@@ -132,7 +133,12 @@ std::string settle_resumed_config(const config::RunConfig& saved, const std::str
 std::optional<Resume> find_resume(const config::RunConfig& config, const std::string& run_folder,
                                   int simulate, comm::Communicator& comm) {
   checkpoint::Findings findings;
-  auto set = checkpoint::open_newest(comm, checkpoint::StateFolder(run_folder), findings);
+  const auto numbers = comm.allgather(checkpoint::number_in_memory(run_folder));
+  const std::uint64_t number = *std::ranges::max_element(numbers);  // the newest, as it is a time
+  std::optional<checkpoint::StateFolder> memory;
+  if (number != 0) memory = checkpoint::memory_folder(number);
+  auto set = checkpoint::open_newest(comm, checkpoint::StateFolder(run_folder),
+                                     memory ? &*memory : nullptr, findings);
   if (!set) return {};
   require_same_workers(comm, *set, simulate);
   const std::string saved = checkpoint::text_of(comm, *set, train::kSavedConfig);
@@ -141,7 +147,8 @@ std::optional<Resume> find_resume(const config::RunConfig& config, const std::st
   Resume resume{.resumption = {std::move(*set), std::move(findings)},
                 .position = position,
                 .config = config,
-                .note = {}};
+                .note = {},
+                .memory_number = number};
   comm.agree_after([&] {
     resume.note = settle_resumed_config(config::parse_config(saved, "the checkpoint's config", {}),
                                         collective, resume.resumption.set.ranks() == comm.size(),

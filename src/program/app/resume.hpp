@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,8 @@ struct Resume {
   setup::SavedPosition position;
   config::RunConfig config;  // the run's, with the collective of the saved run
   std::string note;          // keys that have changed; may be empty
+  // Of the run whose states hosts have in memory (checkpoint::number_in_memory); 0: they have none.
+  std::uint64_t memory_number = 0;
 };
 
 /// Compares the config that saved a state with the one that is to continue from it. `now` with
@@ -29,7 +32,8 @@ struct Resume {
 std::string settle_resumed_config(const config::RunConfig& saved, const std::string& collective,
                                   bool same_ranks, config::RunConfig& now);
 
-/// The newest valid state in `run_folder` (checkpoint::open_newest). Collective.
+/// The newest valid state in `run_folder`, or in the hosts' memory (checkpoint::open_newest). Where
+/// hosts keep states of several runs for this folder, those of the newest run count. Collective.
 /// @param simulate number of simulated ranks; a state of another number is refused
 /// @return empty if there is none
 /// @throws Error{data}, Error{usage} on all ranks

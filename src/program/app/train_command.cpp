@@ -14,6 +14,7 @@
 #include "app/run_records.hpp"
 #include "app/trained_run.hpp"
 #include "app/verbs.hpp"
+#include "checkpoint/memory_folder.hpp"
 #include "checkpoint/state_folder.hpp"
 #include "codec/plugin.hpp"
 #include "comm/launch.hpp"
@@ -100,16 +101,18 @@ void remove_replaced(const std::string& path, bool resumes, RunFolder* folder,
                      comm::Communicator& comm) {
   comm.agree_after([&] {
     if (folder != nullptr) folder->begin();
-    if (!resumes) checkpoint::StateFolder(path).remove_all();
+    if (resumes) return;
+    checkpoint::StateFolder(path).remove_all();
+    checkpoint::close_memory(path);
   });  // ranks may share the folder, so none writes before all have removed
 }
 
-/// A number that identifies this start of the job: a hash of rank 0's clock.
-std::uint64_t draw_start(comm::Communicator& comm) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  std::uint64_t start = mix64(static_cast<std::uint64_t>(now));
-  comm.broadcast(std::as_writable_bytes(std::span(&start, 1)), 0);
-  return start;
+/// The time on rank 0, which identifies this start of the job [clock ticks]. Collective.
+std::uint64_t time_of_start(comm::Communicator& comm) {
+  auto now =
+      static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  comm.broadcast(std::as_writable_bytes(std::span(&now, 1)), 0);
+  return now;
 }
 
 /// A run without checkpoints has one, too: it saves one if a signal stops it.
@@ -119,11 +122,16 @@ std::unique_ptr<train::Checkpointer> make_checkpointer(
     std::optional<Resume>& resume) {
   std::optional<train::Resumption> resumption;
   if (resume) resumption = std::move(resume->resumption);
+  const std::uint64_t now = time_of_start(comm);
+  std::uint64_t memory_number = resume ? resume->memory_number : 0;
+  if (memory_number == 0 && config.checkpoint.memory_seconds > 0) memory_number = now;
   return train::make_folder_checkpointer(
       comm, sink,
       {.run_folder = path,
        .keep = config.checkpoint.keep,
-       .start = draw_start(comm),
+       .start = mix64(now),
+       .memory_seconds = config.checkpoint.memory_seconds,
+       .memory_number = memory_number,
        .config = config::resolved_json(setup::settled_config(config, run)),
        .collective = run.collective_name(),
        .data = config::packed(run.data.facts),
@@ -306,6 +314,7 @@ void train_and_record(Job& job, setup::Run& run, const config::Facts& files,
   comm.agree_after([&] {
     if (comm.rank() == 0) write_end(job, run, summary, *sink);
   });
+  checkpoint::close_memory(job.path);
   comm.heartbeat("closing of the run folder");
   const bool shows = job.config.output.progress != metrics::ProgressStyle::off;
   if (comm.rank() == 0 && shows && !job.command.quiet)

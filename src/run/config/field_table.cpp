@@ -559,6 +559,11 @@ std::vector<Field> checkpoint_fields() {
           .in("steps")
           .says("steps between saves of every rank's state; it is also saved at the end; 0 = not "
                 "by steps"),
+      EQT_FIELD(checkpoint.memory_seconds, may_change)
+          .from(0, 1e6)
+          .in("seconds")
+          .says("seconds between states that each host keeps in its memory, for --resume after a "
+                "failure; more, if they would take more than a hundredth of the time; 0 = none"),
       EQT_FIELD(checkpoint.keep, may_change)
           .from(1, 1000)
           .in("checkpoints")

@@ -234,6 +234,7 @@ struct RunConfig {
   struct Checkpoint {
     std::uint64_t every_epochs = 0;  // 0 = off
     std::uint64_t every_steps = 0;   // 0 = off
+    double memory_seconds = 0;       // between states in the hosts' memory; 0 = off
     std::size_t keep = 2;            // complete ones
     bool best = false;               // also the weights of the best evaluation
 

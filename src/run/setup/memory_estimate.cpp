@@ -221,10 +221,12 @@ MemoryEstimate estimate_memory(const config::RunConfig& given, const data::Datas
   if (config.output.dump_gradients > 0) estimate.memories += flat;
   if (config.train.ema > 0) estimate.memories += flat + network.buffer_values * kFloat;
   const auto& checkpoint = config.checkpoint;
-  if (checkpoint.every_steps > 0 ||
-      checkpoint.every_epochs > 0)  // a copy of the state, to be written
-    estimate.memories +=
-        flat + network.buffer_values * kFloat + estimate.optimizer + estimate.memories;
+  const std::uint64_t state =
+      flat + network.buffer_values * kFloat + estimate.optimizer + estimate.memories;
+  // A copy of the state, to be written; in the host's memory also one that is written, and the one
+  // before.
+  if (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0) estimate.memories += state;
+  if (checkpoint.memory_seconds > 0) estimate.memories += 3 * state;
   estimate.messages = message_bytes(config, ranks, network.layout, *compressor);
   if (config.train.is_emulated()) return estimate;
   // Weights are packed for writing when no step is under way: a copy of each tensor, and all bytes.

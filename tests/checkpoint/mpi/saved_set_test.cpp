@@ -92,11 +92,11 @@ void write_file(const StateFolder& folder, const FileHead& head, Part& part) {
 }
 
 /// By rank 0, as if `ranks` ranks had done it.
-void write_set(const StateFolder& folder, StepId step, int ranks) {
+void write_set(const StateFolder& folder, StepId step, int ranks, std::uint64_t save = kSave) {
   for (Rank rank = 0; rank < ranks; ++rank) {
     Part part(rank, ranks);
     part.fill(rank, step);
-    write_file(folder, {.rank = rank, .ranks = ranks, .step = step, .set = kSave}, part);
+    write_file(folder, {.rank = rank, .ranks = ranks, .step = step, .set = save}, part);
   }
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("the same number of ranks gets its state back, bit for bit", "[saved_s
   if (comm.rank() == 0) write_set(*shared.folder, 120, comm.size());
   barrier(comm);
   Findings findings;
-  const auto set = open_newest(comm, *shared.folder, findings);
+  const auto set = open_newest(comm, *shared.folder, nullptr, findings);
   REQUIRE(set.has_value());
   CHECK(set->step() == 120);
   CHECK(findings.sentences.empty());
@@ -165,7 +165,7 @@ TEST_CASE("another number of ranks continues by the rules, and nothing is lost",
     if (comm.rank() == 0) write_set(*shared.folder, 8, n);
     barrier(comm);
     Findings findings;
-    const auto set = open_newest(comm, *shared.folder, findings);
+    const auto set = open_newest(comm, *shared.folder, nullptr, findings);
     REQUIRE(set.has_value());
     Part part(comm.rank(), m);
     part.copies.assign(kModel, -1);
@@ -221,7 +221,7 @@ TEST_CASE("the sum of residuals does not change, up to float32 rounding", "[save
     }
     barrier(comm);
     Findings findings;
-    const auto set = open_newest(comm, *shared.folder, findings);
+    const auto set = open_newest(comm, *shared.folder, nullptr, findings);
     REQUIRE(set.has_value());
     Part part(comm.rank(), m);
     RestoringVisitor visitor(comm, *set);
@@ -250,7 +250,7 @@ TEST_CASE("placed values move with their places if the same ranks assign them di
   if (comm.rank() == 0) write_set(*shared.folder, 8, comm.size());
   barrier(comm);
   Findings findings;
-  const auto set = open_newest(comm, *shared.folder, findings);
+  const auto set = open_newest(comm, *shared.folder, nullptr, findings);
   REQUIRE(set.has_value());
   Part part(comm.rank(), comm.size(), 13);
   RestoringVisitor visitor(comm, *set);
@@ -274,7 +274,7 @@ TEST_CASE("a rank that lacks its file gets it from one that has it", "[saved_set
   part.fill(other, 64);
   write_file(folder, {.rank = other, .ranks = comm.size(), .step = 64, .set = kSave}, part);
   Findings findings;
-  const auto set = open_newest(comm, folder, findings);
+  const auto set = open_newest(comm, folder, nullptr, findings);
   REQUIRE(set.has_value());
   CHECK(findings.sentences.size() == static_cast<std::size_t>(comm.size() == 1 ? 0 : comm.size()));
   Part expected(comm.rank(), comm.size()), found(comm.rank(), comm.size());
@@ -297,18 +297,19 @@ TEST_CASE("a damaged file is named, and ranks use the set before", "[saved_set]"
     }
     barrier(comm);
     Findings findings;
-    const auto set = open_newest(comm, *shared.folder, findings);
+    const auto set = open_newest(comm, *shared.folder, nullptr, findings);
     REQUIRE(set.has_value());
     CHECK(set->step() == 60);
     REQUIRE(findings.sentences.size() == 1);
     CHECK(findings.sentences[0].find(shared.folder->file_path(120, last, comm.size())) == 0);
-    CHECK(findings.newer.size() == static_cast<std::size_t>(comm.size() > 1 || byte > 20 ? 1 : 0));
+    CHECK(findings.on_disk.newer.size() ==
+          static_cast<std::size_t>(comm.size() > 1 || byte > 20 ? 1 : 0));
     barrier(comm);
     if (comm.rank() == 0) damage(*shared.folder, 60, 0, comm.size(), 500);
     barrier(comm);
     Findings none;
     try {
-      (void)open_newest(comm, *shared.folder, none);
+      (void)open_newest(comm, *shared.folder, nullptr, none);
       CHECK(false);
     } catch (const comm::AgreedError& error) {
       CHECK(error.kind() == Kind::data);
@@ -328,7 +329,7 @@ TEST_CASE("incomplete sets are not used, and sets with lost files only if there 
   }
   barrier(comm);
   Findings findings;
-  CHECK_FALSE(open_newest(comm, *shared.folder, findings).has_value());
+  CHECK_FALSE(open_newest(comm, *shared.folder, nullptr, findings).has_value());
   barrier(comm);
 
   if (comm.rank() == 0) {
@@ -339,7 +340,7 @@ TEST_CASE("incomplete sets are not used, and sets with lost files only if there 
     shared.folder->write_manifest({.rank = 0, .ranks = kSaved, .step = 120, .set = kSave}, entries);
   }
   barrier(comm);
-  const auto set = open_newest(comm, *shared.folder, findings);
+  const auto set = open_newest(comm, *shared.folder, nullptr, findings);
   REQUIRE(set.has_value());
   CHECK(set->lacks_any());
   CHECK(set->holder(3) == SavedSet::kLost);
@@ -356,9 +357,70 @@ TEST_CASE("incomplete sets are not used, and sets with lost files only if there 
   if (comm.rank() == 0) write_set(*shared.folder, 60, kSaved);
   barrier(comm);
   Findings older;
-  const auto complete = open_newest(comm, *shared.folder, older);
+  const auto complete = open_newest(comm, *shared.folder, nullptr, older);
   REQUIRE(complete.has_value());
   CHECK(complete->step() == 60);
+}
+
+TEST_CASE("a set in memory is taken without the files of lost hosts, one on disks is not",
+          "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const Shared disk(comm), memory(comm);
+  constexpr int kSaved = 3;
+  constexpr std::uint64_t kOther = kSave + 1;
+  const auto lose = [&](const StateFolder& folder, StepId step, Rank rank) {
+    if (comm.rank() == 0) fs::remove(folder.file_path(step, rank, kSaved));
+    barrier(comm);
+  };
+  if (comm.rank() == 0) {
+    write_set(*disk.folder, 50, kSaved);
+    write_set(*memory.folder, 80, kSaved, kOther);
+    std::vector<std::string> damaged;
+    std::vector<ManifestEntry> entries;
+    for (const FoundFile& file : memory.folder->list(damaged))
+      entries.push_back({file.head.rank, file.bytes, file.hash});
+    memory.folder->write_manifest({.rank = 0, .ranks = kSaved, .step = 80, .set = kOther}, entries);
+    write_set(*memory.folder, 90, kSaved, kOther);  // never known to be complete
+  }
+  barrier(comm);
+  const auto newest = [&](Findings& findings) {
+    return open_newest(comm, *disk.folder, &*memory.folder, findings);
+  };
+  Findings whole;
+  auto set = newest(whole);
+  REQUIRE(set.has_value());
+  CHECK(set->step() == 90);
+  CHECK(set->in_memory());
+  CHECK_FALSE(set->lacks_any());
+  CHECK(whole.in_memory.older == std::vector<StepId>{80});
+  CHECK(whole.on_disk.older == std::vector<StepId>{50});
+
+  lose(*memory.folder, 90, 1);
+  lose(*memory.folder, 80, 2);
+  Findings lost;
+  set = newest(lost);
+  REQUIRE(set.has_value());
+  CHECK(set->step() == 80);
+  CHECK(set->holder(2) == SavedSet::kLost);
+  CHECK(lost.in_memory.newer == std::vector<StepId>{90});
+  REQUIRE_FALSE(lost.sentences.empty());
+  CHECK(lost.sentences.back().find("rank 2") == 0);
+
+  if (comm.rank() == 0) write_set(*disk.folder, 80, kSaved);
+  barrier(comm);
+  Findings complete;
+  set = newest(complete);  // of one step the complete one is taken
+  REQUIRE(set.has_value());
+  CHECK_FALSE(set->in_memory());
+
+  lose(*disk.folder, 80, 0);
+  lose(*memory.folder, 80, 0);
+  lose(*memory.folder, 80, 1);
+  Findings older;
+  set = newest(older);
+  REQUIRE(set.has_value());
+  CHECK(set->step() == 50);
+  CHECK(older.on_disk.newer == std::vector<StepId>{80});
 }
 
 TEST_CASE("files of two saves are no set, and are reported", "[saved_set]") {
@@ -379,7 +441,7 @@ TEST_CASE("files of two saves are no set, and are reported", "[saved_set]") {
   write_mixture();
   Findings findings;
   try {
-    (void)open_newest(comm, *shared.folder, findings);
+    (void)open_newest(comm, *shared.folder, nullptr, findings);
     CHECK(false);
   } catch (const comm::AgreedError& error) {
     CHECK(error.kind() == Kind::data);
@@ -390,7 +452,7 @@ TEST_CASE("files of two saves are no set, and are reported", "[saved_set]") {
   if (comm.rank() == 0) write_set(*shared.folder, 4, 2);
   barrier(comm);
   Findings older;
-  const auto set = open_newest(comm, *shared.folder, older);
+  const auto set = open_newest(comm, *shared.folder, nullptr, older);
   REQUIRE(set.has_value());
   CHECK(set->step() == 4);
   CHECK(older.sentences.size() == 1);
@@ -419,7 +481,7 @@ TEST_CASE("a file that the manifest does not name belongs to another save", "[sa
   }
   barrier(comm);
   Findings findings;
-  const auto set = open_newest(comm, *shared.folder, findings);
+  const auto set = open_newest(comm, *shared.folder, nullptr, findings);
   REQUIRE(set.has_value());
   CHECK(set->holder(0) != SavedSet::kLost);
   CHECK(set->holder(1) == SavedSet::kLost);
@@ -434,7 +496,7 @@ TEST_CASE("a part that the set does not have, or has with another length, is a d
   if (comm.rank() == 0) write_set(*shared.folder, 5, kSaved);
   barrier(comm);
   Findings findings;
-  const auto set = open_newest(comm, *shared.folder, findings);
+  const auto set = open_newest(comm, *shared.folder, nullptr, findings);
   REQUIRE(set.has_value());
   RestoringVisitor visitor(comm, *set);
   std::vector<float> values(kModel + 1);

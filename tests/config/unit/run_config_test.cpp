@@ -72,7 +72,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                    "noise_share": 0.1, "noise_cap": 0.5, "error_share": 0.25,
                    "observe_every": 50, "decide_every": 4,
                    "link": "measured", "replay": null},
-    "checkpoint": {"every_epochs": 0, "every_steps": 0, "keep": 2, "best": false},
+    "checkpoint": {"every_epochs": 0, "every_steps": 0, "memory_seconds": 0.0, "keep": 2, "best": false},
     "output": {"progress": "auto", "step_records": true, "tensorboard": true,
                "timeline": 0, "dump_gradients": 0}})");
   CHECK(json::parse(resolved_json(parse("{}"))) == expected);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/folder_checkpointer.hpp"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/memory_folder.hpp"
 #include "checkpoint/state_folder.hpp"
 #include "comm/communicator.hpp"
 #include "core/error.hpp"
@@ -36,11 +40,14 @@ struct Fixture {
   }
   ~Fixture() { comm.allgather(0); }
 
-  std::unique_ptr<Checkpointer> make(const std::string& run_folder, std::uint64_t start = 1) {
+  std::unique_ptr<Checkpointer> make(const std::string& run_folder, std::uint64_t start = 1,
+                                     double memory_seconds = 0) {
     auto made = make_folder_checkpointer(comm, sink,
                                          {.run_folder = run_folder,
                                           .keep = 2,
                                           .start = start,
+                                          .memory_seconds = memory_seconds,
+                                          .memory_number = 7,
                                           .config = "{}",
                                           .collective = "x",
                                           .data = {},
@@ -180,4 +187,103 @@ TEST_CASE("an older set is kept if a newer one cannot be written", "[checkpointe
   saves->finish();
   CHECK(fixture.steps() == std::vector<StepId>{1});
   if (fixture.comm.rank() == 0) CHECK(fixture.sink.notes.size() == 2);  // the warning, the pauses
+}
+
+namespace {
+
+/// The hosts' memory is a folder of the test.
+struct MemoryFixture : Fixture {
+  MemoryFixture() { ::setenv("EQT_MEMORY_FOLDER", path.c_str(), 1); }
+  ~MemoryFixture() { ::unsetenv("EQT_MEMORY_FOLDER"); }
+
+  /// Saves in memory, and waits until all ranks have written it, as health checks tell a run.
+  void keep(Checkpointer& saves, StepId done) {
+    train(done);
+    saves.save_in_memory(done);
+    const auto have = [&] { return comm.allgather(saves.has_unconfirmed() ? 1 : 0); };
+    while (std::ranges::count(have(), 1u) < comm.size()) ::usleep(1000);
+    saves.confirm_memory();
+    comm.allgather(0);
+  }
+  std::vector<StepId> steps_in_memory() const {
+    std::vector<std::string> damaged;
+    std::vector<StepId> found;
+    for (const auto& file : checkpoint::memory_folder(7).list(damaged))
+      if (file.head.rank == comm.rank()) found.push_back(file.head.step);
+    return found;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("one state is kept in memory, and the newest state is restored", "[checkpointer]") {
+  MemoryFixture fixture;
+  {
+    const auto saves = fixture.make(fixture.path, 1, 1e-6);
+    CHECK(saves->wants_memory());
+    fixture.train(1);
+    saves->save_and_wait(1);
+    for (StepId done = 2; done <= 4; ++done) {
+      fixture.keep(*saves, done);
+      CHECK(fixture.steps_in_memory() == std::vector<StepId>{done});
+      CHECK(fs::exists(checkpoint::memory_folder(7).set_path(done) + "/manifest.json"));
+    }
+    CHECK_FALSE(saves->has_unconfirmed());
+    // One that was not written everywhere when the job ended.
+    fixture.train(5);
+    saves->save_in_memory(5);
+  }
+  fixture.comm.allgather(0);
+  if (fixture.comm.rank() == fixture.comm.size() - 1)
+    fs::remove(checkpoint::memory_folder(7).file_path(5, fixture.comm.rank(), fixture.comm.size()));
+  fixture.comm.allgather(0);
+  const auto other = fixture.make(fixture.path, 2, 1e-6);
+  CHECK(other->restore_newest() == StepId{4});
+  CHECK(fixture.value[7] == static_cast<float>(100 * fixture.comm.rank() + 4));
+  CHECK(fixture.steps_in_memory() == std::vector<StepId>{4});
+  fixture.keep(*other, 6);
+  CHECK(fixture.steps_in_memory() == std::vector<StepId>{6});
+  CHECK(other->restore_newest() == StepId{6});
+  // A state on the disks that is newer takes the place of all.
+  fixture.train(8);
+  other->save_and_wait(8);
+  fixture.comm.allgather(0);
+  CHECK(fixture.steps_in_memory().empty());
+  CHECK(fixture.steps() == std::vector<StepId>{8, 1});
+}
+
+TEST_CASE("states in memory take at most a hundredth of the time", "[checkpointer]") {
+  MemoryFixture fixture;
+  fixture.value.resize(5'000'000);
+  const auto saves = fixture.make(fixture.path, 1, 1e-6);
+  fixture.keep(*saves, 1);
+  CHECK_FALSE(saves->wants_memory());  // 20 MB took longer than the time since, divided by 100
+}
+
+TEST_CASE("training continues where a state cannot be kept in memory", "[checkpointer]") {
+  MemoryFixture fixture;
+  const bool last = fixture.comm.rank() + 1 == fixture.comm.size();
+  SECTION("no folder can be made") {
+    // The last rank's host has no such memory.
+    if (last) ::setenv("EQT_MEMORY_FOLDER", (fixture.path + "/nothing").c_str(), 1);
+    const auto saves = fixture.make(fixture.path, 1, 1e-6);
+    CHECK_FALSE(saves->wants_memory());
+    saves->save_in_memory(1);
+    CHECK_FALSE(saves->has_unconfirmed());
+    saves->finish();
+  }
+  SECTION("one is in the way of a set") {
+    const auto saves = fixture.make(fixture.path, 1, 1e-6);
+    fixture.keep(*saves, 1);
+    if (fixture.comm.rank() == 0)
+      std::ofstream(checkpoint::memory_folder(7).set_path(2)) << "in the way";
+    fixture.comm.allgather(0);
+    fixture.keep(*saves, 2);
+    CHECK(fixture.steps_in_memory() == std::vector<StepId>{1});
+    fixture.keep(*saves, 3);
+    CHECK(fixture.steps_in_memory() == std::vector<StepId>{3});
+  }
+  if (fixture.comm.rank() == 0) {
+    REQUIRE_FALSE(fixture.sink.notes.empty());
+  }
 }

@@ -112,3 +112,27 @@ TEST_CASE("a pending report arrives at the latest when all ranks ask for it") {
   const HealthStatus status = health_check.now({});
   CHECK(status.diverged == 0);
 }
+
+TEST_CASE("all ranks save after the step in which they learn that rank 0 wants it") {
+  comm::Communicator comm(test::session(), 30);
+  HealthCheck health_check(comm, true);
+  HealthReport report;
+  report.save = comm.rank() == 0;
+  HealthStatus status = health_check.after_step(0.1, true, report);
+  CHECK_FALSE(status.save);
+  status = health_check.after_step(0.1, true, {});
+  CHECK(status.save);
+  CHECK(status.clear());  // training goes on
+  status = health_check.now({});
+  CHECK_FALSE(status.save);
+}
+
+TEST_CASE("a state is written when all ranks have written it") {
+  comm::Communicator comm(test::session(), 30);
+  HealthCheck health_check(comm, true);
+  HealthReport report;
+  report.written = comm.rank() != comm.size() - 1;
+  CHECK_FALSE(health_check.now(report).written);
+  report.written = true;
+  CHECK(health_check.now(report).written);
+}
