@@ -24,7 +24,7 @@
 #   install  packages whose version is another one there; needs root or sudo without a password
 #   copy     CONFIG, and with --data the data, with rsync
 #   doctor   each host's speed, and what "equant-train doctor" recommends, measured over the links
-#   run      under run_elastic.sh, in the folder of --out [runs/ and CONFIG's name]; a run that was
+#   run      under run_hosts.sh --elastic, in the folder of --out [runs/ and CONFIG's name]; a run that was
 #            stopped continues, a finished one is not repeated; SIGTERM and Ctrl-C end it after a
 #            step, with its state saved and exit code 75
 #   collect  the run folders of all hosts into the same folder here
@@ -65,6 +65,9 @@ case $only in
   *) fail 2 "--only needs check, install, copy, doctor, run or collect, found \"$only\"." ;;
 esac
 list=$(hosts_of_file HOSTS "$1")
+# The run reads a file again, for hosts that are added.
+all_hosts=(--hosts "$list")
+[[ ! -f $1 ]] || all_hosts=(--hostfile "$(realpath -- "$1")")
 IFS=, read -r -a hosts <<<"$list"
 check_host_names "expected lines such as pi0, or pi0 slots=2, in $1" "${hosts[@]}"
 twice=$(printf '%s\n' "${hosts[@]%%:*}" | sort | uniq -d | head -n 1)

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs equant-train on several hosts under Open MPI and returns its exit code. Checks first that
-# every host answers and has the program and the interface.
+# every host answers and has the program and the interface. With --elastic it keeps the run going:
+# a host that is lost is left out, one that comes back or is new is taken in.
 #
 #   scripts/run_hosts.sh [options] CONFIG.json [equant-train arguments]
 #   scripts/run_hosts.sh [options] -- equant-train arguments
 #
 #   --hosts LIST      host names with commas between them; NAME:K has K ranks
 #   --hostfile FILE   instead of --hosts: a line NAME or NAME slots=K for each host
+#   --elastic         keeps the run going until it is finished; see below
 #   --ranks N         MPI processes, at most the ranks of all hosts [all of them]
 #   --threads T       threads per rank [the program's default]
 #   --interface NAME  the network to use: eth0, or 192.168.1.0/24 [all that Open MPI finds]
@@ -21,9 +23,28 @@
 #   --help            this text
 #
 #   scripts/run_hosts.sh --hosts pi0,pi1,pi2,pi3 --interface eth0 configs/quickstart.json
+#   scripts/run_hosts.sh --hostfile rack --elastic configs/quickstart.json --out runs/rack
 #
-# If a host is cut off, the job ends with exit code 205. scripts/run_elastic.sh starts it again on
-# the other hosts.
+# Without --elastic the job ends with exit code 205 if a host is cut off.
+#
+# With --elastic the run starts on the hosts that answer, and after a failure again, from the newest
+# state. Hosts keep their state in memory every second (checkpoint.memory_seconds, unless the config or
+# --set says otherwise). A file of hosts is read again while the run goes on: hosts can be added.
+#
+#   --no-join         hosts that come back or are new stay out
+#   --batch WHAT      all: the batch of all ranks together stays when their number changes [default]
+#                     rank: each rank's batch stays; so does the learning rate
+#   --least N         hosts needed; fewer are an error with exit code 6 at the first start [1]
+#   --wait SECONDS    how long so many hosts are awaited at a later one [600]
+#   --silence SECONDS a host that was heard, and says nothing for so long, is gone [3]
+#   --tries N         starts in a row of which none trains for a minute, at most [5]
+#   --start-timeout SECONDS  how long mpirun may take to start the first rank [60]
+#   --patience SECONDS       how long mpirun may take to end after a rank has failed [15]
+#
+# A start that takes too long is ended; if the same hosts answer after it, the exit code is 6. After
+# exit code 2, 3, 4, 70, 74 or 75 there is no other start, unless a host has joined for it: another
+# host would not help, or the run was stopped. SIGTERM and Ctrl-C end the run after a step, with its
+# state saved and exit code 75. Run this on a host that stays up; it need not train.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -31,6 +52,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 source "$EQT_ROOT/scripts/lib/mpi.sh"
 # shellcheck source=scripts/lib/hosts.sh
 source "$EQT_ROOT/scripts/lib/hosts.sh"
+# shellcheck source=scripts/lib/host_watch.sh
+source "$EQT_ROOT/scripts/lib/host_watch.sh"
+# shellcheck source=scripts/lib/elastic.sh
+source "$EQT_ROOT/scripts/lib/elastic.sh"
 end_on_signals
 
 list=""
@@ -43,28 +68,74 @@ answer=5
 shell=$(mpi_remote_shell)
 program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
 mca=()
+elastic=0
+no_join=0
+batch=all
+least=1
+wait=600
+silence=3
+tries=5
+start_timeout=60
+patience=15
 declare -A options=(
+  [--elastic]="flag elastic" [--no-join]="flag no_join" [--batch]="text batch" [--least]="natural least"
+  [--wait]="natural wait" [--silence]="natural silence" [--tries]="natural tries"
+  [--start-timeout]="natural start_timeout" [--patience]="natural patience"
   [--hosts]="text list" [--hostfile]="text hostfile" [--ranks]="natural ranks" [--threads]="natural threads"
   [--interface]="text interface" [--bind]="text bind" [--answer]="natural answer" [--shell]="text shell"
   [--mca]="passed2 mca" [--program]="text program"
 )
 read_options "$@"
+[[ $elastic -eq 0 || ${#rest[@]} -eq 0 || ${rest[0]} != -- ]] || fail 2 "--elastic needs a config file, found --; see --help."
+given=${rest[0]:-}
+arguments=("${rest[@]:1}")
 program_arguments
 set -- "${rest[@]}"
 [[ -n $list || -n $hostfile ]] || fail 2 "--hosts or --hostfile is missing; see --help."
 [[ -z $list || -z $hostfile ]] || fail 2 "expected --hosts or --hostfile, found both."
 [[ $bind == none || $bind == core ]] || fail 2 "--bind needs none or core, found \"$bind\"."
 [[ $bind == none || -n $threads ]] || fail 2 "--bind core needs --threads: how many cores a rank gets."
+[[ $batch == all || $batch == rank ]] || fail 2 "--batch needs all or rank, found \"$batch\"."
+[[ $elastic -eq 0 || -z $ranks ]] || fail 2 "--elastic has as many ranks as the hosts that answer, found --ranks $ranks; leave it out."
 require_mpirun
 
-[[ -z $hostfile ]] || list=$(hosts_of_file --hostfile "$hostfile")
-IFS=, read -r -a hosts <<<"$list"
-check_host_names "expected hosts such as pi0, or pi0:2 (in a file pi0 slots=2)" "${hosts[@]}"
+# read_hosts: sets the array `hosts`; exits with an error unless they are names, each of them once.
+read_hosts() {
+  local twice
+  [[ -z $hostfile ]] || list=$(hosts_of_file --hostfile "$hostfile")
+  IFS=, read -r -a hosts <<<"$list"
+  check_host_names "expected hosts such as pi0, or pi0:2 (in a file pi0 slots=2)" "${hosts[@]}"
+  twice=$(printf '%s\n' "${hosts[@]%%:*}" | sort | uniq -d | head -n 1)
+  [[ -z $twice ]] || fail 2 "expected each host once, found $twice twice; give it more ranks by $twice:K (in a file slots=K)."
+}
+
+# choose_mpirun RANKS LIST: sets the array `mpirun`, the command that starts RANKS on the hosts of LIST.
+choose_mpirun() {
+  mpirun=(mpirun -np "$1" --host "$2" ${mca[@]+"${mca[@]}"})
+  if [[ $bind == core ]]; then
+    mpirun+=(--map-by "slot:PE=$threads" --bind-to core)
+  else
+    mpirun+=(--bind-to none)
+  fi
+  [[ -z $threads ]] || mpirun+=(-x "OMP_NUM_THREADS=$threads")
+}
+
+read_hosts
 slots=0
 for host in "${hosts[@]}"; do slots=$((slots + $(slots_of "$host"))); done
 ranks=${ranks:-$slots}
 [[ $ranks -le $slots ]] ||
   fail 2 "expected at most $slots ranks on ${#hosts[@]} hosts, found $ranks; give hosts more of them: NAME:K, or slots=K."
+prepare_mpi
+set_mpi remote_shell "$shell"
+[[ -z $interface ]] || set_mpi interface "$interface"
+
+if [[ $elastic -eq 1 ]]; then
+  require_room_for_mpi run_hosts "$ranks"
+  config=$(readable_again "$given" "$state")
+  [[ -z $threads ]] || arguments=(--set "threads_per_rank=$threads" ${arguments[@]+"${arguments[@]}"})
+  run_elastically
+fi
 
 # on HOST WORDS...: runs WORDS there, within the time that a host may take.
 on() { on_host "$answer" "$shell" "$@"; }
@@ -86,17 +157,8 @@ for host in "${hosts[@]%%:*}"; do
   fi
 done
 
-prepare_mpi
-set_mpi remote_shell "$shell"
-[[ -z $interface ]] || set_mpi interface "$interface"
-mpirun=(mpirun -np "$ranks" --host "$list" ${mca[@]+"${mca[@]}"})
-if [[ $bind == core ]]; then
-  mpirun+=(--map-by "slot:PE=$threads" --bind-to core)
-else
-  mpirun+=(--bind-to none)
-fi
+choose_mpirun "$ranks" "$list"
 if [[ -n $threads ]]; then
-  mpirun+=(-x "OMP_NUM_THREADS=$threads")
   [[ $1 != -* || " $* " != *" --config"* ]] || set -- --set "threads_per_rank=$threads" "$@"
 fi
 require_room_for_mpi run_hosts "$ranks"
@@ -104,7 +166,7 @@ code=0
 start_ranks "$program" "$@" || code=$?
 # mpirun's own codes: a rank did not start, a host was lost, a host could not be reached.
 case $code in
-  205) fail "$code" "mpirun lost a host: it was cut off or is down; scripts/run_elastic.sh continues without it." ;;
+  205) fail "$code" "mpirun lost a host: it was cut off or is down; with --elastic the run goes on without it." ;;
 esac
 ! is_own_code "$code" || fail_as_mpirun "$code"
 exit "$code"

@@ -165,6 +165,7 @@ readable_again() {
 run_gracefully() {
   local code before wakings=0 beside="" repeating="" tether=()
   signals_seen=0
+  asked_by=""
   # When this script is killed, mpirun ends its ranks.
   ! command -v setpriv >/dev/null || tether=(setpriv --pdeathsig TERM)
   set -m  # its own process group, which Ctrl-C does not reach
@@ -176,10 +177,11 @@ run_gracefully() {
     beside=$!
   fi
   trap 'pass_signal_on anew' INT TERM HUP USR1
-  trap 'pass_signal_on again' USR2 XCPU ALRM
+  trap 'pass_signal_on again' USR2 XCPU
+  trap 'pass_signal_on again beside' ALRM
   while :; do
     before=$wakings code=0
-    wait "$graceful_job" || code=$?
+    { wait "$graceful_job" || code=$?; } 2>/dev/null  # bash would say that the job was killed
     # A signal ends only `wait`, not the job.
     [[ $wakings -ne $before ]] || break
   done
@@ -203,15 +205,17 @@ ended_by_request() { [[ $1 -eq 138 || $1 -eq 140 ]]; }
 # end_on_signals: from now on a signal ends the script with exit code 75, as it ends a run, after the command
 # that it waits for. For scripts that call run_gracefully, before it.
 end_on_signals() {
-  trap - ALRM
+  trap : ALRM  # it comes too late
   trap 'say "Stopped by a signal while no rank was running"; exit 75' INT TERM HUP USR1 USR2 XCPU
 }
 
-# pass_signal_on anew|again: a signal that comes again, like SIGXCPU every second, is the same request.
+# pass_signal_on anew|again [WHO]: a signal that comes again, like SIGXCPU every second, is the same request. asked_by
+# says who was the first: WHO, or "user".
 pass_signal_on() {
   wakings=$((wakings + 1))
   [[ $1 == anew || $signals_seen -eq 0 ]] || return 0
   signals_seen=$((signals_seen + 1))
+  asked_by=${asked_by:-${2:-user}}
   if [[ $signals_seen -gt 1 ]]; then
     kill -TERM "$graceful_job" 2>/dev/null || true
     return

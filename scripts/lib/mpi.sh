@@ -16,6 +16,7 @@ declare -A EQT_MPI_VARIABLES=(
   [whole_host_names]="OMPI_MCA_orte_keep_fqdn_hostnames PRTE_MCA_prte_keep_fqdn_hostnames"
   [folder]="OMPI_MCA_orte_tmpdir_base PRTE_MCA_prte_tmpdir_base"
   [quiet]="OMPI_MCA_orte_execute_quiet"
+  [kill_at_once]="OMPI_MCA_odls_base_sigkill_timeout PRTE_MCA_odls_base_sigkill_timeout"
   [transports]="OMPI_MCA_btl"
   [yield]="OMPI_MCA_mpi_yield_when_idle"
 )

@@ -101,6 +101,7 @@ build_laboratory() {
 host=\$1
 shift
 [ ! -e $state/\$host.cut ] || { echo "\$host cannot be reached" >&2; exit 255; }
+case "\$*" in *rted*) ;; *) echo \$\$ >>"$state/\$host.shells" ;; esac
 exec nsenter --net="$state/\$host.net" --uts="$state/\$host.uts" -- sh -c "\$*"
 SH
   chmod +x "$state/agent"
@@ -168,11 +169,14 @@ stop_softly() {
   done
 }
 
-# cut_link HOST SECONDS: disconnects that host after so many seconds, as if its cable were pulled.
+# cut_link HOST SECONDS: disconnects that host after so many seconds, as if its cable were pulled. Shells on it do not go
+# through the link, so they end; MPI's daemon notices by itself.
 cut_link() {
+  local process
   sleep "$2"
   touch "$state/board$1.cut"
   ip link set "port$1" down
+  while read -r process; do pkill -KILL -P "$process" || kill -KILL "$process"; done 2>/dev/null <"$state/board$1.shells"
 }
 
 start_under_mpi() {

@@ -139,7 +139,7 @@ phase_run() {
     [[ -z $has ]] || { line run "$has" "a run in $out was stopped, it continues"; arguments+=(--resume); }
   fi
   [[ -z $interface ]] || set_mpi interface "$interface"
-  run_gracefully "$EQT_ROOT/scripts/run_elastic.sh" --hosts "$list" --least "$least" --shell "$shell" \
+  run_gracefully "$EQT_ROOT/scripts/run_hosts.sh" --elastic "${all_hosts[@]}" --least "$least" --shell "$shell" \
     --answer "$answer" --program "$program" "$config" --out "$out" \
     ${arguments[@]+"${arguments[@]}"} || code=$?
   [[ $code -eq 0 ]] || exit "$code"

@@ -257,8 +257,8 @@ def cpu_seconds(process):
 
 
 def paused(job):
-    """A rank sleeps for 3.5 of 5 seconds and continues: run_elastic.sh must not end the job."""
-    job.start(job.script("run_elastic.sh", "--hosts", "localhost:2", "--shell", "sh -c true", "--patience",
+    """A rank sleeps for 3.5 of 5 seconds and continues: run_hosts.sh --elastic must not end the job."""
+    job.start(job.script("run_hosts.sh", "--elastic", "--hosts", "localhost:2", "--shell", "sh -c true", "--patience",
                          "1", "--mca", "rmaps_base_oversubscribe", "1", job.config, "--out", job.out,
                          "--set", "train.steps=60", "--set", "train.epochs=60"),
               EQT_FAULT="stop:rank=1,step=3")
@@ -341,7 +341,7 @@ def cells():
              stopped_in("stall:rank=0,step=0,phase=end", signal.SIGTERM, 0)),
         Cell("sigusr2", "step", "mpirun", {75}, stop + ".* its state is saved", stopped_by(signal.SIGUSR2), saved),
         Cell("sigxcpu", "step", "limit", {75}, stop + ".* its state is saved", out_of_time, saved),
-        Cell("pause", "step", "run_elastic", {0}, "continues now", paused, one_start, 30),
+        Cell("pause", "step", "run_hosts", {0}, "continues now", paused, one_start, 30),
     ]
     left_out = {}
     disks = [Cell("freeze", when, f"{ranks}-ranks", {7}, "has been stuck|made no progress", frozen(ranks, when))

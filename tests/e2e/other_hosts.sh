@@ -33,8 +33,9 @@ esac
 SH
 # Never ends its answer.
 printf '#!/bin/sh\nexec cat /dev/zero\n' >"$WORK/endless"
-# Has another version of MPI.
-printf '#!/bin/sh\ncase "$*" in *mpirun*--version*) echo "mpirun (Open MPI) 3.0.1" ;; esac\n' >"$WORK/older"
+# Has another version of MPI, and stays while it is listened to.
+printf '#!/bin/sh\ncase "$*" in *mpirun*--version*) echo "mpirun (Open MPI) 3.0.1" ;; esac
+case "$*" in *while*) exec sleep 20 ;; esac\n' >"$WORK/older"
 chmod +x "$WORK/here" "$WORK/hostile" "$WORK/endless" "$WORK/older"
 export RACK_OUT=$WORK/run MPI_FOLDER=$WORK/mpi
 echo pi0 >"$WORK/rack"
@@ -91,8 +92,8 @@ fi
 # Daemons of different versions would not understand each other.
 run "$hosts" --hosts pi0 --shell "$WORK/older" --program /bin/true -- x
 expect_failure 6 'expected MPI [45][^ ]* on every host, as here, found 3\.0\.1 on pi0' "run_hosts.sh, another MPI"
-run "$EQT_ROOT/scripts/run_elastic.sh" --hosts pi0 --shell "$WORK/older" tiny.json
-expect_failure 6 'found 3\.0\.1 on pi0' "run_elastic.sh, another MPI"
+run "$EQT_ROOT/scripts/run_hosts.sh" --elastic --hosts pi0 --shell "$WORK/older" tiny.json
+expect_failure 6 'found 3\.0\.1 on pi0' "--elastic, another MPI"
 
 # Names that Open MPI does not take, and a file of them that does not end.
 printf '%s\n' pi_0 pi_1 >"$WORK/underscore"
@@ -101,8 +102,8 @@ for names in "--hosts pi_0,pi_1" "--hostfile $WORK/underscore"; do
   run "$hosts" $names --shell "$WORK/here" --program /bin/true -- x
   expect_failure 2 'found "pi_0": Open MPI.s daemon crashes on "_"' "$names"
 done
-run "$EQT_ROOT/scripts/run_elastic.sh" --hosts pi_0 --shell "$WORK/here" tiny.json
-expect_failure 2 'daemon crashes on "_"' "run_elastic.sh, a name with _"
+run "$EQT_ROOT/scripts/run_hosts.sh" --elastic --hosts pi_0 --shell "$WORK/here" tiny.json
+expect_failure 2 'daemon crashes on "_"' "--elastic, a name with _"
 run "$rack" --shell "$WORK/here" "$WORK/underscore" tiny.json
 expect_failure 2 'daemon crashes on "_"' "rack.sh, a name with _"
 run "$hosts" --hosts $'pi0\e[31m' --program /bin/true -- x

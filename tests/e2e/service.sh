@@ -98,7 +98,7 @@ expect_failure 6 '1 of 2 hosts answer, at least 2 are needed' "fewer hosts than 
 printf '%s\n' '#!/bin/sh' 'sleep 2' >silent
 chmod +x silent
 RUN=$WORK/early OUT=$WORK/early.out ERR=$WORK/early.err CODE=0
-"$EQT_ROOT/scripts/run_elastic.sh" --hosts pi0 --shell "$WORK/silent" --program "$EQT_PROGRAM" tiny.json --out "$RUN" \
+"$EQT_ROOT/scripts/run_hosts.sh" --elastic --hosts pi0 --shell "$WORK/silent" --program "$EQT_PROGRAM" tiny.json --out "$RUN" \
   >"$OUT" 2>"$ERR" </dev/null &
 job=$!
 sleep 1

@@ -439,7 +439,8 @@ void RunStatistics::visit_state(StateVisitor& visitor) {
   visit_in(visitor, "closed epochs", run_);
   if (visitor.restores() && sent_so_far == 0) sent_before_start_ = sent_bytes();
   visit_seconds(visitor, Across::same, slowest_);
-  if (options_.own_batches) visitor.real("samples of the epoch", epoch_samples_, Across::own);
+  // Fresh: other ranks may have saved the state without batches of their own.
+  if (options_.own_batches) visitor.real("samples of the epoch", epoch_samples_, Across::fresh);
   visit_results(visitor);
 }
 

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+# Keeps a run going on the hosts that answer, for run_hosts.sh --elastic: starts it again after a failure, without hosts
+# that are lost, and takes in hosts that come back or are new. Source it after mpi.sh, hosts.sh and host_watch.sh; it
+# runs nothing. The script sets `hosts`, `config`, `arguments` and what its options name.
+# shellcheck shell=bash
+# shellcheck disable=SC2154  # those come from the script
+
+# end_shells JOB: ends what mpirun has started, which reaches other hosts for it.
+end_shells() {
+  local process words
+  for process in /proc/[0-9]*/stat; do
+    # Number, (name), state, parent.
+    { read -r words <"$process"; } 2>/dev/null || continue
+    [[ ! ${words##*) } =~ ^[A-Z]\ $1\  ]] || kill -TERM "${words%% *}" 2>/dev/null || true
+  done
+}
+
+# watch JOB: ends mpirun if it does not start a rank, because it waits for a host whose daemon does not start; at once
+# if a host is silent; and if it does not end after a failure, because it may wait for a lost host. Asks the run to
+# stop after a step when another host can be taken in.
+watch() {
+  local tick=0 host failed_at="" asked=0 joiners
+  while half_a_second; do
+    tick=$((tick + 1))
+    if [[ ! -e $state/started && ! -e $state/failed && $tick -ge $((2 * start_timeout)) ]]; then
+      touch "$state/stuck"
+      end_shells "$1"
+      end_job "$1"
+      return
+    fi
+    for host in "${present[@]%%:*}"; do
+      is_up "$host" && continue
+      printf '%s\n' "$host" >>"$state/silent"
+      say "$host does not answer any more: it was cut off or is down"
+      end_shells "$1"
+      kill -KILL "$1" 2>/dev/null || true
+      return
+    done
+    if [[ -e $state/failed ]]; then
+      failed_at=${failed_at:-$SECONDS}
+      [[ $((SECONDS - failed_at)) -lt $patience ]] || { end_job "$1"; return; }
+    elif [[ -e $state/started && $no_join -eq 0 && $asked -eq 0 && $((tick % 4)) -eq 0 ]]; then
+      joiners=$(newcomers)
+      [[ -n $joiners ]] || continue
+      say "The run stops after a step, to go on with $joiners"
+      asked=1
+      kill -ALRM $$ 2>/dev/null || return
+    fi
+  done
+}
+
+# newcomers: prints the hosts that can be taken in, with commas between them.
+newcomers() {
+  local host names=""
+  read_hosts_again
+  for host in "${hosts[@]}"; do
+    [[ " ${present[*]%%:*} " != *" ${host%%:*} "* ]] || continue
+    start_watching "${host%%:*}"
+    is_welcome "${host%%:*}" || continue
+    names+="${names:+, }${host%%:*}"
+  done
+  printf '%s\n' "$names"
+}
+
+# read_hosts_again: a file that is being changed may be wrong for a moment; then the hosts stay.
+read_hosts_again() {
+  [[ -z $hostfile ]] || ! (read_hosts) >/dev/null 2>&1 || read_hosts
+}
+
+# choose_present: sets `present` to the hosts that answer, in the order of --hosts, but for this machine: mpirun
+# begins with it. Says which do not answer, unless it is called with "quietly".
+choose_present() {
+  local host here=() others=() absent=""
+  for host in "${hosts[@]}"; do
+    if ! is_up "${host%%:*}"; then
+      absent+="${absent:+, }${host%%:*}"
+    elif ! is_welcome "${host%%:*}"; then
+      continue
+    elif is_here "${host%%:*}"; then
+      here+=("$host")
+    else
+      others+=("$host")
+    fi
+  done
+  present=(${here[@]+"${here[@]}"} ${others[@]+"${others[@]}"})
+  [[ -z $absent || ${1:-} == quietly ]] || say "Left out, for they do not answer within $answer s: $absent"
+}
+
+# await_least: when the run has lost so many hosts that it cannot go on, waits for them.
+await_least() {
+  local end=$((SECONDS + wait)) host
+  [[ ${#present[@]} -lt $least || ${#present[@]} -eq 0 ]] || return 0
+  say "${#present[@]} of ${#hosts[@]} hosts answer, at least $least are needed; they are awaited for $wait s"
+  while [[ (${#present[@]} -lt $least || ${#present[@]} -eq 0) && $SECONDS -lt $end ]]; do
+    sleep 1
+    read_hosts_again
+    for host in "${hosts[@]%%:*}"; do start_watching "$host"; done
+    choose_present quietly
+  done
+}
+
+# checked_config SETTING...: prints the resolved config, or nothing where it cannot be had: then the start says why.
+checked_config() {
+  local words=() at
+  for ((at = 0; at < ${#arguments[@]}; at++)); do
+    [[ ${arguments[at]} != --set || $((at + 1)) -ge ${#arguments[@]} ]] || words+=(--set "${arguments[at + 1]}")
+    [[ ${arguments[at]} != --set=* ]] || words+=("${arguments[at]}")
+  done
+  on_host 60 "$shell" "${present[0]%%:*}" "$program" check --full --config "$config" ${words[@]+"${words[@]}"} "$@" 2>/dev/null || true
+}
+
+# look_at_batches: writes to $state/batch train.batch_size, or nothing where ranks cannot have batches of their own.
+look_at_batches() {
+  local size
+  size=$(checked_config | sed -nE 's/^ *"batch_size": ([0-9]+),?$/\1/p' | head -n 1)
+  [[ -z $size || -n $(checked_config --set "train.batch_sizes=[$size,$size]") ]] || size=""
+  printf '%s\n' "$size" >"$state/looked" && mv "$state/looked" "$state/batch"
+}
+
+# share_batches RANKS: sets `batches` to the settings with which RANKS have the same batch together as all ranks of
+# the first hosts: nothing if each has train.batch_size, or where the run allows no other.
+all_ranks=0
+share_batches() {
+  local ranks=$1 size total rank sizes="" host
+  batches=()
+  [[ $batch == all ]] || return 0
+  if [[ $all_ranks -eq 0 ]]; then
+    for host in "${hosts[@]}"; do all_ranks=$((all_ranks + $(slots_of "$host"))); done
+    look_at_batches >/dev/null 2>&1 &  # while the first start begins
+  fi
+  [[ $ranks -ne $all_ranks ]] || return 0
+  until [[ -e $state/batch ]]; do sleep 0.05; done
+  size=$(<"$state/batch")
+  if ! is_number "${size:-x}" 9; then
+    say "Each rank keeps its batch: this run allows no train.batch_sizes"
+    return 0
+  fi
+  total=$((size * all_ranks))
+  for ((rank = 0; rank < ranks; rank++)); do sizes+="${sizes:+,}$((total / ranks + (rank < total % ranks ? 1 : 0)))"; done
+  batches=(--set "train.batch_sizes=[$sizes]")
+}
+
+# refuse_newcomers: after a start that ended by a mistake in what it was given: hosts that joined for it, and may have
+# other data or files, stay out. False if there are none.
+proven=""
+refuse_newcomers() {
+  local host found=1
+  [[ -n $proven ]] || return 1
+  for host in "${present[@]%%:*}"; do
+    [[ $proven != *" $host "* ]] || continue
+    refuse "$host" "the first start with it ended with exit code $code, for the reason above"
+    found=0
+  done
+  return "$found"
+}
+
+# run_elastically: starts the run until it ends, or cannot go on. Exits with its code.
+start=0
+run_elastically() {
+  local host ranks with code began stuck_on="" in_a_row=0 asked_to_resume=0
+  ! has_word --resume || asked_to_resume=1
+  # Hosts keep states in memory, unless it is said how often.
+  local memory=(--set checkpoint.memory_seconds=1)
+  if grep -qs '"memory_seconds"' "$config" || [[ " ${arguments[*]-} " == *" checkpoint.memory_seconds="* ]]; then memory=(); fi
+  default_mpi kill_at_once 0
+  end_on_signals
+  for host in "${hosts[@]%%:*}"; do start_watching "$host"; done
+  await_answers
+  while :; do
+    choose_present
+    [[ $start -eq 0 ]] || await_least
+    [[ ${#present[@]} -ge $least && ${#present[@]} -gt 0 ]] ||
+      fail 6 "${#present[@]} of ${#hosts[@]} hosts answer, at least $least are needed."
+    ranks=0
+    for host in "${present[@]}"; do ranks=$((ranks + $(slots_of "$host"))); done
+    with=$(IFS=,; printf '%s' "${present[*]}")
+    [[ $with != "$stuck_on" ]] ||
+      fail 6 "mpirun started no rank on $with within $start_timeout seconds: Open MPI's daemon must start on each and write to its folder for temporary files, /tmp; see --start-timeout."
+    start=$((start + 1))
+    in_a_row=$((in_a_row + 1))
+    share_batches "$ranks"
+    say "Start $start: $ranks ranks on $with"
+    choose_mpirun "$ranks" "$with"
+    rm -f "$state"/{stuck,silent}
+    # shellcheck disable=SC2034  # run_gracefully reads it
+    code=0 after_start=watch began=$SECONDS
+    start_ranks "$program" --config "$config" ${memory[@]+"${memory[@]}"} ${batches[@]+"${batches[@]}"} \
+      ${arguments[@]+"${arguments[@]}"} || code=$?
+    [[ ! -e $state/silent ]] || code=205
+    ! is_own_code "$code" || code=6
+    if [[ $asked_by == beside && $signals_seen -eq 1 ]]; then
+      end_on_signals
+      [[ $code -ne 75 ]] || in_a_row=0
+    elif [[ $signals_seen -gt 0 ]]; then
+      exit "$code"
+    fi
+    case $code in
+      0) exit 0 ;;
+      2 | 3) refuse_newcomers || exit "$code" ;;
+      4 | 70 | 74) exit "$code" ;;
+      75) [[ $asked_by == beside ]] || exit "$code" ;;
+      *)
+        [[ $((SECONDS - began)) -lt 60 ]] || in_a_row=0
+        if [[ -e $state/stuck ]]; then
+          say "mpirun started no rank within $start_timeout seconds"
+          stuck_on=$with code=6
+        else
+          say "The run ended with exit code $code"
+        fi
+        note_lost_hosts
+        if [[ $in_a_row -ge $tries ]]; then
+          [[ $code -ne 6 || -z $stuck_on ]] || fail 6 "mpirun started no rank within $start_timeout seconds; see --start-timeout."
+          fail "$code" "the run failed $tries times in a row; see --tries."
+        fi
+        ;;
+    esac
+    [[ $code -eq 2 || $code -eq 3 || -e $state/stuck ]] || proven=" ${present[*]%%:*} "
+    read_hosts_again
+    # With --overwrite it begins again: the checkpoints may be those of the run that is to be replaced.
+    [[ $asked_to_resume -eq 1 || -e $state/stuck ]] || has_word --overwrite || arguments+=(--resume)
+    [[ -e $state/stuck ]] || asked_to_resume=1
+  done
+}
+
+# has_word WORD: whether it is one of the arguments.
+has_word() {
+  local word
+  for word in ${arguments[@]+"${arguments[@]}"}; do [[ $word != "$1" ]] || return 0; done
+  return 1
+}
