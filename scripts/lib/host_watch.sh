@@ -49,7 +49,7 @@ keep_listening() {
     fi
     kill "$process" 2>/dev/null || true
     exec {words}<&-
-    limit=$silence
+    limit=1
     [[ $code -ne 1 ]] || { sleep 0.2; continue; }  # the shell's end, not silence
     rm -f "$state/up.$name"
     touch "$state/asked.$name" 2>/dev/null || true

@@ -37,6 +37,16 @@ note_of killed 'continues from the state in memory of step [1-9]'
 expect_equal "$(hash_of whole)" "$(hash_of killed)" "resumed from memory"
 expect_equal 200 "$(grep -c '"type":"step"' "$WORK/killed/metrics.jsonl")" "records of steps"
 expect_none "a finished run"
+python3 - "$WORK/killed" <<'PY' || wrong "starts of a run that was killed"
+import json, sys
+starts = json.load(open(sys.argv[1] + "/summary.json"))["starts"]
+assert starts == [json.loads(line) for line in open(sys.argv[1] + "/starts.jsonl")]
+assert [s["from"] for s in starts] == ["the beginning", "a state in memory"], starts
+assert all(s["ranks"] == 2 and len(s["hosts"]) == 1 for s in starts), starts
+assert starts[0]["step"] == 0 and starts[0]["steps_lost"] == 0, starts
+end = starts[1]["step"] + starts[1]["steps_lost"]
+assert 0 < starts[1]["step"] <= end <= 190 and starts[1]["seconds_lost"] > 0, starts
+PY
 
 # Another number of ranks; and --resume alone finds the states.
 back

@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 
 /// Numbers that are not finite become null.
 Json json_of(const RunRecord& record);
+Json json_of(const StartRecord& record);
 Json json_of(const StepRecord& record);
 Json json_of(const NoteRecord& record);
 Json json_of(const DecisionRecord& record);

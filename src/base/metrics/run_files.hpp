@@ -8,6 +8,7 @@ namespace eqt::metrics::run_files {
 inline constexpr const char* kConfig = "config.json";         // with every default
 inline constexpr const char* kRecords = "metrics.jsonl";      // one record a line
 inline constexpr const char* kSummary = "summary.json";       // marks a finished run
+inline constexpr const char* kStarts = "starts.jsonl";        // with whom, and what was lost
 inline constexpr const char* kDecisions = "decisions.jsonl";  // by measured times
 inline constexpr const char* kTimeline = "timeline.jsonl";    // what every rank did when
 inline constexpr const char* kLastWeights = "model.pt";       // after the last step

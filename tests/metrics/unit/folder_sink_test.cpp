@@ -278,6 +278,14 @@ TEST_CASE("replicas that differ have their own figures, equal ones null", "[metr
   make_replicas_differ(s);
   sink->write(epoch);
   s.sent_bytes_by_edge = {{0, 1, 700}, {0, 2, 50}, {1, 0, 800}};
+  s.starts = {{.from = "the beginning", .ranks = 2, .hosts = {"pi0", "pi1"}, .time = 100},
+              {.step = 7,
+               .from = "a checkpoint",
+               .ranks = 1,
+               .hosts = {"pi1"},
+               .steps_lost = 3,
+               .seconds_lost = 2.5,
+               .time = 200}};
   s.ranks = 3;
   s.paper_sent_bytes_per_node = 640;
   sink->write(s);
@@ -297,6 +305,14 @@ TEST_CASE("replicas that differ have their own figures, equal ones null", "[metr
   CHECK(read.at("consensus_distance_relative") == 0.125);
   CHECK(read.at("evaluation_sent_bytes") == 4096);
   CHECK(read.at("sent_bytes_by_edge").size() == 3);
+  CHECK(read.at("starts").size() == 2);
+  CHECK(read.at("starts")[1] == json{{"step", 7},
+                                     {"from", "a checkpoint"},
+                                     {"ranks", 1},
+                                     {"hosts", {"pi1"}},
+                                     {"steps_lost", 3},
+                                     {"seconds_lost", 2.5},
+                                     {"time", 200.0}});
   CHECK(read.at("sent_bytes_by_edge")[1] == json{{"from", 0}, {"to", 2}, {"bytes", 50}});
   CHECK(read.at("sent_bytes_by_node") == json{750, 800, 0});
   CHECK(read.at("paper_sent_bytes_per_node") == 640);
@@ -401,6 +417,7 @@ TEST_CASE("summary.json is written last, atomically, with the documented keys", 
                                             "consensus_distance",
                                             "consensus_distance_relative",
                                             "evaluation_sent_bytes",
+                                            "starts",
                                             "sent_bytes_by_edge",
                                             "sent_bytes_by_node",
                                             "paper_sent_bytes_per_node"});
