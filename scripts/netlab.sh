@@ -21,7 +21,9 @@
 #                        MASTER_ADDR and MASTER_PORT tell it where it is
 #   --once               start CMD once, on host 0, ready to call mpirun itself: NETLAB_HOSTS has the
 #                        hosts' names with commas between them
-#   --cut HOST=SECONDS   takes the link of that host (0, 1, ...) down that long after the start
+#   --cut HOST=SECONDS[-UNTIL]
+#                        takes the link of that host (0, 1, ...) down that long after the start, and
+#                        up again UNTIL seconds after the start
 #   --counters FILE      the links' counters as JSON lines into FILE, not as a table on stderr
 #   --timeout S          end everything after S seconds with exit code 124 [never]
 #   --check              build one, run nothing: exit code 0, or 1 and an error
@@ -54,6 +56,7 @@ once=0
 cut=""
 cut_host=""
 cut_after=""
+cut_until=""
 counters=""
 seconds=""
 only_check=0
@@ -140,8 +143,9 @@ for entry in ${changes[@]+"${changes[@]}"}; do
   last_change=${entry%%:*}
 done
 if [[ -n $cut ]]; then
-  [[ $cut =~ ^([0-9]+)=([1-9][0-9]*)$ ]] || fail 2 "--cut needs HOST=SECONDS, found \"$cut\"."
-  cut_host=${BASH_REMATCH[1]} cut_after=${BASH_REMATCH[2]}
+  [[ $cut =~ ^([0-9]+)=([1-9][0-9]{0,5})(-([1-9][0-9]{0,5}))?$ ]] || fail 2 "--cut needs HOST=SECONDS or HOST=SECONDS-UNTIL, found \"$cut\"."
+  cut_host=${BASH_REMATCH[1]} cut_after=${BASH_REMATCH[2]} cut_until=${BASH_REMATCH[4]}
+  [[ -z $cut_until || $cut_until -gt $cut_after ]] || fail 2 "--cut needs an end after its beginning, found \"$cut\"."
 fi
 hosts=$(((ranks + per_host - 1) / per_host))
 [[ $hosts -le 250 ]] || fail 2 "--ranks $ranks makes $hosts hosts; there are addresses for 250."

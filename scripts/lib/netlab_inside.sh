@@ -169,14 +169,19 @@ stop_softly() {
   done
 }
 
-# cut_link HOST SECONDS: disconnects that host after so many seconds, as if its cable were pulled. Shells on it do not go
-# through the link, so they end; MPI's daemon notices by itself.
+# cut_link HOST SECONDS [UNTIL]: disconnects that host after so many seconds, as if its cable were pulled, and connects it
+# again UNTIL seconds after the start. Shells on it do not go through the link, so they end; MPI's daemon notices by
+# itself.
 cut_link() {
   local process
   sleep "$2"
   touch "$state/board$1.cut"
   ip link set "port$1" down
-  while read -r process; do pkill -KILL -P "$process" || kill -KILL "$process"; done 2>/dev/null <"$state/board$1.shells"
+  while read -r process; do pkill -KILL -P "$process" || kill -KILL "$process"; done 2>/dev/null <"$state/board$1.shells" || true
+  [[ -n ${3:-} ]] || return 0
+  sleep $(($3 - $2))
+  rm "$state/board$1.cut" "$state/board$1.shells" 2>/dev/null || true
+  ip link set "port$1" up
 }
 
 start_under_mpi() {
@@ -230,7 +235,7 @@ run_laboratory() {
   if [[ -n $seconds ]]; then
     { sleep "$seconds" && kill -ALRM 1; } 3>&- &
   fi
-  [[ -z $cut_host ]] || cut_link "$cut_host" "$cut_after" 3>&- &
+  [[ -z $cut_host ]] || cut_link "$cut_host" "$cut_after" "$cut_until" 3>&- &
   EQT_LABORATORY=$(laboratory_text)
   export EQT_LABORATORY
   if [[ $no_mpi -eq 1 ]]; then start_without_mpi "$@"; else start_under_mpi "$@"; fi

@@ -57,7 +57,7 @@ expect_none "three ranks"
 
 # One host is lost with its memory: the others continue with what they have.
 back
-rm "$(newest_set)"/rank-1-of-2.eqt
+rm "$base"/*/step-*/rank-1-of-2.eqt
 train 1 killed "${common[@]}" "${memory[@]}" --resume
 expect_code 0 "one rank from the memory of two"
 note_of killed "rank 1's file of step [0-9]+ is nowhere"
