@@ -124,7 +124,9 @@ void close_memory(const std::string& run_folder) noexcept {
   const std::uint64_t number = number_in_memory(run_folder);
   if (number != 0) remove_states(folder_of(number));
   ::unlink((run_folder + kNumberFile).c_str());
-  ::rmdir((run_folder + "/checkpoints").c_str());  // it stays if it holds other files
+  // These stay if they hold other files. On other hosts than rank 0's the folder was made for this.
+  ::rmdir((run_folder + "/checkpoints").c_str());
+  ::rmdir(run_folder.c_str());
 }
 
 }  // namespace eqt::checkpoint

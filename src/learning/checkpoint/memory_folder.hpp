@@ -26,8 +26,8 @@ std::uint64_t number_in_memory(const std::string& run_folder) noexcept;
 /// @throws Error{output} if one cannot be made, or is another user's
 void open_memory(const std::string& run_folder, std::uint64_t number);
 
-/// Removes the states that this host keeps in memory for `run_folder`, and checkpoints/memory. What
-/// cannot be removed stays.
+/// Removes the states that this host keeps in memory for `run_folder`, checkpoints/memory, and
+/// folders that are empty then. What cannot be removed stays.
 void close_memory(const std::string& run_folder) noexcept;
 
 }  // namespace eqt::checkpoint

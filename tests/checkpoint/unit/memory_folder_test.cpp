@@ -58,7 +58,12 @@ TEST_CASE("a run folder says where its states in memory are", "[memory_folder]")
   close_memory(host.run);
   CHECK(number_in_memory(host.run) == 0);
   CHECK_FALSE(fs::exists(memory_folder(0xABC).path()));
+  CHECK_FALSE(fs::exists(host.run));  // it was empty
+  open_memory(host.run, 0xABC);
+  std::ofstream(host.run + "/metrics.jsonl") << "{}\n";
+  close_memory(host.run);
   CHECK_FALSE(fs::exists(host.run + "/checkpoints"));
+  CHECK(fs::exists(host.run + "/metrics.jsonl"));
   close_memory(host.run);  // there is nothing
 }
 
