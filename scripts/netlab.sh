@@ -16,6 +16,8 @@
 #                        32k, 1m [4k up to 50 Mb/s, 8k up to 200, 32k up to 1000, 96k above: the
 #                        smallest that reach the rate while both cores compute]
 #   --latency TIME       the longest wait in a link's queue; later packets are dropped [200ms]
+#   --loss PERCENT       how many of the packets that a host receives are lost, at random: 1, 0.5
+#                        (needs nft) [none]
 #   --mca KEY VALUE      passed on to mpirun; may be repeated
 #   --no-mpi             start CMD once per rank without mpirun; RANK, WORLD_SIZE, LOCAL_RANK,
 #                        MASTER_ADDR and MASTER_PORT tell it where it is
@@ -53,6 +55,7 @@ burst=""
 latency=200ms
 no_mpi=0
 once=0
+loss=""
 cut=""
 cut_host=""
 cut_after=""
@@ -115,7 +118,7 @@ arguments=("$@")
 declare -A options=(
   [--ranks]="natural ranks" [--ranks-per-host]="natural per_host" [--rate]="text rate"
   [--rate-of]="list rates_of" [--change]="list changes" [--burst]="text burst" [--latency]="text latency" [--mca]="passed2 mca"
-  [--no-mpi]="flag no_mpi" [--once]="flag once" [--cut]="text cut" [--counters]="text counters"
+  [--no-mpi]="flag no_mpi" [--once]="flag once" [--cut]="text cut" [--loss]="text loss" [--counters]="text counters"
   [--timeout]="natural seconds" [--check]="flag only_check"
 )
 read_options "$@"
@@ -142,6 +145,10 @@ for entry in ${changes[@]+"${changes[@]}"}; do
     fail 2 "--change $entry does not come after $last_change seconds; give changes in the order of time."
   last_change=${entry%%:*}
 done
+if [[ -n $loss ]]; then
+  [[ $loss =~ ^[0-9]{1,2}(\.[0-9]{1,2})?$ ]] || fail 2 "--loss needs a percentage such as 1 or 0.5, found \"$loss\"."
+  command -v nft >/dev/null || fail 1 "--loss needs nft: install Debian's nftables."
+fi
 if [[ -n $cut ]]; then
   [[ $cut =~ ^([0-9]+)=([1-9][0-9]{0,5})(-([1-9][0-9]{0,5}))?$ ]] || fail 2 "--cut needs HOST=SECONDS or HOST=SECONDS-UNTIL, found \"$cut\"."
   cut_host=${BASH_REMATCH[1]} cut_after=${BASH_REMATCH[2]} cut_until=${BASH_REMATCH[4]}

@@ -16,6 +16,8 @@
 #   --bind WHAT       none: the system places threads [default]
 #                     core: T cores of its own for each rank; needs --threads
 #   --answer SECONDS  how long a host may take to answer before the start [5]
+#   --silence SECONDS a host that says nothing for so long is gone; until then a cut only pauses the
+#                     run [20; with --elastic, where a start costs little, 3]
 #   --shell COMMAND   reaches a host, also for mpirun: COMMAND HOST WORDS... [ssh]
 #   --mca KEY VALUE   passed on to mpirun; may be repeated
 #   --program FILE    the executable, at the same place on every host [$EQT_PROGRAM, or
@@ -25,7 +27,7 @@
 #   scripts/run_hosts.sh --hosts pi0,pi1,pi2,pi3 --interface eth0 configs/quickstart.json
 #   scripts/run_hosts.sh --hostfile rack --elastic configs/quickstart.json --out runs/rack
 #
-# Without --elastic the job ends with exit code 205 if a host is cut off.
+# Without --elastic the job ends with exit code 205 if a host is gone.
 #
 # With --elastic the run starts on the hosts that answer, and after a failure again, from the newest
 # state. Hosts keep their state in memory every second (checkpoint.memory_seconds, unless the config or
@@ -36,7 +38,6 @@
 #                     rank: each rank's batch stays; so does the learning rate
 #   --least N         hosts needed; fewer are an error with exit code 6 at the first start [1]
 #   --wait SECONDS    how long so many hosts are awaited at a later one [600]
-#   --silence SECONDS a host that was heard, and says nothing for so long, is gone [3]
 #   --tries N         starts in a row of which none trains for a minute, at most [5]
 #   --start-timeout SECONDS  how long mpirun may take to start the first rank [60]
 #   --patience SECONDS       how long mpirun may take to end after a rank has failed [15]
@@ -73,7 +74,7 @@ no_join=0
 batch=all
 least=1
 wait=600
-silence=3
+silence=""
 tries=5
 start_timeout=60
 patience=15
@@ -126,6 +127,13 @@ for host in "${hosts[@]}"; do slots=$((slots + $(slots_of "$host"))); done
 ranks=${ranks:-$slots}
 [[ $ranks -le $slots ]] ||
   fail 2 "expected at most $slots ranks on ${#hosts[@]} hosts, found $ranks; give hosts more of them: NAME:K, or slots=K."
+# MPI's daemons ask after 2 seconds without a word, and then every second. The option goes before the environment.
+probes=set_mpi
+if [[ -z $silence ]]; then
+  probes=default_mpi
+  silence=$([[ $elastic -eq 1 ]] && echo 3 || echo 20)
+fi
+"$probes" keepalive_probes $((silence > 5 ? silence - 2 : 3))
 prepare_mpi
 set_mpi remote_shell "$shell"
 [[ -z $interface ]] || set_mpi interface "$interface"

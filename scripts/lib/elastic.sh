@@ -20,6 +20,7 @@ end_shells() {
 # stop after a step when another host can be taken in.
 watch() {
   local tick=0 host failed_at="" asked=0 joiners
+  [[ -z $out ]] || is_here "$records_host" || keep_records "$1" &
   while half_a_second; do
     tick=$((tick + 1))
     if [[ ! -e $state/started && ! -e $state/failed && $tick -ge $((2 * start_timeout)) ]]; then
@@ -154,6 +155,86 @@ refuse_newcomers() {
   return "$found"
 }
 
+# find_out: sets `out`, the run's folder, by --out, or by the config's name as the program does; "" where that cannot be
+# read.
+find_out() {
+  local at name
+  out=""
+  for ((at = 0; at < ${#arguments[@]}; at++)); do
+    [[ ${arguments[at]} != --out || $((at + 1)) -ge ${#arguments[@]} ]] || out=${arguments[at + 1]}
+    [[ ${arguments[at]} != --out=* ]] || out=${arguments[at]#--out=}
+  done
+  [[ -z $out ]] || return 0
+  name=$(checked_config | sed -nE 's/^  "name": "([^"/]*)",?$/\1/p' | head -n 1)
+  [[ -z $name ]] || out=runs/$name
+}
+
+# at_host SECONDS NAME COMMAND: runs a command of a shell there, in this folder, within that time. Its input and output
+# are this function's, of any bytes.
+at_host() {
+  if is_here "$2"; then
+    sh -c "$3"
+  else
+    # shellcheck disable=SC2086  # the shell's command has words
+    timeout "$1" $shell "$2" "$(printf 'cd %q 2>/dev/null; %s' "$PWD" "$3")"
+  fi
+}
+
+# continue_if_stopped: adds --resume if a host has a part of a run that is not finished: the launcher was ended, too.
+continue_if_stopped() {
+  local host where
+  [[ -n $out && $asked_to_resume -eq 0 ]] && ! has_word --overwrite || return 0
+  where=$(printf '%q' "$out")
+  for host in "${present[@]%%:*}"; do
+    [[ $(at_host "$answer" "$host" "if [ -e $where/summary.json ]; then echo ended; elif [ -e $where/metrics.jsonl ] || [ -e $where/checkpoints ]; then echo begun; fi" </dev/null | head -c 20) == begun ]] || continue
+    say "$host has a run in $out that was not finished: it continues"
+    arguments+=(--resume)
+    asked_to_resume=1
+    return 0
+  done
+}
+
+# Records are on the host of rank 0. When that is another machine, this one has a copy, which follows rank 0 to its next
+# host. It is never written over longer ones.
+readonly EQT_RECORDS="metrics.jsonl starts.jsonl decisions.jsonl timeline.jsonl config.json"
+records_host=""
+
+# fetch_records NAME: copies them to $state/records, an archive.
+fetch_records() {
+  at_host 60 "$1" "cd $(printf '%q' "$out") && tar czf - \$(ls $EQT_RECORDS 2>/dev/null)" </dev/null >"$state/records.new" 2>/dev/null || return 0
+  [[ $(size_of_copy "$state/records.new") -eq 0 ]] || mv "$state/records.new" "$state/records"
+}
+
+# size_of_copy FILE: prints the bytes of metrics.jsonl in it, 0 for another file.
+size_of_copy() {
+  local size
+  size=$(tar tvzf "$1" metrics.jsonl 2>/dev/null | awk 'NR == 1 { print $3 }')
+  is_number "${size:-x}" && printf '%s\n' "$size" || echo 0
+}
+
+# keep_records JOB: copies them now and then while it runs.
+keep_records() {
+  local tick=0
+  while half_a_second && kill -0 "$1" 2>/dev/null; do
+    tick=$((tick + 1))
+    [[ $((tick % 60)) -ne 20 || ! -e $state/started ]] || fetch_records "$records_host"
+  done
+}
+
+# hand_over_records: before a start: gives the copy to the host of rank 0, if it is another one than before. Files keep
+# their times, by which the run knows what was lost.
+hand_over_records() {
+  local before=$records_host size where
+  records_host=${present[0]%%:*}
+  [[ -n $out && -n $before && $before != "$records_host" ]] || return 0
+  ! is_up "$before" || fetch_records "$before"
+  [[ -e $state/records ]] || return 0
+  size=$(size_of_copy "$state/records")
+  where=$(printf '%q' "$out")
+  at_host 60 "$records_host" "mkdir -p $where && cd $where && [ \"\$(stat -c %s metrics.jsonl 2>/dev/null || echo 0)\" -lt $size ] && tar xzf - --no-same-owner" \
+    <"$state/records" >/dev/null 2>&1 || true
+}
+
 # run_elastically: starts the run until it ends, or cannot go on. Exits with its code.
 start=0
 run_elastically() {
@@ -178,7 +259,12 @@ run_elastically() {
       fail 6 "mpirun started no rank on $with within $start_timeout seconds: Open MPI's daemon must start on each and write to its folder for temporary files, /tmp; see --start-timeout."
     start=$((start + 1))
     in_a_row=$((in_a_row + 1))
+    if [[ $start -eq 1 ]]; then
+      find_out
+      continue_if_stopped
+    fi
     share_batches "$ranks"
+    hand_over_records
     say "Start $start: $ranks ranks on $with"
     choose_mpirun "$ranks" "$with"
     rm -f "$state"/{stuck,silent}

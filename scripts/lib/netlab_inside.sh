@@ -62,7 +62,19 @@ add_host() {
   fi
   limit "$rate" "$burst" on "$host" tc qdisc add dev eth0
   limit "$rate" "$burst" tc qdisc add dev "port$host"
+  [[ -z $loss ]] || lose_packets "$host"
   echo "10.77.0.$((host + 1)) board$host" >>"$state/hosts"
+}
+
+# lose_packets HOST: the host drops that share of what it receives. Batches would be lost as a whole, so there are none.
+lose_packets() {
+  local share
+  share=$(awk -v percent="$loss" 'BEGIN { printf "%d", 100 * percent + 0.5 }')
+  must "send single packets" ip link set "port$1" gso_max_segs 1
+  must "send single packets" on "$1" ip link set eth0 gso_max_segs 1
+  must "lose packets (the kernel needs nf_tables)" on "$1" nft "table ip netlab {
+    chain lossy { type filter hook input priority 0; iifname \"eth0\" numgen random mod 10000 < $share drop; }
+  }"
 }
 
 # change_rates SECONDS:RATE BURST: changes every link that long after the start.
@@ -80,6 +92,7 @@ laboratory_text() {
   local text
   text="hosts=$hosts ranks_per_host=$per_host rates=$(IFS=,; echo "${host_rates[*]}")"
   text+=" queue=$latency"
+  [[ -z $loss ]] || text+=" loss=$loss%"
   [[ ${#changes[@]} -eq 0 ]] || text+=" changes=$(IFS=,; echo "${changes[*]}")"
   echo "$text"
 }

@@ -34,7 +34,7 @@ struct SavedText {
 struct SaveEnd {
   StepId step = 0;
   std::string failure;  // why it is not complete; empty: it is
-  double seconds = 0;   // that copying and writing took on the slowest rank
+  double seconds = 0;   // of the slowest rank: copying, and processor time of writing
 };
 
 /// The sets in a folder of this rank, of which the newest may be on its way there.
@@ -149,7 +149,7 @@ class Store {
  private:
   /// Runs on the writer's thread.
   void write() {
-    const Stopwatch watch;
+    const WorkStopwatch watch;  // training goes on meanwhile
     error_.reset();
     write_manifest();
     for (const StepId step : obsolete_) folder_.remove(step);
