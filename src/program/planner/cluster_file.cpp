@@ -18,6 +18,7 @@ using nlohmann::ordered_json;
 using Type = Key::Type;
 
 constexpr double kMegabit = 1e6 / 8;
+constexpr double kDay = 86400;  // [seconds]
 
 constexpr Key kFileKeys[] = {
     {"boards", Type::list, "kinds of boards, in the order of their ranks", true},
@@ -27,6 +28,7 @@ constexpr Key kFileKeys[] = {
     {"cores_of_all", Type::number, "the boards are emulated by one machine with so many cores",
      false, 1},
     {"currency", Type::text, "of prices"},
+    {"failures", Type::object, "what a failure of a board costs"},
     {"source", Type::text, "where the numbers come from"},
 };
 constexpr Key kBoardKeys[] = {
@@ -50,6 +52,7 @@ constexpr Key kBoardKeys[] = {
     {"stall", Type::object, "pauses"},
     {"watts", Type::object, "electrical power"},
     {"price", Type::number, "of a board"},
+    {"failures_per_day", Type::number, "of a board: it is switched off, cut off, or a rank dies"},
     {"source", Type::text, "where the numbers come from"},
 };
 constexpr Key kJitterKeys[] = {
@@ -63,6 +66,11 @@ constexpr Key kStallKeys[] = {
 constexpr Key kWattKeys[] = {
     {"busy", Type::number, "while a rank computes", true},
     {"idle", Type::number, "while it waits", true},
+};
+constexpr Key kFailureKeys[] = {
+    {"restart_seconds", Type::number, "from a failure to the first new step [6]"},
+    {"join_seconds", Type::number, "that a run stands still to take a board in [5]"},
+    {"absent_seconds", Type::number, "until a lost board answers again [60]"},
 };
 constexpr Key kLinkKeys[] = {
     {"kind", Type::text, "duplex: a cable to a switch; shared: a radio channel", true},
@@ -152,7 +160,8 @@ void read_boards(const Json& json, const std::string& place, ClusterFile& file) 
     fail(Kind::usage, "{}: expected step_seconds or flops, found both; remove one of them", place);
   BoardFacts facts = {.flops = {},
                       .memory_bytes = object.number("memory_mib", 0) * (1 << 20),
-                      .price = object.number("price", 0)};
+                      .price = object.number("price", 0),
+                      .failures_per_second = object.number("failures_per_day", 0) / kDay};
   if (object.has("flops")) facts.flops = object.number("flops", 0);
   // Computing takes all cores but those of other ranks.
   if (boards.cores > 0) boards.cores_of_rank = std::max(1.0, boards.cores / boards.ranks);
@@ -190,6 +199,13 @@ ClusterFile parse_cluster(const std::string& text, const std::string& origin) {
   file.joules_per_byte = object.number("joules_per_gigabyte", 0) / 1e9;
   file.currency = object.text("currency", file.currency);
   file.source = object.text("source");
+  if (object.has("failures")) {
+    const CheckedObject failures = object.object("failures", kFailureKeys);
+    file.failures = {
+        .restart_seconds = failures.number("restart_seconds", file.failures.restart_seconds),
+        .join_seconds = failures.number("join_seconds", file.failures.join_seconds),
+        .absent_seconds = failures.number("absent_seconds", file.failures.absent_seconds)};
+  }
   file.cluster.cores_of_all = object.number("cores_of_all", 0);
   for (const auto& [name, link] : object.list("links").items())
     file.cluster.links.push_back(read_link(name, link, origin));
@@ -214,6 +230,7 @@ std::string cluster_schema() {
   board["properties"]["watts"] = schema_of(kWattKeys);
   schema["properties"]["boards"]["items"] = board;
   schema["properties"]["boards"]["minItems"] = 1;
+  schema["properties"]["failures"] = schema_of(kFailureKeys);
   schema["properties"]["links"]["additionalProperties"] = schema_of(kLinkKeys);
   schema["properties"]["switches"]["items"] = schema_of(kSwitchKeys);
   ordered_json result = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},

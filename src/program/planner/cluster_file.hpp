@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "forecast/cluster.hpp"
+#include "planner/goodput.hpp"
 
 namespace eqt::planner {
 
@@ -17,6 +18,7 @@ struct BoardFacts {
   double memory_bytes = 0;
   double busy_watts = 0, idle_watts = 0;
   double price = 0;
+  double failures_per_second = 0;  // of a board
 };
 
 struct ClusterFile {
@@ -26,6 +28,7 @@ struct ClusterFile {
   std::vector<BoardFacts> facts;  // by kind of boards
   double joules_per_byte = 0;     // of what a board sends
   std::string currency = "EUR";
+  Failures failures;   // their times
   std::string source;  // of its numbers; "" = not said
 };
 

@@ -30,12 +30,39 @@ forecast::StepForecast forecast_of(const PlannedStep& step) {
 }
 
 /// Estimates memory beside activations, data and program.
-double memory_of(const config::RunConfig& config, int ranks) {
+setup::MemoryEstimate memory_of(const config::RunConfig& config, int ranks) {
   config::RunConfig emulated = config;
   emulated.train.emulate_compute = 1.0;
   setup::MemoryEstimate estimate = setup::estimate_memory(emulated, {}, ranks, 1);
   estimate.program = 0;
-  return static_cast<double>(estimate.total());
+  return estimate;
+}
+
+/// A state is copied once for training, and written to memory beside it.
+double save_seconds_of(const setup::MemoryEstimate& memory) {
+  constexpr double kCopiedBytes = 1e9;  // a second: a guess for boards
+  const std::uint64_t parameters = memory.model / 2;
+  return static_cast<double>(parameters + memory.optimizer + memory.memories) / kCopiedBytes;
+}
+
+/// None where no board fails.
+std::optional<PlannedRun::UnderFailures> under_failures(const ClusterFile& cluster,
+                                                        double save_seconds) {
+  Failures failures = cluster.failures;
+  failures.boards = 0;
+  failures.save_seconds = save_seconds;
+  for (std::size_t b = 0; b < cluster.facts.size(); ++b) {
+    const int count = cluster.cluster.boards[b].count;
+    failures.boards += count;
+    failures.per_second += count * cluster.facts[b].failures_per_second;
+  }
+  if (failures.per_second <= 0) return {};
+  constexpr double kDay = 86400;
+  const double interval = interval_in_memory(failures);
+  return PlannedRun::UnderFailures{.per_day = kDay * failures.per_second,
+                                   .goodput = goodput_of(failures, interval),
+                                   .interval = interval,
+                                   .best_interval = best_interval_of(failures)};
 }
 
 /// Of T = f + W, with f the forward pass and W all that follows until the last mean is there, at
@@ -62,8 +89,10 @@ PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subj
                     .forecast = forecast_of(step)};
   const double seconds = run.forecast.mean_seconds;
   run.forward_overlap = forward_overlap_of(step, run.forecast);
+  const setup::MemoryEstimate memory = memory_of(scheme.config, run.ranks);
   run.memory_bytes =
-      memory_of(scheme.config, run.ranks) + static_cast<double>(subject.other_memory);
+      static_cast<double>(memory.total()) + static_cast<double>(subject.other_memory);
+  run.under_failures = under_failures(cluster, save_seconds_of(memory));
   double watts = 0;
   for (std::size_t b = 0; b < step.cluster.boards.size(); ++b) {
     const forecast::Boards& boards = step.cluster.boards[b];

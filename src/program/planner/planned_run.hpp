@@ -35,6 +35,12 @@ struct PlannedRun {
     bool price = false, joules = false;
   };
   std::optional<Fronts> pareto{};
+  // None: the file says nothing of failures. What they leave of the time, and the best interval
+  // between states in memory beside the program's [seconds].
+  struct UnderFailures {
+    double per_day = 0, goodput = 1, interval = 1, best_interval = 1;
+  };
+  std::optional<UnderFailures> under_failures{};
   std::vector<std::string> too_small{};  // kinds of boards whose memory does not suffice
   // Epochs of a compressor's warm-up, in order, whose steps take longer; all else is of later ones.
   // Empty in plans by ranks.

@@ -262,6 +262,11 @@ figures::Row row_of(const PlannedRun& run) {
   row["price"] = run.price > 0 ? ordered_json(run.price) : nullptr;
   if (run.pareto) row["pareto"] = run.pareto->price || run.pareto->joules;
   if (!run.too_small.empty()) row["memory_too_small"] = run.too_small;
+  if (const auto& failures = run.under_failures)
+    row["under_failures"] = {{"failures_per_day", failures->per_day},
+                             {"goodput", failures->goodput},
+                             {"interval_seconds", failures->interval},
+                             {"best_interval_seconds", failures->best_interval}};
   for (const auto& epoch : run.first_epochs)
     row["first_epochs"].push_back(
         {{"density", epoch.density}, {"step_seconds", epoch.step_seconds}});
@@ -352,6 +357,13 @@ std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
     notes.push_back(fmt::format(
         "{}: a forward pass that waited for each layer's mean alone would gain at most {:.1f} %",
         best.scheme, 100 * *best.forward_overlap));
+  if (const auto& failures = best.under_failures)
+    notes.push_back(fmt::format(
+        "{:.3g} failures a day leave {:.3g} % of the time to steps that count, with states in "
+        "memory every {} (checkpoint.memory_seconds; best: every {}), whose copies are guessed to "
+        "pass at 1 GB/s",
+        failures->per_day, 100 * failures->goodput, duration(failures->interval),
+        duration(failures->best_interval)));
   for (const std::string& reason : plans.left_out) notes.push_back("left out: " + reason);
   if (subject.noise_scale > 0) {
     const PlannedRun* soonest = nullptr;

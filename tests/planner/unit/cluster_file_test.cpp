@@ -22,7 +22,8 @@ using nlohmann::json;
 const char* const kCluster = R"({
   "boards": [
     {"name": "fast", "count": 2, "step_seconds": 0.5, "link": "lan", "switch": "s0",
-     "jitter": {"kind": "lognormal", "cv": 0.1}, "watts": {"busy": 10, "idle": 3}, "price": 99},
+     "jitter": {"kind": "lognormal", "cv": 0.1}, "watts": {"busy": 10, "idle": 3}, "price": 99,
+     "failures_per_day": 2},
     {"name": "slow", "count": 3, "ranks": 2, "flops": 1e9, "link": "wifi", "memory_mib": 1024,
      "stall": {"every_seconds": 60, "seconds": 2}}
   ],
@@ -32,7 +33,8 @@ const char* const kCluster = R"({
   },
   "switches": [{"name": "s0", "uplink_megabits": 1000, "to": "core"},
                {"name": "core", "uplink_megabits": 10000}],
-  "joules_per_gigabyte": 15
+  "joules_per_gigabyte": 15,
+  "failures": {"restart_seconds": 8, "absent_seconds": 300}
 })";
 
 ClusterFile parsed(const json& document) { return parse_cluster(document.dump(), "c.json"); }
@@ -69,6 +71,11 @@ TEST_CASE("a cluster file gives boards, links and switches", "[planner]") {
   CHECK(file.facts[1].memory_bytes == 1024.0 * 1024 * 1024);
   CHECK(file.facts[0].busy_watts == 10);
   CHECK(file.joules_per_byte == Approx(15e-9));
+  CHECK(file.facts[0].failures_per_second == Approx(2.0 / 86400));
+  CHECK(file.facts[1].failures_per_second == 0);
+  CHECK(file.failures.restart_seconds == 8);
+  CHECK(file.failures.join_seconds == 5);  // the default
+  CHECK(file.failures.absent_seconds == 300);
 }
 
 TEST_CASE("a cluster file with a mistake is refused with its place", "[planner]") {
