@@ -27,14 +27,14 @@ next_cell() {
   RAN+=("$1")
 }
 
-# without_seconds FOLDER: its records and summary without times, memory, notes and the bytes of a
+# without_seconds FOLDER: its records and summary without times, memory, notes, starts and the bytes of a
 # start, one key per line.
 without_seconds() {
   python3 - "$1" <<'PY'
 import json, pathlib, sys
 folder = pathlib.Path(sys.argv[1])
 gone = {"seconds", "epoch_seconds", "wall_seconds", "images_per_second", "peak_rss_mib",
-        "other_sent_bytes", "estimated_sent_bytes"}
+        "other_sent_bytes", "estimated_sent_bytes", "starts"}
 def show(record):
     print(json.dumps({k: v for k, v in record.items() if k not in gone}, sort_keys=True))
 for line in (folder / "metrics.jsonl").read_text().splitlines():
