@@ -169,6 +169,21 @@ find_out() {
   [[ -z $name ]] || out=runs/$name
 }
 
+# take_lock: exits with an error if another launcher on this machine keeps the run of this folder going. Two of them would
+# end each other's starts.
+take_lock() {
+  local lock holder
+  [[ -n $out ]] || return 0
+  lock=${XDG_RUNTIME_DIR:-${TMPDIR:-/tmp}}/equant-train-$(id -u)-$(realpath -m -- "$out" | cksum | tr -d ' ').lock
+  holder=$(head -c 20 "$lock" 2>/dev/null || true)
+  ! { is_number "${holder:-x}" 9 && grep -qsa run_hosts "/proc/$holder/cmdline"; } ||
+    fail 2 "expected no other launcher of the run in $out, found process $holder; end it, or choose another --out."
+  rm -f "$lock"
+  (set -C; echo $$ >"$lock") 2>/dev/null || fail 2 "the lock $lock cannot be made, which keeps other launchers from the run in $out; try another TMPDIR."
+  # shellcheck disable=SC2064  # the name of now
+  trap "rm -rf $(printf '%q' "$state") $(printf '%q' "$lock")" EXIT
+}
+
 # at_host SECONDS NAME COMMAND: runs a command of a shell there, in this folder, within that time. Its input and output
 # are this function's, of any bytes.
 at_host() {
@@ -261,6 +276,7 @@ run_elastically() {
     in_a_row=$((in_a_row + 1))
     if [[ $start -eq 1 ]]; then
       find_out
+      take_lock
       continue_if_stopped
     fi
     share_batches "$ranks"

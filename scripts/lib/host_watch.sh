@@ -115,6 +115,13 @@ has_waited() {
 # is_welcome NAME: whether it can be taken in now.
 is_welcome() { is_up "$1" && is_fit "$1" && has_waited "$1"; }
 
+# most_are_down: whether fewer than half of the hosts that trained are heard.
+most_are_down() {
+  local name up=0
+  for name in "${present[@]%%:*}"; do ! is_up "$name" || up=$((up + 1)); done
+  [[ $((2 * up)) -lt ${#present[@]} ]]
+}
+
 # note_lost_hosts: after a failure: counts the losses of hosts that are down. Hosts whose silence may explain the
 # failure are given the time to speak.
 note_lost_hosts() {
@@ -130,6 +137,11 @@ note_lost_hosts() {
       done
     done
   fi
+  # So many at once are not lost: this machine or the network stood still, and they are asked again.
+  for ((count = 0; count < 20 * answer; count++)); do
+    most_are_down || break
+    sleep 0.05
+  done
   for name in "${present[@]%%:*}"; do
     ! is_up "$name" || continue
     now=$SECONDS

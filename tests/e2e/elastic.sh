@@ -18,6 +18,26 @@ run "$EQT_ROOT/scripts/run_hosts.sh" --elastic --hosts localhost --shell "sh -c 
 expect_code 2 "a mistake in the config"
 expect_equal 1 "$(grep -c '^== Start' "$OUT")" "starts with a mistake in the config"
 
+# One launcher for one run.
+"$EQT_ROOT/scripts/run_hosts.sh" --elastic --hosts localhost --shell "sh -c true" tiny.json --out "$WORK/alone" \
+  --set train.steps=100000 --set train.epochs=100000 >"$WORK/first.out" 2>&1 &
+first=$!
+for ((i = 0; i < 300; i++)); do
+  [[ ! -s $WORK/alone/metrics.jsonl ]] || break
+  sleep 0.1
+done
+run "$EQT_ROOT/scripts/run_hosts.sh" --elastic --hosts localhost --shell "sh -c true" tiny.json --out ./alone
+expect_failure 2 "expected no other launcher of the run in ./alone, found process $first;" "a second launcher"
+kill -TERM "$first"
+CODE=0
+wait "$first" || CODE=$?
+expect_code 75 "the first launcher, stopped"
+# Its run is not finished: the same command continues it.
+run "$EQT_ROOT/scripts/run_hosts.sh" --elastic --hosts localhost --shell "sh -c true" tiny.json --out "$WORK/alone" \
+  --set train.steps=100000 --set train.epochs=100000 --set train.batch_size=0
+expect_code 2 "a run that is to be continued with a mistake"
+grep -q "^== localhost has a run in $WORK/alone that was not finished: it continues$" "$OUT" || wrong "a run that was stopped is not continued"
+
 # A host that answers, and on which mpirun's daemon never starts.
 cat >"$WORK/agent" <<'AGENT'
 #!/bin/sh
@@ -60,7 +80,7 @@ export FIRST_HOSTS=$WORK/hosts
 printf 'board%s\n' 0 1 2 >"$FIRST_HOSTS"
 # shellcheck disable=SC2016  # for the shell of the laboratory
 run "$netlab" --ranks 4 --rate 100mbit --once --cut 2=24-32 -- bash -c \
-  '{ sleep 8; echo board3 >>"$FIRST_HOSTS"; } & "$0" --elastic --hostfile "$FIRST_HOSTS" --answer 2 --patience 6 "$1" --out "$2"' \
+  '{ sleep 8; echo board3 >>"$FIRST_HOSTS"; } & "$0" --elastic --hostfile "$FIRST_HOSTS" --answer 10 --patience 6 "$1" --out "$2"' \
   "$EQT_ROOT/scripts/run_hosts.sh" "$WORK/slow.json" "$RUN"
 expect_code 0 "a host that is cut off, and comes back"
 said() { grep -q "^== $1$" "$OUT" || wrong "expected the launcher to say \"$1\""; }
@@ -68,7 +88,7 @@ said 'Start 1: 3 ranks on board0,board1,board2'
 said 'The run stops after a step, to go on with board3'
 said 'Start 2: 4 ranks on board0,board1,board2,board3'
 said 'board2 does not answer any more: it was cut off or is down'
-said 'Left out, for they do not answer within 2 s: board2'
+said 'Left out, for they do not answer within 10 s: board2'
 said 'Start 3: 3 ranks on board0,board1,board3'
 said 'The run stops after a step, to go on with board2'
 said 'Start 4: 4 ranks on board0,board1,board2,board3'
