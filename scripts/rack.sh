@@ -70,8 +70,7 @@ all_hosts=(--hosts "$list")
 [[ ! -f $1 ]] || all_hosts=(--hostfile "$(realpath -- "$1")")
 IFS=, read -r -a hosts <<<"$list"
 check_host_names "expected lines such as pi0, or pi0 slots=2, in $1" "${hosts[@]}"
-twice=$(printf '%s\n' "${hosts[@]%%:*}" | sort | uniq -d | head -n 1)
-[[ -z $twice ]] || fail 2 "expected each host once in $1, found $twice twice; give it more ranks with slots=K."
+require_each_once " in $1" "with slots=K" "${hosts[@]}"
 [[ -f $2 && -r $2 ]] || fail 2 "expected a readable config file, found none at $2."
 config=$(realpath -- "$2")
 [[ -z $data || -d $data ]] || fail 2 "--data: expected a folder, found none at $data."

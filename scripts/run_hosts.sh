@@ -102,12 +102,10 @@ require_mpirun
 
 # read_hosts: sets the array `hosts`; exits with an error unless they are names, each of them once.
 read_hosts() {
-  local twice
   [[ -z $hostfile ]] || list=$(hosts_of_file --hostfile "$hostfile")
   IFS=, read -r -a hosts <<<"$list"
   check_host_names "expected hosts such as pi0, or pi0:2 (in a file pi0 slots=2)" "${hosts[@]}"
-  twice=$(printf '%s\n' "${hosts[@]%%:*}" | sort | uniq -d | head -n 1)
-  [[ -z $twice ]] || fail 2 "expected each host once, found $twice twice; give it more ranks by $twice:K (in a file slots=K)."
+  require_each_once "" "by NAME:K (in a file slots=K)" "${hosts[@]}"
 }
 
 # choose_mpirun RANKS LIST: sets the array `mpirun`, the command that starts RANKS on the hosts of LIST.

@@ -31,7 +31,7 @@ watch() {
     fi
     for host in "${present[@]%%:*}"; do
       is_up "$host" && continue
-      printf '%s\n' "$host" >>"$state/silent"
+      touch "$state/silent"
       say "$host does not answer any more: it was cut off or is down"
       end_shells "$1"
       kill -KILL "$1" 2>/dev/null || true
@@ -102,11 +102,8 @@ await_least() {
 
 # checked_config SETTING...: prints the resolved config, or nothing where it cannot be had: then the start says why.
 checked_config() {
-  local words=() at
-  for ((at = 0; at < ${#arguments[@]}; at++)); do
-    [[ ${arguments[at]} != --set || $((at + 1)) -ge ${#arguments[@]} ]] || words+=(--set "${arguments[at + 1]}")
-    [[ ${arguments[at]} != --set=* ]] || words+=("${arguments[at]}")
-  done
+  local words
+  mapfile -t words < <(values_of --set | sed 's/^/--set=/')
   on_host 60 "$shell" "${present[0]%%:*}" "$program" check --full --config "$config" ${words[@]+"${words[@]}"} "$@" 2>/dev/null || true
 }
 
@@ -156,17 +153,13 @@ refuse_newcomers() {
 }
 
 # find_out: sets `out`, the run's folder, by --out, or by the config's name as the program does; "" where that cannot be
-# read.
+# read. `place` is the whole path, quoted for a host's shell.
 find_out() {
-  local at name
-  out=""
-  for ((at = 0; at < ${#arguments[@]}; at++)); do
-    [[ ${arguments[at]} != --out || $((at + 1)) -ge ${#arguments[@]} ]] || out=${arguments[at + 1]}
-    [[ ${arguments[at]} != --out=* ]] || out=${arguments[at]#--out=}
-  done
-  [[ -z $out ]] || return 0
-  name=$(checked_config | sed -nE 's/^  "name": "([^"/]*)",?$/\1/p' | head -n 1)
-  [[ -z $name ]] || out=runs/$name
+  local name
+  out=$(values_of --out | tail -n 1)
+  [[ -n $out ]] || name=$(checked_config | sed -nE 's/^  "name": "([^"/]*)",?$/\1/p' | head -n 1)
+  [[ -z ${name:-} ]] || out=runs/$name
+  place=$(quoted "$(realpath -m -- "$out")")
 }
 
 # take_lock: exits with an error if another launcher on this machine keeps the run of this folder going. Two of them would
@@ -184,24 +177,13 @@ take_lock() {
   trap "rm -rf $(printf '%q' "$state") $(printf '%q' "$lock")" EXIT
 }
 
-# at_host SECONDS NAME COMMAND: runs a command of a shell there, in this folder, within that time. Its input and output
-# are this function's, of any bytes.
-at_host() {
-  if is_here "$2"; then
-    sh -c "$3"
-  else
-    # shellcheck disable=SC2086  # the shell's command has words
-    timeout "$1" $shell "$2" "$(printf 'cd %q 2>/dev/null; %s' "$PWD" "$3")"
-  fi
-}
-
 # continue_if_stopped: adds --resume if a host has a part of a run that is not finished: the launcher was ended, too.
 continue_if_stopped() {
-  local host where
+  local host question
   [[ -n $out && $asked_to_resume -eq 0 ]] && ! has_word --overwrite || return 0
-  where=$(printf '%q' "$out")
+  question="[ ! -e $place/summary.json ] && { [ -e $place/metrics.jsonl ] || [ -e $place/checkpoints ]; } && echo begun"
   for host in "${present[@]%%:*}"; do
-    [[ $(at_host "$answer" "$host" "if [ -e $where/summary.json ]; then echo ended; elif [ -e $where/metrics.jsonl ] || [ -e $where/checkpoints ]; then echo begun; fi" </dev/null | head -c 20) == begun ]] || continue
+    [[ $(ask "$answer" "$host" "$question" </dev/null) == begun ]] || continue
     say "$host has a run in $out that was not finished: it continues"
     arguments+=(--resume)
     asked_to_resume=1
@@ -216,7 +198,7 @@ records_host=""
 
 # fetch_records NAME: copies them to $state/records, an archive.
 fetch_records() {
-  at_host 60 "$1" "cd $(printf '%q' "$out") && tar czf - \$(ls $EQT_RECORDS 2>/dev/null)" </dev/null >"$state/records.new" 2>/dev/null || return 0
+  at_host 60 "$1" "cd $place && tar czf - \$(ls $EQT_RECORDS 2>/dev/null)" </dev/null >"$state/records.new" 2>/dev/null || return 0
   [[ $(size_of_copy "$state/records.new") -eq 0 ]] || mv "$state/records.new" "$state/records"
 }
 
@@ -239,14 +221,13 @@ keep_records() {
 # hand_over_records: before a start: gives the copy to the host of rank 0, if it is another one than before. Files keep
 # their times, by which the run knows what was lost.
 hand_over_records() {
-  local before=$records_host size where
+  local before=$records_host size
   records_host=${present[0]%%:*}
   [[ -n $out && -n $before && $before != "$records_host" ]] || return 0
   ! is_up "$before" || fetch_records "$before"
   [[ -e $state/records ]] || return 0
   size=$(size_of_copy "$state/records")
-  where=$(printf '%q' "$out")
-  at_host 60 "$records_host" "mkdir -p $where && cd $where && [ \"\$(stat -c %s metrics.jsonl 2>/dev/null || echo 0)\" -lt $size ] && tar xzf - --no-same-owner" \
+  at_host 60 "$records_host" "mkdir -p $place && cd $place && [ \"\$(stat -c %s metrics.jsonl 2>/dev/null || echo 0)\" -lt $size ] && tar xzf - --no-same-owner" \
     <"$state/records" >/dev/null 2>&1 || true
 }
 
@@ -257,9 +238,8 @@ run_elastically() {
   ! has_word --resume || asked_to_resume=1
   # Hosts keep states in memory, unless it is said how often.
   local memory=(--set checkpoint.memory_seconds=1)
-  if grep -qs '"memory_seconds"' "$config" || [[ " ${arguments[*]-} " == *" checkpoint.memory_seconds="* ]]; then memory=(); fi
+  if grep -qs '"memory_seconds"' "$config" || values_of --set | grep -q '^checkpoint\.memory_seconds='; then memory=(); fi
   default_mpi kill_at_once 0
-  end_on_signals
   for host in "${hosts[@]%%:*}"; do start_watching "$host"; done
   await_answers
   while :; do
@@ -329,4 +309,17 @@ has_word() {
   local word
   for word in ${arguments[@]+"${arguments[@]}"}; do [[ $word != "$1" ]] || return 0; done
   return 1
+}
+
+# values_of OPTION: prints a line for each time that it is among the arguments.
+values_of() {
+  local at
+  for ((at = 0; at < ${#arguments[@]}; at++)); do
+    if [[ ${arguments[at]} == "$1" && $((at + 1)) -lt ${#arguments[@]} ]]; then
+      at=$((at + 1))
+      printf '%s\n' "${arguments[at]}"
+    elif [[ ${arguments[at]} == "$1="* ]]; then
+      printf '%s\n' "${arguments[at]#"$1="}"
+    fi
+  done
 }

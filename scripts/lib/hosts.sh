@@ -25,6 +25,14 @@ check_host_names() {
   done
 }
 
+# require_each_once WHERE REMEDY HOST...: exits with an error if a host is named twice.
+require_each_once() {
+  local where=$1 remedy=$2 twice
+  shift 2
+  twice=$(printf '%s\n' "${@%%:*}" | sort | uniq -d | head -n 1)
+  [[ -z $twice ]] || fail 2 "expected each host once$where, found $twice twice; give it more ranks $remedy."
+}
+
 # words_of_host: passes on what a host has said, without what bash cannot keep, and with an end.
 words_of_host() { head -c 65536 | tr -d '\0'; }
 
@@ -51,3 +59,26 @@ on_host() {
     timeout "$seconds" $shell "$host" "$(printf '%q ' "$@")" </dev/null | words_of_host
   fi
 }
+
+# at_host SECONDS HOST TEXT: the shell there runs TEXT, within that time. Its input and output are this function's, of
+# any bytes.
+at_host() {
+  if is_here "$2"; then
+    timeout "$1" sh -c "$3"
+  else
+    # shellcheck disable=SC2086,SC2154  # the shell's command has words; the script sets it
+    timeout "$1" $shell "$2" "$3"
+  fi
+}
+
+# ask SECONDS HOST TEXT: likewise, for words. What it prints may be anything.
+ask() {
+  if is_here "$2"; then
+    at_host "$@"
+  else
+    at_host "$@" | words_of_host
+  fi
+}
+
+# quoted WORD: prints it as one word for the shell of a host.
+quoted() { printf '%q' "$1"; }

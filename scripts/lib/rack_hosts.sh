@@ -3,19 +3,6 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # hosts, shell, answer, program, state, ... come from rack.sh
 
-# ask SECONDS HOST TEXT: the shell there runs TEXT, with this standard input. What it prints may be anything.
-ask() {
-  if is_here "$2"; then
-    timeout "$1" sh -c "$3"
-  else
-    # shellcheck disable=SC2086  # the shell's command has words
-    timeout "$1" $shell "$2" "$3" | words_of_host
-  fi
-}
-
-# quoted WORD: prints it as one word for the shell of a host.
-quoted() { printf '%q' "$1"; }
-
 # probe_text: the question to each host; the answer has lines KEY=VALUE.
 probe_text() {
   printf 'program=%q\n' "$program"
