@@ -3,7 +3,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -70,9 +72,26 @@ StepId step_of(const Json& record) {
   return found == record.end() ? 0 : found->get<StepId>();
 }
 
+/// What the records of a run tell that goes on.
+struct Cut {
+  std::optional<int> ranks;  // of the last run record that is left
+  // The steps that are taken again, and the time that they took.
+  StepId steps_lost = 0;
+  double seconds_lost = 0;
+};
+
+/// Counts a record that is removed, if it is a step's.
+void count_loss(const Place& place, const Json& record, Cut& cut) {
+  if (!record.is_object() || record.value("type", Json()) != "step") return;
+  const Json step = record.value("step", Json()), seconds = record.value("seconds", Json());
+  if (!step.is_number_unsigned() || !seconds.is_object()) return;
+  cut.steps_lost = std::max(cut.steps_lost, step.get<StepId>() - place.step);
+  const Json total = seconds.value("total", Json());
+  if (total.is_number()) cut.seconds_lost += total.get<double>();
+}
+
 /// Removes the records after that place, and those that the run has gone back behind.
-/// @return the ranks of the last run record that is left
-std::optional<int> cut_records(const std::string& path, const Place& place) {
+Cut cut_records(const std::string& path, const Place& place) {
   if (!is_there(path)) return {};
   require_no_pipe(path);
   std::error_code error;
@@ -84,16 +103,19 @@ std::optional<int> cut_records(const std::string& path, const Place& place) {
   std::ifstream file(path, std::ios::binary);
   std::vector<std::pair<StepId, std::string>> kept;
   std::string line;
-  std::optional<int> ranks;
+  Cut cut;
   while (std::getline(file, line)) {
     const Json record = Json::parse(line, nullptr, false);
     if (const auto back = back_to(record))
       std::erase_if(kept, [&](const auto& one) { return static_cast<double>(one.first) > *back; });
-    if (!stays(place, record)) continue;
+    if (!stays(place, record)) {
+      count_loss(place, record, cut);
+      continue;
+    }
     if (record["type"] == "run")
-      ranks = record.contains("ranks") && record["ranks"].is_number_integer()
-                  ? record["ranks"].get<int>()
-                  : 0;
+      cut.ranks = record.contains("ranks") && record["ranks"].is_number_integer()
+                      ? record["ranks"].get<int>()
+                      : 0;
     kept.emplace_back(step_of(record), line);
   }
   // What cannot be read must not be replaced by what was read so far.
@@ -105,7 +127,26 @@ std::optional<int> cut_records(const std::string& path, const Place& place) {
   std::string text;
   for (const auto& [step, one] : kept) text += one + "\n";
   write_atomically(path, text);
-  return ranks;
+  return cut;
+}
+
+/// The seconds since the file was written; 0 if there is none.
+double age_of(const fs::path& path) {
+  std::error_code error;
+  const auto written = fs::last_write_time(path, error);
+  if (error) return 0;
+  const std::chrono::duration<double> age = fs::file_time_type::clock::now() - written;
+  return std::max(0.0, age.count());
+}
+
+/// The lines of a file that are JSON objects, as a list; none if there is no file.
+Json objects_in(const std::string& path) {
+  Json objects = Json::array();
+  std::ifstream file(path, std::ios::binary);
+  for (std::string line; std::getline(file, line);)
+    if (Json object = Json::parse(line, nullptr, false); object.is_object())
+      objects.push_back(std::move(object));
+  return objects;
 }
 
 class FolderSink : public Sink {
@@ -114,8 +155,10 @@ class FolderSink : public Sink {
       : summary_path_((fs::path(folder) / run_files::kSummary).string()),
         decisions_path_((fs::path(folder) / run_files::kDecisions).string()),
         timeline_path_((fs::path(folder) / run_files::kTimeline).string()),
+        starts_path_((fs::path(folder) / run_files::kStarts).string()),
         step_records_(step_records),
-        ranks_(goes_on_after ? cut_records(prepare(folder), *goes_on_after) : std::nullopt),
+        stood_still_(goes_on_after ? age_of(fs::path(folder) / run_files::kRecords) : 0),
+        cut_(goes_on_after ? cut_records(prepare(folder), *goes_on_after) : Cut{}),
         records_(prepare(folder),
                  goes_on_after ? OutputFile::Begin::at_end : OutputFile::Begin::empty) {
     for (const std::string& path : {decisions_path_, timeline_path_}) {
@@ -125,12 +168,27 @@ class FolderSink : public Sink {
         cut_records(path, *goes_on_after);
       }
     }
+    if (goes_on_after) {
+      starts_ = objects_in(starts_path_);
+    } else {
+      remove_old(starts_path_);
+    }
   }
 
   void write(const RunRecord& record) override {
     emulated_ = record.emulated;
     simulated_ = record.simulated;
-    if (ranks_ != record.ranks) append(json_of(record));
+    if (cut_.ranks != record.ranks) append(json_of(record));
+  }
+  void write(const StartRecord& record) override {
+    Json start = json_of(record);
+    start["steps_lost"] = cut_.steps_lost;
+    start["seconds_lost"] = stood_still_ + cut_.seconds_lost;
+    starts_.push_back(std::move(start));
+    // A line that was being written when a rank ended must not become part of this one.
+    std::string text;
+    for (const Json& one : starts_) text += text_of(one, -1);
+    write_atomically(starts_path_, text);
   }
   void write(const StepRecord& record) override {
     if (step_records_) append(json_of(record));
@@ -159,7 +217,9 @@ class FolderSink : public Sink {
   void write(const Summary& summary) override {
     records_.require_in_place();
     records_.sync();
-    write_atomically(summary_path_, text_of(marked(json_of(summary)), 2));
+    Json json = marked(json_of(summary));
+    json["starts"] = starts_;
+    write_atomically(summary_path_, text_of(json, 2));
   }
 
  private:
@@ -175,9 +235,11 @@ class FolderSink : public Sink {
     records_.require_in_place();
   }
 
-  std::string summary_path_, decisions_path_, timeline_path_;
+  std::string summary_path_, decisions_path_, timeline_path_, starts_path_;
   bool step_records_;
-  std::optional<int> ranks_;  // of the run's last record in the file that is continued
+  double stood_still_;  // since the last record of the file that is continued [seconds]
+  Cut cut_;
+  Json starts_ = Json::array();
   bool emulated_ = false, simulated_ = false;
   OutputFile records_;
   std::optional<OutputFile> decisions_, timeline_;  // nothing until the first one

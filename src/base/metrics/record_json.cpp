@@ -260,8 +260,6 @@ Json json_of(const StartRecord& s) {
           {"from", s.from},
           {"ranks", s.ranks},
           {"hosts", s.hosts},
-          {"steps_lost", s.steps_lost},
-          {"seconds_lost", number(s.seconds_lost)},
           {"time", number(s.time)}};
 }
 
@@ -289,8 +287,6 @@ Json json_of(const Summary& s) {
     summary["best_test_" + s.metrics.front().name] = number(s.best_metric);
   add(s.replicas, summary);
   add_nodes(s.metrics, s.replicas, summary);
-  summary["starts"] = Json::array();
-  for (const StartRecord& start : s.starts) summary["starts"].push_back(json_of(start));
   summary["sent_bytes_by_edge"] = list(s.sent_bytes_by_edge);
   summary["sent_bytes_by_node"] = list(s.sent_bytes_by_node());
   return summary;

@@ -94,16 +94,13 @@ struct RunRecord {
   std::string laboratory{};  // the shaped links of scripts/netlab.sh; "" = outside of it
 };
 
-/// One start of a run: where it continues, with whom, and what the failure before has cost.
+/// One start of a run: where it continues, and with whom. It is a line of starts.jsonl.
 struct StartRecord {
   StepId step = 0;   // completed ones with which it begins
   std::string from;  // "the beginning", "a checkpoint" or "a state in memory"
   int ranks = 1;
   std::vector<std::string> hosts = {};  // names, in the order of their lowest ranks
-  StepId steps_lost = 0;                // which were recorded, and are taken again
-  // From the end of the last step that is kept to this start, by the records of rank 0's host.
-  double seconds_lost = 0;
-  double time = 0;  // of the start, since 1970 [seconds]
+  double time = 0;                      // of the start, since 1970 [seconds]
 };
 
 struct StepRecord {
@@ -270,9 +267,8 @@ struct Summary : Figures {
   // The part of both that MPI's own collectives sent, which cannot be counted: by formula.
   std::uint64_t estimated_sent_bytes = 0;
   std::optional<bool> replicas_identical;
-  std::string parameter_hash;         // 16 hex digits
-  ReplicasRecord replicas;            // at the end
-  std::vector<StartRecord> starts{};  // of this run, as far as rank 0's host knows of them
+  std::string parameter_hash;  // 16 hex digits
+  ReplicasRecord replicas;     // at the end
   // Edges with traffic, by sender, then receiver. Their sum is sent_bytes without the traffic of
   // adapted levels. Empty if ranks do not exchange with neighbours.
   std::vector<EdgeRecord> sent_bytes_by_edge;

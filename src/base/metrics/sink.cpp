@@ -11,6 +11,7 @@ class FanOut : public Sink {
   explicit FanOut(std::vector<std::unique_ptr<Sink>> sinks) : sinks_(std::move(sinks)) {}
 
   void write(const RunRecord& record) override { write_all(record); }
+  void write(const StartRecord& record) override { write_all(record); }
   void write(const StepRecord& record) override { write_all(record); }
   void write(const NoteRecord& record) override { write_all(record); }
   void write(const DecisionRecord& record) override { write_all(record); }

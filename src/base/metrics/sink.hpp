@@ -20,6 +20,7 @@ class Sink {
  public:
   virtual ~Sink() = default;
   virtual void write(const RunRecord&) {}
+  virtual void write(const StartRecord&) {}
   virtual void write(const StepRecord&) {}
   virtual void write(const NoteRecord&) {}
   virtual void write(const DecisionRecord&) {}
@@ -36,10 +37,11 @@ class Sink {
 enum class ProgressStyle { automatic, bar, lines, off };  // automatic: bar on a terminal
 std::span<const Named<ProgressStyle>> names_of(ProgressStyle);
 
-/// metrics.jsonl, one flushed line per record, decisions.jsonl and timeline.jsonl, if there are
-/// records for them, and summary.json, which is written under a temporary name and renamed. Step
-/// records only if requested. Makes the folder, and removes an earlier run's files of these names.
-/// Numbers that are not finite become null.
+/// metrics.jsonl, one flushed line per record, starts.jsonl, decisions.jsonl and timeline.jsonl, if
+/// there are records for them, and summary.json, which is written under a temporary name and
+/// renamed; it has the starts, too. What was lost before a start is what this sink has removed.
+/// Step records only if requested. Makes the folder, and removes an earlier run's files of these
+/// names. Numbers that are not finite become null.
 /// @param goes_on_after the step from which the run continues: records up to it stay, including the
 ///        run's record; later and incomplete ones are removed. With another number of ranks the run
 ///        has a further record of its own, which describes what follows.

@@ -195,7 +195,7 @@ class SetFinder {
     }
   }
 
-  /// Of sets of one step the complete ones come first.
+  /// Newer sets come first, and of one step the complete ones.
   std::vector<std::pair<SetName, Candidate*>> newest_first() {
     std::vector<std::pair<SetName, Candidate*>> all;
     for (auto& [name, candidate] : candidates_) all.emplace_back(name, &candidate);

@@ -92,8 +92,6 @@ class Store {
     if (!pending_) return {};
     writer_.finish();
     const FileHead head = *std::exchange(pending_, std::nullopt);
-    obsolete_.clear();
-    manifest_.clear();
     SaveEnd end{.step = head.step, .failure = {}, .seconds = 0};
     constexpr double kMicro = 1e6;
     const auto failed = comm_.allgather(error_ ? 1 : 0);
@@ -119,9 +117,9 @@ class Store {
   }
 
   /// Writes the manifest and removes sets, which otherwise waits for the next save.
-  /// @pre nothing is pending
+  /// @pre nothing is pending, or this is the writer's thread
   void tidy_up() {
-    write_manifest();
+    if (!manifest_.empty()) folder_.write_manifest(manifest_head_, manifest_);
     manifest_.clear();
     for (const StepId step : obsolete_) folder_.remove(step);
     obsolete_.clear();
@@ -151,8 +149,7 @@ class Store {
   void write() {
     const WorkStopwatch watch;  // training goes on meanwhile
     error_.reset();
-    write_manifest();
-    for (const StepId step : obsolete_) folder_.remove(step);
+    tidy_up();
     try {
       const auto bytes = image_.finish();
       file_bytes_ = bytes.size();
@@ -162,10 +159,6 @@ class Store {
     }
     write_seconds_ = watch.seconds();
     written_ = true;
-  }
-
-  void write_manifest() const {
-    if (!manifest_.empty()) folder_.write_manifest(manifest_head_, manifest_);
   }
 
   /// Marks the oldest sets for removal if there are more than `keep`.

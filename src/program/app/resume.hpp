@@ -20,7 +20,8 @@ struct Resume {
   setup::SavedPosition position;
   config::RunConfig config;  // the run's, with the collective of the saved run
   std::string note;          // keys that have changed; may be empty
-  // Of the run whose states hosts have in memory (checkpoint::number_in_memory); 0: they have none.
+  // It is that of the run whose states hosts have in memory (checkpoint::number_in_memory); 0: they
+  // have none.
   std::uint64_t memory_number = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <iterator>
 #include <string>
@@ -14,6 +15,7 @@
 #include "app/check_findings.hpp"
 #include "app/preprocessing.hpp"
 #include "app/trained_run.hpp"
+#include "comm/host_facts.hpp"
 #include "comm/launch.hpp"
 #include "core/shipped.hpp"
 #include "core/whole_file.hpp"
@@ -230,8 +232,22 @@ std::unique_ptr<metrics::Sink> make_sink(const Job& job) {
   return metrics::make_fan_out(std::move(sinks));
 }
 
-void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_bytes,
-                 metrics::Sink& sink) {
+metrics::StartRecord describe_start(const Job& job) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  metrics::StartRecord start{.from = "the beginning",
+                             .ranks = job.comm.size(),
+                             .time = std::chrono::duration<double>(now).count()};
+  if (job.resume) {
+    start.step = job.resume->position.step;
+    start.from = job.resume->resumption.set.in_memory() ? "a state in memory" : "a checkpoint";
+  }
+  for (std::string& host : job.comm.allgather(comm::host_name()))
+    if (std::ranges::count(start.hosts, host) == 0) start.hosts.push_back(std::move(host));
+  return start;
+}
+
+void write_start(const Job& job, const setup::Run& run, const metrics::StartRecord& start,
+                 std::uint64_t memory_bytes, metrics::Sink& sink) {
   metrics::write_atomically(job.folder->file(files::kConfig),
                             config::resolved_json(setup::settled_config(job.config, run)));
   if (job.config.model.name->users_own && !run.plan.emulated)
@@ -249,6 +265,7 @@ void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_byt
   record.laboratory = job.laboratory.shaped;
   record.memory_estimate_bytes = memory_bytes;
   sink.write(record);
+  sink.write(start);
   for (const std::string& note : notes_on_start(job, run))
     sink.write(metrics::NoteRecord{.step = 0, .text = note});
   if (job.resume && !job.resume->note.empty())

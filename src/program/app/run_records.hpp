@@ -16,10 +16,13 @@ namespace eqt::app {
 /// Rank 0 writes the records; the sink of other ranks drops them.
 std::unique_ptr<metrics::Sink> make_sink(const Job& job);
 
-/// Writes the config and the first records on rank 0: the run, and notes about it.
+/// Describes this start of a run. Collective; the same on all ranks but for the time.
+metrics::StartRecord describe_start(const Job& job);
+
+/// Writes the config and the first records on rank 0: the run, its start, and notes about it.
 /// @param memory_bytes the estimate for a rank
-void write_start(const Job& job, const setup::Run& run, std::uint64_t memory_bytes,
-                 metrics::Sink& sink);
+void write_start(const Job& job, const setup::Run& run, const metrics::StartRecord& start,
+                 std::uint64_t memory_bytes, metrics::Sink& sink);
 
 /// Writes the results on rank 0: the network, if there was one, then the summary, which marks the
 /// run as finished.

@@ -12,7 +12,6 @@
 #include "app/gradient_observers.hpp"
 #include "app/job.hpp"
 #include "app/run_records.hpp"
-#include "app/starts.hpp"
 #include "app/trained_run.hpp"
 #include "app/verbs.hpp"
 #include "checkpoint/memory_folder.hpp"
@@ -274,14 +273,11 @@ void train_and_record(Job& job, setup::Run& run, const config::Facts& files,
   comm.heartbeat("opening of the records");
   std::unique_ptr<metrics::Sink> sink;
   std::unique_ptr<train::GradientObserver> observer;
-  const metrics::StartRecord start =
-      describe_start(job.path, job.resume ? &*job.resume : nullptr, comm);
-  std::vector<metrics::StartRecord> starts;
+  const metrics::StartRecord start = describe_start(job);
   comm.agree_after([&] {
-    if (comm.rank() == 0) starts = note_start(job.path, start);
     sink = make_sink(job);
     observer = make_observer(job.config, run, job.folder.get(), *sink);
-    if (comm.rank() == 0) write_start(job, run, memory_bytes, *sink);
+    if (comm.rank() == 0) write_start(job, run, start, memory_bytes, *sink);
   });
   const std::unique_ptr<train::Checkpointer> checkpointer =
       make_checkpointer(job.config, run, job.path, files, comm, *sink, job.resume);
@@ -304,7 +300,6 @@ void train_and_record(Job& job, setup::Run& run, const config::Facts& files,
       run.plan);
   metrics::Summary summary = trainer.run();
   summary.name = job.config.name;
-  summary.starts = std::move(starts);
   summary.version = version();
   summary.compressor = job.config.compressor.name->name;
   summary.collective = run.collective_name();

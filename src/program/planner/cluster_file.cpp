@@ -18,7 +18,6 @@ using nlohmann::ordered_json;
 using Type = Key::Type;
 
 constexpr double kMegabit = 1e6 / 8;
-constexpr double kDay = 86400;  // [seconds]
 
 constexpr Key kFileKeys[] = {
     {"boards", Type::list, "kinds of boards, in the order of their ranks", true},

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What failures of boards leave of a run's time, under run_hosts.sh --elastic. Pure arithmetic.
+// Failures of boards take a part of a run's time under run_hosts.sh --elastic; this says how much
+// of it is left. It is pure arithmetic.
 
 #pragma once
 
 namespace eqt::planner {
+
+inline constexpr double kDay = 86400;  // [seconds]
 
 /// Failures come at random, as a Poisson process, and one at a time. All times in seconds.
 struct Failures {

@@ -57,7 +57,6 @@ std::optional<PlannedRun::UnderFailures> under_failures(const ClusterFile& clust
     failures.per_second += count * cluster.facts[b].failures_per_second;
   }
   if (failures.per_second <= 0) return {};
-  constexpr double kDay = 86400;
   const double interval = interval_in_memory(failures);
   return PlannedRun::UnderFailures{.per_day = kDay * failures.per_second,
                                    .goodput = goodput_of(failures, interval),

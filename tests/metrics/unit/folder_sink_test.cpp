@@ -171,6 +171,50 @@ TEST_CASE("timelines are lines of their own file, which a new run replaces", "[m
   CHECK_FALSE(fs::exists(path));
 }
 
+TEST_CASE("starts are listed with what was lost before them", "[metrics]") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "starts.jsonl";
+  {
+    const auto sink = make_folder_sink(folder.path(), true);
+    sink->write(
+        StartRecord{.from = "the beginning", .ranks = 2, .hosts = {"pi0", "pi1"}, .time = 100});
+    for (StepId step = 1; step <= 10; ++step) {
+      StepRecord record = step_record(step);
+      record.seconds.total = step <= 7 ? 1000 : 0.5 * static_cast<double>(step);
+      sink->write(record);
+    }
+  }
+  std::ofstream(path, std::ios::app) << "{\"step\": 7, \"fr";  // a start that was cut short
+  const auto sink = make_folder_sink(folder.path(), true, 7);
+  sink->write(
+      StartRecord{.step = 7, .from = "a checkpoint", .ranks = 1, .hosts = {"pi1"}, .time = 200});
+  sink->write(summary());
+  const json starts = json::parse(text_of(folder.path() / "summary.json")).at("starts");
+  REQUIRE(starts.size() == 2);
+  CHECK(starts[0] == json{{"step", 0},
+                          {"from", "the beginning"},
+                          {"ranks", 2},
+                          {"hosts", {"pi0", "pi1"}},
+                          {"steps_lost", 0},
+                          {"seconds_lost", 0.0},
+                          {"time", 100.0}});
+  const double seconds = starts[1].at("seconds_lost").get<double>();
+  CHECK(seconds >= 4 + 4.5 + 5);  // of steps 8, 9, 10
+  CHECK(seconds < 1000);
+  CHECK(starts[1] == json{{"step", 7},
+                          {"from", "a checkpoint"},
+                          {"ranks", 1},
+                          {"hosts", {"pi1"}},
+                          {"steps_lost", 3},
+                          {"seconds_lost", seconds},
+                          {"time", 200.0}});
+  const std::string lines = text_of(path);
+  CHECK(std::ranges::count(lines, '\n') == 2);
+  CHECK(json::parse(lines.substr(lines.find('\n'))) == starts[1]);
+  make_folder_sink(folder.path(), true);  // a new run has none of them
+  CHECK_FALSE(fs::exists(path));
+}
+
 TEST_CASE("a run that goes on with other ranks has a further record", "[metrics]") {
   const TemporaryFolder folder;
   RunRecord run = run_record();
@@ -278,14 +322,6 @@ TEST_CASE("replicas that differ have their own figures, equal ones null", "[metr
   make_replicas_differ(s);
   sink->write(epoch);
   s.sent_bytes_by_edge = {{0, 1, 700}, {0, 2, 50}, {1, 0, 800}};
-  s.starts = {{.from = "the beginning", .ranks = 2, .hosts = {"pi0", "pi1"}, .time = 100},
-              {.step = 7,
-               .from = "a checkpoint",
-               .ranks = 1,
-               .hosts = {"pi1"},
-               .steps_lost = 3,
-               .seconds_lost = 2.5,
-               .time = 200}};
   s.ranks = 3;
   s.paper_sent_bytes_per_node = 640;
   sink->write(s);
@@ -305,14 +341,6 @@ TEST_CASE("replicas that differ have their own figures, equal ones null", "[metr
   CHECK(read.at("consensus_distance_relative") == 0.125);
   CHECK(read.at("evaluation_sent_bytes") == 4096);
   CHECK(read.at("sent_bytes_by_edge").size() == 3);
-  CHECK(read.at("starts").size() == 2);
-  CHECK(read.at("starts")[1] == json{{"step", 7},
-                                     {"from", "a checkpoint"},
-                                     {"ranks", 1},
-                                     {"hosts", {"pi1"}},
-                                     {"steps_lost", 3},
-                                     {"seconds_lost", 2.5},
-                                     {"time", 200.0}});
   CHECK(read.at("sent_bytes_by_edge")[1] == json{{"from", 0}, {"to", 2}, {"bytes", 50}});
   CHECK(read.at("sent_bytes_by_node") == json{750, 800, 0});
   CHECK(read.at("paper_sent_bytes_per_node") == 640);
