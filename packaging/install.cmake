@@ -60,7 +60,7 @@ if(TARGET equant_codec)
 endif()
 
 if(NOT EQT_ONLY_PORTABLE)
-  install(TARGETS equant-train RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+  install(TARGETS equant-train equant-standby RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs ${PROJECT_SOURCE_DIR}/docs
     DESTINATION ${eqt_share} COMPONENT program PATTERN "__pycache__" EXCLUDE PATTERN "slurm.sbatch" EXCLUDE)
   install(PROGRAMS ${PROJECT_SOURCE_DIR}/docs/examples/slurm.sbatch DESTINATION ${eqt_share}/docs/examples

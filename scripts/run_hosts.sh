@@ -33,6 +33,8 @@
 # state. Hosts keep their state in memory every second (checkpoint.memory_seconds, unless the config or
 # --set says otherwise). A file of hosts is read again while the run goes on: hosts can be added.
 #
+#   --no-standby      keeps no process on each host that has loaded the libraries, from which ranks start
+#                     sooner; each needs some 60 MB, which its ranks share
 #   --no-join         hosts that come back or are new stay out
 #   --batch WHAT      all: the batch of all ranks together stays when their number changes [default]
 #                     rank: each rank's batch stays; so does the learning rate
@@ -71,6 +73,8 @@ program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
 mca=()
 elastic=0
 no_join=0
+no_standby=0
+standby=""
 batch=all
 least=1
 wait=600
@@ -79,7 +83,7 @@ tries=5
 start_timeout=60
 patience=15
 declare -A options=(
-  [--elastic]="flag elastic" [--no-join]="flag no_join" [--batch]="text batch" [--least]="natural least"
+  [--elastic]="flag elastic" [--no-join]="flag no_join" [--no-standby]="flag no_standby" [--batch]="text batch" [--least]="natural least"
   [--wait]="natural wait" [--silence]="natural silence" [--tries]="natural tries"
   [--start-timeout]="natural start_timeout" [--patience]="natural patience"
   [--hosts]="text list" [--hostfile]="text hostfile" [--ranks]="natural ranks" [--threads]="natural threads"

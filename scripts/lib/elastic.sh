@@ -5,13 +5,13 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # those come from the script
 
-# end_shells JOB: ends what mpirun has started, which reaches other hosts for it.
+# end_shells JOB [SIGNAL]: ends what mpirun has started, which reaches other hosts for it.
 end_shells() {
   local process words
   for process in /proc/[0-9]*/stat; do
     # Number, (name), state, parent.
     { read -r words <"$process"; } 2>/dev/null || continue
-    [[ ! ${words##*) } =~ ^[A-Z]\ $1\  ]] || kill -TERM "${words%% *}" 2>/dev/null || true
+    [[ ! ${words##*) } =~ ^[A-Z]\ $1\  ]] || kill "-${2:-TERM}" "${words%% *}" 2>/dev/null || true
   done
 }
 
@@ -33,7 +33,7 @@ watch() {
       is_up "$host" && continue
       touch "$state/silent"
       say "$host does not answer any more: it was cut off or is down"
-      end_shells "$1"
+      end_shells "$1" KILL
       kill -KILL "$1" 2>/dev/null || true
       return
     done
@@ -240,6 +240,11 @@ run_elastically() {
   local memory=(--set checkpoint.memory_seconds=1)
   if grep -qs '"memory_seconds"' "$config" || values_of --set | grep -q '^checkpoint\.memory_seconds='; then memory=(); fi
   default_mpi kill_at_once 0
+  local from=()
+  if [[ $no_standby -eq 0 ]]; then
+    standby=/tmp/equant-standby.${state##*.}
+    from=(sh -c "$EQT_FROM_STANDBY" "$(dirname "$program")/equant-standby" "$standby")
+  fi
   for host in "${hosts[@]%%:*}"; do start_watching "$host"; done
   await_answers
   while :; do
@@ -266,7 +271,7 @@ run_elastically() {
     rm -f "$state"/{stuck,silent}
     # shellcheck disable=SC2034  # run_gracefully reads it
     code=0 after_start=watch began=$SECONDS
-    start_ranks "$program" --config "$config" ${memory[@]+"${memory[@]}"} ${batches[@]+"${batches[@]}"} \
+    start_ranks ${from[@]+"${from[@]}"} "$program" --config "$config" ${memory[@]+"${memory[@]}"} ${batches[@]+"${batches[@]}"} \
       ${arguments[@]+"${arguments[@]}"} || code=$?
     [[ ! -e $state/silent ]] || code=205
     ! is_own_code "$code" || code=6
@@ -303,6 +308,10 @@ run_elastically() {
     [[ -e $state/stuck ]] || asked_to_resume=1
   done
 }
+
+# Ranks start from the process in standby, where a host has one.
+# shellcheck disable=SC2016  # for the shell of each rank
+readonly EQT_FROM_STANDBY='socket=$1.$(uname -n); shift; [ ! -x "$0" ] || exec "$0" "$socket" "$@"; exec "$@"'
 
 # has_word WORD: whether it is one of the arguments.
 has_word() {

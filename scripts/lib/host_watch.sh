@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Which hosts are up: a shell on each of them says so twice a second, and one that falls silent is gone. Source it
-# after hosts.sh and mpi.sh; it runs nothing. The script sets `state`, `shell`, `program`, `answer`, `silence`.
+# after hosts.sh and mpi.sh; it runs nothing. The script sets `state`, `shell`, `program`, `answer`, `silence`,
+# and `standby`, how the paths of the sockets of processes in standby begin, "" for none; the end is the host's name,
+# as hosts may share a folder.
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # those, and `present`, come from the script
 
@@ -11,15 +13,19 @@
 declare -A losses=()     # by name: how often it was lost
 declare -A last_loss=()  # by name: when, by $SECONDS
 
-# What a host says first: the version of its MPI, and that of the program; then that it is alive.
+# What a host says first: the version of its MPI, and that of the program; then that it is alive. Meanwhile a process in
+# standby there, which ends with the shell, loads the libraries that the ranks need.
 # shellcheck disable=SC2016  # the host's shell expands it
 readonly EQT_WHAT='echo "$(mpirun --version 2>/dev/null | head -n 1), $("$0" --version 2>/dev/null | head -n 1)"'
-readonly EQT_ALIVE="$EQT_WHAT; while echo .; do sleep 0.5; done"
+# shellcheck disable=SC2016
+readonly EQT_STANDBY='if [ -n "$1" ]; then "$0" standby --parent $$ "$1.$(uname -n)" </dev/null >/dev/null 2>&1 & fi'
+readonly EQT_ALIVE="$EQT_STANDBY; $EQT_WHAT; while echo .; do sleep 0.5; done"
 
 # start_watching NAME: from now on, unless somebody watches it already.
 start_watching() {
   ( set -C; : >"$state/watched.$1" ) 2>/dev/null || return 0
   if is_here "$1"; then
+    if [[ -n $standby ]]; then "$program" standby --parent "$BASHPID" "$standby.$(uname -n)" </dev/null >/dev/null 2>&1 & fi
     sh -c "$EQT_WHAT" "$program" 2>/dev/null >"$state/said.$1" || true
     mv "$state/said.$1" "$state/up.$1"
     touch "$state/asked.$1"
@@ -36,7 +42,7 @@ keep_listening() {
   while kill -0 $$ 2>/dev/null && [[ -d $state ]]; do
     # A remote shell joins the words and divides them again.
     # shellcheck disable=SC2086  # the shell's command has words
-    exec {words}< <(exec $shell "$name" "$(printf '%q ' sh -c "$EQT_ALIVE" "$program")" </dev/null 2>/dev/null)
+    exec {words}< <(exec $shell "$name" "$(printf '%q ' sh -c "$EQT_ALIVE" "$program" "$standby")" </dev/null 2>/dev/null)
     process=$!
     code=2
     if IFS= read -r -t "$limit" -u "$words" line; then

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <limits>
 
 #include "app/analyze_options.hpp"
 #include "app/verbs.hpp"
@@ -335,6 +336,12 @@ class CommandLine {
     add_evaluate_options(*evaluate_verb_, evaluate_);
     add_predict_options(*predict_verb_, predict_);
     add_export_options(*export_verb_, export_);
+    standby_verb_->add_option("SOCKET", standby_.path, "Where equant-standby finds it")
+        ->type_name("")
+        ->required();
+    standby_verb_->add_option("--parent", standby_.parent, "Ends with its parent, if that is PID")
+        ->type_name("PID")
+        ->check(CLI::Range(1, std::numeric_limits<int>::max()));
     add_plugin_everywhere(app);
   }
 
@@ -355,6 +362,7 @@ class CommandLine {
     if (evaluate_verb_->parsed()) return evaluate_;
     if (predict_verb_->parsed()) return predict_;
     if (export_verb_->parsed()) return export_;
+    if (standby_verb_->parsed()) return standby_;
     if (analyze_options_.parsed()) return analyze_options_.command();
     if (bench_verb_->parsed()) {
       require_bench_verb(*bench_verb_);
@@ -390,6 +398,8 @@ class CommandLine {
       app_.add_subcommand("predict", "A trained network on files: a JSON object a line");
   CLI::App* export_verb_ =
       app_.add_subcommand("export", "A trained network as TorchScript, safetensors or state dict");
+  CLI::App* standby_verb_ = app_.add_subcommand(
+      "standby", "Loads the libraries and waits; run_hosts.sh --elastic starts ranks from it");
   CLI::App* manual_verb_ = app_.add_subcommand("manual", "Print the manual page (roff)");
   CLI::App* completion_verb_ =
       app_.add_subcommand("completion", "Print the completion script for bash");
@@ -410,6 +420,7 @@ class CommandLine {
   EvaluateCommand evaluate_;
   PredictCommand predict_;
   ExportCommand export_;
+  StandbyCommand standby_;
 };
 
 }  // namespace

@@ -79,6 +79,12 @@ struct ExportCommand {
   bool best = false;
 };
 
+/// The process in standby, from which ranks are started.
+struct StandbyCommand {
+  std::string path;  // of its socket
+  int parent = 0;    // the process with which it ends, or 0
+};
+
 /// Text to print on stdout and end with 0 (--help, --version).
 struct PrintCommand {
   std::string text;
@@ -88,7 +94,8 @@ using Command =
     std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, bench::BenchCommand,
                  bench::BenchCollectivesCommand, bench::BenchConvolutionsCommand,
                  analyze::AnalyzeCommand, doctor::DoctorCommand, planner::PlanCommand,
-                 ReportCommand, EvaluateCommand, ExportCommand, PredictCommand, PrintCommand>;
+                 ReportCommand, EvaluateCommand, ExportCommand, PredictCommand, StandbyCommand,
+                 PrintCommand>;
 
 /// Takes numbers from `least` to `most`. CLI::Range would take NaN, too.
 CLI::Validator number_between(double least, double most);

@@ -21,6 +21,7 @@
 #include "core/error.hpp"
 #include "doctor/doctor.hpp"
 #include "planner/plan.hpp"
+#include "standby/server.hpp"
 
 namespace {
 
@@ -69,9 +70,7 @@ eqt::comm::Failure failure_of_this_process() {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   using namespace eqt;
   using namespace eqt::app;
   take_write_errors();
@@ -116,6 +115,9 @@ int main(int argc, char** argv) {
             [](const EvaluateCommand& asked) { return run_evaluate(asked), 0; },
             [](const PredictCommand& asked) { return run_predict(asked), 0; },
             [](const ExportCommand& asked) { return run_export(asked), 0; },
+            [](const StandbyCommand& asked) {
+              return standby::serve(asked.path, asked.parent, run);
+            },
             [](const PrintCommand& print) { return fmt::print("{}", print.text), 0; }},
         parse_command_line(argc, argv)));
   } catch (...) {
@@ -124,3 +126,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(failure.kind);
   }
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return run(argc, argv); }
