@@ -13,20 +13,29 @@
 declare -A losses=()     # by name: how often it was lost
 declare -A last_loss=()  # by name: when, by $SECONDS
 
-# What a host says first: the version of its MPI, and that of the program; then that it is alive. Meanwhile a process in
-# standby there, which ends with the shell, loads the libraries that the ranks need.
+# What a host says first: the version of its MPI, and that of the program; then that it is alive. A process in standby,
+# which ends with this shell, loads the libraries that the ranks need, and the program that says its version, too.
 # shellcheck disable=SC2016  # the host's shell expands it
-readonly EQT_WHAT='echo "$(mpirun --version 2>/dev/null | head -n 1), $("$0" --version 2>/dev/null | head -n 1)"'
+readonly EQT_WHAT='echo "$(mpirun --version 2>/dev/null | head -n 1), $("$@" --version 2>/dev/null | head -n 1)"'
 # shellcheck disable=SC2016
-readonly EQT_STANDBY='if [ -n "$1" ]; then "$0" standby --parent $$ "$1.$(uname -n)" </dev/null >/dev/null 2>&1 & fi'
-readonly EQT_ALIVE="$EQT_STANDBY; $EQT_WHAT; while echo .; do sleep 0.5; done"
+readonly EQT_ALIVE='client=$(dirname "$0")/equant-standby
+if [ -n "$1" ] && [ -x "$client" ]; then
+  socket=$1.$(uname -n)
+  "$0" standby --parent $$ "$socket" </dev/null >/dev/null 2>&1 &
+  while [ ! -S "$socket" ] && kill -0 $! 2>/dev/null; do sleep 0.05; done
+  set -- "$client" "$socket" "$0"
+else
+  set -- "$0"
+fi
+'$EQT_WHAT'
+while echo .; do sleep 0.5; done'
 
 # start_watching NAME: from now on, unless somebody watches it already.
 start_watching() {
   ( set -C; : >"$state/watched.$1" ) 2>/dev/null || return 0
   if is_here "$1"; then
     if [[ -n $standby ]]; then "$program" standby --parent "$BASHPID" "$standby.$(uname -n)" </dev/null >/dev/null 2>&1 & fi
-    sh -c "$EQT_WHAT" "$program" 2>/dev/null >"$state/said.$1" || true
+    sh -c "$EQT_WHAT" sh "$program" 2>/dev/null >"$state/said.$1" || true
     mv "$state/said.$1" "$state/up.$1"
     touch "$state/asked.$1"
     return
