@@ -22,6 +22,7 @@ endfunction()
 eqt_e2e_test(learns 240)
 eqt_e2e_test(resume 600)
 eqt_e2e_test(memory_states 400)
+eqt_e2e_test(returns 600)
 foreach(what IN ITEMS compressors algorithms)
   eqt_e2e_test(resume_matrix 1800 ${what})
   set_tests_properties(e2e.resume_matrix.${what} PROPERTIES LABELS long)  # minutes: not for every change

@@ -54,6 +54,9 @@ class StateVisitor {
 
   /// True if visits overwrite the values.
   virtual bool restores() const noexcept = 0;
+  /// True if they do so by the rules of `Across`: another number of ranks saved the values, or
+  /// files of some are lost.
+  virtual bool converts() const noexcept { return false; }
 
   /// Between these two calls names belong to `scope`.
   virtual void enter(std::string_view scope) = 0;

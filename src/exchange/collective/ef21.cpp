@@ -13,6 +13,7 @@
 //          as an owner's mean, is described in docs/compressors.md.
 
 #include <algorithm>
+#include <functional>
 
 #include "collective/memory.hpp"
 #include "core/flat_buffer.hpp"
@@ -65,10 +66,14 @@ class Ef21 final : public GradientMemory {
 
   std::span<const float> negated_estimate() const override { return estimate_.span(); }
 
-  /// With another number of ranks every one of them begins with the mean, so g stays theirs.
+  /// With another number of ranks, or without the estimates of lost ones, every rank begins with g.
+  /// So g is the mean of all estimates, as it has to be from then on: whatever else is in it would
+  /// stay in every later step.
   void visit_state(StateVisitor& visitor) override {
-    visitor.values("negated estimate", estimate_.span(), Across::mean);
     visitor.values("mean estimate", mean_.span(), Across::same);
+    visitor.values("negated estimate", estimate_.span(), Across::fresh);
+    if (visitor.converts())
+      std::ranges::transform(mean_.span(), estimate_.span().begin(), std::negate());
     if (momentum_ == 1) return;
     std::uint64_t started = started_ ? 1 : 0;
     visitor.values("negated momentum", target_.span(), Across::mean);

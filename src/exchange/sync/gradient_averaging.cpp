@@ -11,9 +11,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "collective/collective.hpp"
 #include "core/clock.hpp"
@@ -29,6 +33,21 @@ namespace eqt::sync {
 namespace {
 
 using pipeline::FusionBucket;
+
+/// Sets to 0 what a rank keeps for values that it owns.
+class ClearingVisitor final : public StateVisitor {
+ public:
+  void values(std::string_view, std::span<float>, Across) override {}
+  void doubles(std::string_view, std::span<double>, Across) override {}
+  void numbers(std::string_view, std::span<std::uint64_t>, Across) override {}
+  void placed(std::string_view, std::span<float> values,
+              const std::function<std::vector<SliceRange>()>&) override {
+    std::ranges::fill(values, 0.0f);
+  }
+  bool restores() const noexcept override { return false; }
+  void enter(std::string_view) override {}
+  void leave() override {}
+};
 
 class GradientAveraging final : public FragmentAveraging, private collective::MeanWork {
  public:
@@ -135,10 +154,19 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
     if (options_.encoder != nullptr) options_.encoder->return_residual();
     visit_in(visitor, "collective", collective_);
     if (memory_ != nullptr) visit_in(visitor, "memory", *memory_);
+    if (visitor.converts()) clear_rest_of_estimates();
     if (options_.adaptation != nullptr) visit_in(visitor, "adaptation", *options_.adaptation);
   }
 
  private:
+  /// What owners keep of estimates is what g lacks of their mean. Ranks that all begin with g lack
+  /// nothing (collective/ef21.cpp).
+  void clear_rest_of_estimates() {
+    if (memory_ == nullptr || memory_->negated_estimate().empty()) return;
+    ClearingVisitor clears;
+    collective_.visit_state(clears);
+  }
+
   void map_slices_to_buckets() {
     buckets_of_slice_.resize(layout_.size());
     slices_of_bucket_.resize(plan_.size());

@@ -39,6 +39,7 @@ class RestoringVisitor final : public ScopedVisitor {
   void placed(std::string_view name, std::span<float> values,
               const std::function<std::vector<SliceRange>()>& places) override;
   bool restores() const noexcept override { return true; }
+  bool converts() const noexcept override { return !as_it_was_; }
 
  private:
   template <typename T>

@@ -6,8 +6,11 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codec/catalogue.hpp"
@@ -220,6 +223,49 @@ TEST_CASE("the mean that EF21 applies is that of all estimates", "[memory]") {
       worst = std::max(worst, std::abs(mean[i] - static_cast<double>(applied[i])));
     CHECK(worst < 200 * 2 * 6e-8);  // additions of float32 below 2
   }
+}
+
+namespace {
+
+/// Another number of ranks goes on: it gets what was the same on all, and the mean of two others.
+/// What begins anew stays.
+class Conversion final : public test::StateSource {
+ public:
+  explicit Conversion(const std::map<std::string, std::vector<float>, std::less<>>& saved)
+      : saved_(saved) {}
+  void values(std::string_view name, std::span<float> values, Across across) override {
+    if (across == Across::fresh) return;
+    std::ranges::copy(saved_.find(name)->second, values.begin());
+  }
+  bool converts() const noexcept override { return true; }
+
+ private:
+  const std::map<std::string, std::vector<float>, std::less<>>& saved_;
+};
+
+}  // namespace
+
+TEST_CASE("other ranks begin with the mean that EF21 applies, also when an estimate is lost",
+          "[memory]") {
+  // Of three ranks' estimates (1, 0), (0, 1) and (5, 5) the last is lost: g is their mean (2, 2).
+  const std::map<std::string, std::vector<float>, std::less<>> saved = {
+      {"negated estimate", {-0.5f, -0.5f}}, {"mean estimate", {2, 2}}};
+  const auto exact = codec::make_compressor("none");
+  std::vector<GradientMemory*> memories;
+  Ranks ranks(*exact, 2, 2, [&] {
+    auto memory = make_ef21(2, 1);
+    Conversion conversion(saved);
+    memory->visit_state(conversion);
+    memories.push_back(memory.get());
+    return memory;
+  });
+  for (const GradientMemory* const memory : memories)
+    CHECK(estimate_of(*memory) == std::vector<float>{2, 2});
+  // Without compression the step applies the mean gradient, and nothing of the lost rank's.
+  const std::vector<float> applied = ranks.step([](std::size_t rank) {
+    return rank == 0 ? std::vector<float>{1, 0} : std::vector<float>{0, 1};
+  });
+  CHECK(applied == std::vector<float>{0.5f, 0.5f});
 }
 
 TEST_CASE("EF21 sends what raw segments have, and remembers nothing of it", "[memory]") {
