@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Which hosts are up: a shell on each of them says so twice a second, and one that falls silent is gone. Source it
 # after hosts.sh and mpi.sh; it runs nothing. The script sets `state`, `shell`, `program`, `answer`, `silence`,
-# and `standby`, how the paths of the sockets of processes in standby begin, "" for none; the end is the host's name,
-# as hosts may share a folder.
+# `start_timeout`, and `standby`, how the paths of the sockets of processes in standby begin, "" for none; the end is the
+# host's name, as hosts may share a folder.
 # shellcheck shell=bash
 # shellcheck disable=SC2154  # those, and `present`, come from the script
 
@@ -13,22 +13,18 @@
 declare -A losses=()     # by name: how often it was lost
 declare -A last_loss=()  # by name: when, by $SECONDS
 
-# What a host says first: the version of its MPI, and that of the program; then that it is alive. A process in standby,
-# which ends with this shell, loads the libraries that the ranks need, and the program that says its version, too.
+# A host says twice a second that it is alive; and, once it has loaded the program, what it is: the version of its MPI,
+# and that of the program. Then a process in standby, which ends with this shell, has loaded the libraries for the ranks.
 # shellcheck disable=SC2016  # the host's shell expands it
 readonly EQT_WHAT='echo "$(mpirun --version 2>/dev/null | head -n 1), $("$@" --version 2>/dev/null | head -n 1)"'
 # shellcheck disable=SC2016
-readonly EQT_ALIVE='client=$(dirname "$0")/equant-standby
-if [ -n "$1" ] && [ -x "$client" ]; then
-  socket=$1.$(uname -n)
-  "$0" standby --parent $$ "$socket" </dev/null >/dev/null 2>&1 &
-  while [ ! -S "$socket" ] && kill -0 $! 2>/dev/null; do sleep 0.05; done
-  set -- "$client" "$socket" "$0"
-else
-  set -- "$0"
-fi
-'$EQT_WHAT'
-while echo .; do sleep 0.5; done'
+readonly EQT_BEGIN='client=$(dirname "$0")/equant-standby socket=$1.$(uname -n) server='\
+'; if [ -n "$1" ] && [ -x "$client" ]; then "$0" standby --parent $$ "$socket" </dev/null >/dev/null 2>&1 & server=$!; fi'
+# shellcheck disable=SC2016
+readonly EQT_SAY='while [ ! -S "$socket" ] && kill -0 $server; do sleep 0.05; done; '\
+'if [ -S "$socket" ]; then set -- "$client" "$socket" "$0"; else set -- "$0"; fi; '$EQT_WHAT
+# It is one line: a shell that is not bash understands no other way of quoting.
+readonly EQT_ALIVE="$EQT_BEGIN; { $EQT_SAY; } 2>/dev/null & while echo .; do sleep 0.5; done"
 
 # start_watching NAME: from now on, unless somebody watches it already.
 start_watching() {
@@ -46,22 +42,24 @@ start_watching() {
 # keep_listening NAME: until this script ends. A host that cannot be reached is asked again. When a shell ends, as when
 # its server starts anew, the host is up as long as it answers to the next one.
 keep_listening() {
-  local name=$1 words line process code limit=$answer
+  local name=$1 words line process code ended since limit=$answer
   trap - INT TERM HUP USR1 USR2 XCPU ALRM
   while kill -0 $$ 2>/dev/null && [[ -d $state ]]; do
     # A remote shell joins the words and divides them again.
     # shellcheck disable=SC2086  # the shell's command has words
     exec {words}< <(exec $shell "$name" "$(printf '%q ' sh -c "$EQT_ALIVE" "$program" "$standby")" </dev/null 2>/dev/null)
-    process=$!
-    code=2
-    if IFS= read -r -t "$limit" -u "$words" line; then
-      [[ -e $state/up.$name ]] || { printf '%s\n' "${line:0:400}" >"$state/said.$name" && mv "$state/said.$name" "$state/up.$name"; }
-      touch "$state/asked.$name"
-      code=0
-      while IFS= read -r -t "$silence" -n 80 -u "$words" line || { code=$?; false; }; do
-        kill -0 $$ && : >"$state/beat.$name" || break
-      done
-    fi
+    process=$! code=2 since=$SECONDS
+    while IFS= read -r -t "$limit" -n 400 -u "$words" line || { ended=$?; [[ $code -eq 2 ]] || code=$ended; false; }; do
+      kill -0 $$ || break
+      code=0 limit=$silence
+      if [[ $line == . ]]; then
+        : >"$state/beat.$name"
+        [[ $((SECONDS - since)) -lt $start_timeout ]] || touch "$state/asked.$name"  # its program hangs
+      elif [[ ! -e $state/up.$name ]]; then
+        printf '%s\n' "$line" >"$state/said.$name" && mv "$state/said.$name" "$state/up.$name"
+        touch "$state/asked.$name"
+      fi
+    done
     kill "$process" 2>/dev/null || true
     exec {words}<&-
     limit=1
