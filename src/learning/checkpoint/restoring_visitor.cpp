@@ -7,6 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "core/checksum.hpp"
 #include "core/error.hpp"
 
 namespace eqt::checkpoint {
@@ -125,14 +126,13 @@ void RestoringVisitor::restore(const std::string& name, SectionKind kind, std::s
   const int n = set_.ranks();
   switch (across) {
     case Across::same:
-      return copy_to(shared_section(name, kind, set_.any_old(), values.size()), values);
+      return take_same(name, kind, values);
     case Across::mean:
       return take_mean(name, kind, values);
     case Across::sum:
       return take_sum(name, kind, values);
     case Across::own:
-      return take_from(name, kind, values,
-                       [&](Rank old) { return old == present(comm_.rank() % n); });
+      return take_from(name, kind, values, [&](Rank rank) { return present(rank % n); });
     case Across::fresh:
       return;
   }
@@ -140,12 +140,24 @@ void RestoringVisitor::restore(const std::string& name, SectionKind kind, std::s
 
 template <typename T>
 void RestoringVisitor::take_from(const std::string& name, SectionKind kind, std::span<T> values,
-                                 const std::function<bool(Rank old)>& whose) {
-  for (Rank old = 0; old < set_.ranks(); ++old) {
-    if (set_.holder(old) == SavedSet::kLost) continue;
-    const auto bytes = shared_section(name, kind, old, values.size());
-    if (whose(old)) copy_to(bytes, values);
-  }
+                                 const std::function<Rank(Rank rank)>& whose) {
+  hand_out(
+      name, kind, values.size(), [&](Rank old, Rank rank) { return old == whose(rank); },
+      [&](Rank, std::span<const std::byte> bytes) { copy_to(bytes, values); });
+}
+
+template <typename T>
+void RestoringVisitor::take_same(const std::string& name, SectionKind kind, std::span<T> values) {
+  const Section* own = nullptr;
+  for (Rank old = set_.ranks() - 1; old >= 0; --old)
+    if (const StateFile* const file = set_.file(old))
+      own = section_of(file, name, kind, values.size());
+  // Broadcasting a network takes seconds on a slow link, and its checksum nothing.
+  const std::uint64_t none = 0;
+  const auto sums = comm_.allgather(own == nullptr ? none : checksum(own->bytes) | 1);
+  const bool equal = std::ranges::count(sums, sums.front()) == std::ssize(sums);
+  if (equal && sums.front() != none) return copy_to(own->bytes, values);
+  copy_to(shared_section(name, kind, set_.any_old(), values.size()), values);
 }
 
 template <typename T>
@@ -172,11 +184,10 @@ void RestoringVisitor::take_sum(const std::string& name, SectionKind kind, std::
   if constexpr (std::is_floating_point_v<T>) {
     const int n = set_.ranks(), m = comm_.size(), me = comm_.rank();
     std::vector<double> sums(values.size());
-    for (Rank old = 0; old < n; ++old) {
-      if (set_.holder(old) == SavedSet::kLost) continue;
-      const auto bytes = shared_section(name, kind, old, values.size());
-      const bool mine = m <= n ? old % m == me : old == me % n;
-      if (!mine) continue;
+    const auto wants = [&](Rank old, Rank rank) {
+      return m <= n ? old % m == rank : old == rank % n;
+    };
+    hand_out(name, kind, values.size(), wants, [&](Rank old, std::span<const std::byte> bytes) {
       // Ranks that share an old rank's values: old, old + n, ... below m; one if there are fewer
       // ranks now.
       const int sharers = m <= n ? 1 : (m - 1 - old) / n + 1;
@@ -186,7 +197,7 @@ void RestoringVisitor::take_sum(const std::string& name, SectionKind kind, std::
         const T share = whole / static_cast<T>(sharers);
         sums[i] += static_cast<double>(last ? whole - share * static_cast<T>(sharers - 1) : share);
       }
-    }
+    });
     for (std::size_t i = 0; i < sums.size(); ++i) values[i] = static_cast<T>(sums[i]);
   } else {
     EQT_CHECK(false, "the sum of {}", name);
@@ -239,6 +250,43 @@ const Section& RestoringVisitor::own_section(const std::string& name, SectionKin
   const Section* const section = section_of(file, name, kind, count);
   if (section == nullptr) fail(Kind::data, "{}", missing(set_.step(), name, count));
   return *section;
+}
+
+void RestoringVisitor::hand_out(
+    const std::string& name, SectionKind kind, std::size_t count,
+    const std::function<bool(Rank old, Rank rank)>& wants,
+    const std::function<void(Rank old, std::span<const std::byte> bytes)>& use) {
+  constexpr const char* kOperation = "parts of a saved state";
+  const auto section = [&](Rank old) { return section_of(set_.file(old), name, kind, count); };
+  bool whole = true;
+  for (Rank old = 0; old < set_.ranks(); ++old)
+    whole = whole && (set_.holder(old) != comm_.rank() || section(old) != nullptr);
+  const auto all = comm_.allgather(whole ? 1 : 0);
+  if (std::ranges::count(all, 1u) != std::ssize(all))
+    throw comm::AgreedError(Kind::data, missing(set_.step(), name, count));
+  const std::size_t size = count * element_bytes(kind);
+  std::vector<std::byte> received;
+  for (Rank old = 0; old < set_.ranks(); ++old) {
+    const Rank holder = set_.holder(old);
+    if (holder == SavedSet::kLost) continue;
+    const bool mine = holder == comm_.rank(), wanted = wants(old, comm_.rank());
+    for (std::size_t at = 0; at < size; at += kMaxBytesAtOnce) {
+      const std::size_t part = std::min(kMaxBytesAtOnce, size - at);
+      if (mine) {
+        std::vector<comm::Outgoing> outgoing;
+        for (Rank rank = 0; rank < comm_.size(); ++rank)
+          if (rank != holder && wants(old, rank))
+            outgoing.push_back({rank, std::span(section(old)->bytes).subspan(at, part)});
+        if (!outgoing.empty()) comm_.exchange(outgoing, {}, kOperation);
+      } else if (wanted) {
+        received.resize(size);
+        comm::Incoming incoming{.from = holder, .buffer = std::span(received).subspan(at, part)};
+        comm_.exchange({}, {&incoming, 1}, kOperation);
+        EQT_CHECK(incoming.bytes == part, "{} of {} bytes of {} came", incoming.bytes, part, name);
+      }
+    }
+    if (wanted) use(old, mine ? std::span<const std::byte>(section(old)->bytes) : received);
+  }
 }
 
 std::vector<std::byte> RestoringVisitor::shared_section(const std::string& name, SectionKind kind,

@@ -20,7 +20,8 @@ namespace eqt::checkpoint {
 ///
 /// With the same number of ranks, each takes the values of its own file, bit for bit. Otherwise, or
 /// if files are lost, ranks exchange sections by the rules of `Across`. n ranks saved, m continue:
-/// - same: those of the lowest rank whose file exists
+/// - same: those of the lowest rank whose file exists; where each rank has a file in memory, and
+///   all of them are equal in this, nothing is sent
 /// - mean: sum_i w_i v_i / sum_i w_i in float64, in the order of ranks, w_i = "run/weight"
 /// - sum: v_j + v_(j+m) + ... for m < n; for m > n an equal share of v_(j mod n), the last
 ///   rank the rest
@@ -49,12 +50,19 @@ class RestoringVisitor final : public ScopedVisitor {
   template <typename T>
   void take_sum(const std::string& name, SectionKind kind, std::span<T> values);
   template <typename T>
+  void take_same(const std::string& name, SectionKind kind, std::span<T> values);
+  template <typename T>
   void take_from(const std::string& name, SectionKind kind, std::span<T> values,
-                 const std::function<bool(Rank old)>& whose);
+                 const std::function<Rank(Rank rank)>& whose);
   void gather_placed(const std::string& name, std::span<float> values,
                      std::span<const SliceRange> ranges);
 
   const Section& own_section(const std::string& name, SectionKind kind, std::size_t count) const;
+  /// Calls use(old, bytes) for every old rank whose section this rank wants, in their order. Only
+  /// ranks that want a section get it. wants(old, rank) is the same on all ranks.
+  void hand_out(const std::string& name, SectionKind kind, std::size_t count,
+                const std::function<bool(Rank old, Rank rank)>& wants,
+                const std::function<void(Rank old, std::span<const std::byte> bytes)>& use);
   std::vector<std::byte> shared_section(const std::string& name, SectionKind kind, Rank old,
                                         std::optional<std::size_t> count);
   double weight_of(Rank old);
