@@ -36,6 +36,7 @@ class Play:
         self.program, self.place, self.wrong = program, place, []
         self.config, self.out = os.path.join(place, "config.json"), os.path.join(place, "run")
         self.seconds, self.code, self.said = float("nan"), None, ""
+        self.variables = {}  # of the jobs' environment
         os.makedirs(place)
         self.write(self.config, json.dumps(CONFIG))
 
@@ -73,8 +74,8 @@ class Play:
                 "--config", self.config, "--out", out or self.out]
             line += f" {rank}) exec {shlex.join([self.program, *first, *arguments])} ;;"
         command = [*common.mpirun(), "-np", str(len(ranks)), "bash", "-c", line + " esac"]
-        return subprocess.Popen(command, env=common.environment(self.place), stdin=subprocess.DEVNULL, text=True,
-                                errors="replace", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        return subprocess.Popen(command, env=common.environment(self.place, **self.variables), stdin=subprocess.DEVNULL,
+                                text=True, errors="replace", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                 start_new_session=True)
 
     def start_verb(self, *arguments):

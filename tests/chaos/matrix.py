@@ -6,8 +6,8 @@
 
 A cell survives if mpirun is back within ten seconds of the fault, with the right exit code, a
 sentence has named the rank and what was under way, nothing looks like a crash, and no process is
-left. Cells of ends.py and files.py say themselves how a job shall end that meets limits, pipes, frozen disks and
-signals outside its steps, or files planted in its folder. The table says for each cell how it ended; what makes no
+left. Cells of ends.py, files.py and memory.py say themselves how a job shall end that meets limits, pipes, frozen
+disks and signals outside its steps, or files planted in its folder or in the hosts' memory. The table says for each cell how it ended; what makes no
 sense is listed with its reason.
 Exit code 0: all survived; 1: one did not; 2: bad arguments.
 """
@@ -24,6 +24,7 @@ import tempfile
 import cells as common
 import ends
 import files
+import memory
 from cells import LIMIT, ROOT
 
 CONFIG = common.config_with(train={"epochs": 3, "steps": 0}, optimizer={"learning_rate": 0.01},
@@ -147,7 +148,8 @@ def all_cells():
                 else:
                     cells.append(Cell(act, phase, algorithm))
     more, impossible = ends.cells()
-    return cells + more + files.cells(), {**left_out, **impossible}
+    of_memory, not_here = memory.cells()
+    return cells + more + files.cells() + of_memory, {**left_out, **impossible, **not_here}
 
 
 def collectives_without_cells(program):
@@ -179,7 +181,7 @@ def main():
         return 2
     cells, left_out = all_cells()
     if arguments.small:
-        cells = [cell for cell in cells if SMALL.match(cell.name) or cell.name in files.SMALL]
+        cells = [cell for cell in cells if SMALL.match(cell.name) or cell.name in files.SMALL + memory.SMALL]
     cells = [cell for cell in cells if re.search(arguments.only, cell.name)]
     if not cells:
         print(f"matrix.py: no cell matches \"{arguments.only}\".", file=sys.stderr)

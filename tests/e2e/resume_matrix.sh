@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checkpoints are complete: for every algorithm, compressor and collective with a memory, a run that
 # is interrupted within an epoch and resumed ends with the parameters, bytes and losses of an
-# uninterrupted run.
+# uninterrupted run. So do some that are killed and go on from states in memory.
 #
 #   resume_matrix.sh compressors|algorithms [quarter]
 #
@@ -68,6 +68,11 @@ both() {
 same() {
   next_cell "$1" || return 0
   both "$@"
+  compare "$1"
+}
+
+# compare NAME: both runs have the same results.
+compare() {
   [[ $CODE -eq 0 ]] || return 0
   without_seconds "$WORK/$1" >"$WORK/whole.txt"
   without_seconds "$WORK/$1-cut" >"$WORK/cut.txt"
@@ -75,9 +80,32 @@ same() {
     wrong "$1: the resumed run differs: $(diff "$WORK/whole.txt" "$WORK/cut.txt" | cut -c 1-300 | head -n 4)"
   expect_equal "$(value "$WORK/$1/summary.json" parameter_hash)" "$(summary parameter_hash)" \
     "$1: parameter_hash"
-  rm -rf "$WORK/$1" "$WORK/$1-cut"
+  rm -rf "$WORK/${1:?}" "$WORK/$1-cut"
 }
 
+# from_memory NAME RANKS ARGUMENTS: the same for a run that saves nothing on the disk, and is killed at a step of
+# its last third. Steps of at least 10 ms, so that all ranks know of a state in memory before.
+from_memory() {
+  next_cell "$1" || return 0
+  local name=$1 ranks=$2 end=120
+  shift 2
+  local keys=(--set "train.steps=$end" --set train.batch_size=4 --set data.limit_train=4800 "$@")
+  train "$ranks" "$name" "${keys[@]}"
+  expect_code 0 "$name"
+  export EQT_FAULT=kill:rank=$((RANDOM % ranks)),step=$((end - 1 - RANDOM % (end / 3)))
+  train "$ranks" "$name-cut" "${keys[@]}" --set checkpoint.memory_seconds=0.1
+  expect_different 0 "$CODE" "$name with $EQT_FAULT"
+  unset EQT_FAULT
+  train "$ranks" "$name-cut" "${keys[@]}" --set checkpoint.memory_seconds=0.1 --resume
+  expect_code 0 "$name, resumed from memory"
+  grep -q "continues from the state in memory of step [1-9]" "$RUN/metrics.jsonl" ||
+    wrong "$name: expected a run that continues from a state in memory"
+  compare "$name"
+}
+
+RANDOM=20261129
+export EQT_MEMORY_FOLDER=$WORK/memory
+mkdir "$EQT_MEMORY_FOLDER"
 case ${1:-} in
 compressors)
   for compressor in $("$EQT_PROGRAM" list compressors | cut -d ' ' -f 1); do
@@ -105,6 +133,8 @@ compressors)
     same "$collective" 3 "${feedback[@]}" --set "synchronization.collective=$collective"
   done
   same sparse 3 --set compressor.name=topk --set synchronization.collective=sparse
+  from_memory allgather-memory 2 "${feedback[@]}" --set synchronization.collective=allgather
+  from_memory sparse-memory 3 --set compressor.name=topk --set synchronization.collective=sparse
   same integer 3 --set compressor.name=int8 --set synchronization.collective=integer \
     --set synchronization.error_feedback=ef14
   same hierarchical 2 "${feedback[@]}" --set synchronization.collective=hierarchical
@@ -146,6 +176,11 @@ algorithms)
   same d2 3 --set synchronization.algorithm=d2 --set optimizer.momentum=0
   same gradient-tracking 3 --set synchronization.algorithm=gradient-tracking --set optimizer.momentum=0
   same laq 3 --set synchronization.algorithm=laq --set optimizer.momentum=0
+  from_memory local-sgd-memory 2 --set synchronization.algorithm=local-sgd --set synchronization.local_steps=3 \
+    --set synchronization.delay=2 --set compressor.name=topk
+  from_memory choco-sgd-memory 3 --set synchronization.algorithm=choco-sgd "${topk[@]}"
+  from_memory sgp-memory 3 --set synchronization.algorithm=sgp --set synchronization.topology.kind=star
+  from_memory deep-squeeze-memory 3 --set synchronization.algorithm=deep-squeeze "${topk[@]}"
   same quasi-global 3 --set synchronization.algorithm=d-psgd --set optimizer.momentum_kind=quasi-global
   same gossip-levels 3 --set synchronization.algorithm=d-psgd --set compressor.name=alq \
     --set compressor.adapt_every=3

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a board gets when it returns: of three ranks one is lost with its memory, two go on, and then three
+# What a board gets when it returns: of three ranks (or four) one is lost with its memory, two go on, and then three
 # again. The states that they keep are read and compared with the table of docs/checkpoints.md. Boards are
 # emulated, so that gradients are drawn; their rate is 0 after the return, so that only exchanges change models.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 S=synchronization
 common=(--set=train.emulate_compute=0.01 --set=data.limit_train=96000 --set=train.epochs=1000)
 memory=(--set=checkpoint.memory_seconds=0.5 --set=train.steps=100000)
-said() { grep '"type":"note"' "$RUN/metrics.jsonl" | grep -qE -- "$2" || wrong "$1: expected a note that matches \"$2\""; }
+said() {
+  grep '"type":"note"' "$RUN/metrics.jsonl" | grep -qE -- "$2" || wrong "$1: expected a note that matches \"$2\""
+}
 
 # newest RANKS: the newest set in memory that ranks can go on from. One may vanish meanwhile.
 newest() {
@@ -37,7 +39,8 @@ killed() {
     sleep 0.05
   done
   for pid in $(pgrep -f -- "--out $RUN "); do
-    [[ $(cat "/proc/$pid/comm" 2>/dev/null) != "$(basename "$EQT_PROGRAM" | cut -c 1-15)" ]] || kill -KILL "$pid" || true
+    [[ $(cat "/proc/$pid/comm" 2>/dev/null) != "$(basename "$EQT_PROGRAM" | cut -c 1-15)" ]] ||
+      kill -KILL "$pid" || true
   done
   wait $job && wrong "$1: a killed run ended well"
   rm -rf "$RUN"/checkpoints/step-*
@@ -72,7 +75,7 @@ returns() {
 # begin NAME RANKS ARGUMENTS: returns in the background, in a folder of its own, because it mostly waits.
 begin() {
   (
-    WORK=$WORK/$1
+    WORK=$WORK/$1 FAILURES=0
     mkdir -p "$WORK/memory"
     cp "$WORK/../tiny.json" "$WORK/"
     export EQT_MEMORY_FOLDER=$WORK/memory

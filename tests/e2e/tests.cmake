@@ -5,7 +5,7 @@
 # place is in without_torch.sh, which runs where both are built.
 set(need_torch after_training arrays ddp_hook debian_packages divergence doctor emulated export_model fine_tuning
     gossip_failures int8 local_data memory mixed_processors mixed_torch own_network progress signals simulate tasks text
-    weights chaos batches mirror device_codec)
+    weights chaos batches mirror device_codec returns)
 
 # eqt_e2e_test(SCRIPT TIMEOUT ARGUMENT...): a timeout only ends what hangs: twice to four times what a slow host takes.
 function(eqt_e2e_test script timeout)
@@ -114,7 +114,7 @@ endif()
 # Two tests run at the same time, because most of them mainly wait for programs to start. Not those
 # that measure, have deadlines of seconds, or use a name outside their folder.
 foreach(name IN ITEMS learns emulated asynchronous bench bench_collectives auto_collective doctor
-        elastic netlab netlab_change chaos signals divergence fails_fast collective_failures gossip_failures)
+        elastic netlab netlab_change returns chaos signals divergence fails_fast collective_failures gossip_failures)
   if(TEST e2e.${name})
     set_tests_properties(e2e.${name} PROPERTIES PROCESSORS 2)
   endif()
