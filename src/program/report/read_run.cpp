@@ -247,7 +247,6 @@ class RecordReader {
       fail(Kind::data, "{}: expected a readable file, but reading failed after line {}",
            visible(path_.string()), number_);
     if (run_.epochs.empty() && has_run_) read_steps();
-    find_pauses();
     if (has_run_ && ranks_.size() > 1) {
       run_.settings["ranks"] = fmt::format("{}", fmt::join(ranks_, ", then "));
       run_.remarks.push_back(
@@ -309,36 +308,13 @@ class RecordReader {
       run_.step_losses.pop_back();
   }
 
-  /// A step of a second that takes five times the median has waited for something.
-  void find_pauses() {
-    constexpr double kLeastSeconds = 1, kLeastRatio = 5;
-    constexpr std::size_t kLeastSteps = 10, kMostPauses = 20;
-    if (step_seconds_.size() < kLeastSteps || run_.simulated) return;
-    std::vector<Pause> all = step_seconds_;
-    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-    std::ranges::nth_element(all, middle, {}, &Pause::seconds);
-    const double median = middle->seconds;
-    std::erase_if(all, [&](const Pause& step) {
-      return step.seconds < kLeastSeconds || step.seconds < kLeastRatio * median;
-    });
-    std::ranges::sort(all, std::greater(), &Pause::seconds);
-    if (all.size() > kMostPauses) all.resize(kMostPauses);
-    std::ranges::sort(all, {}, &Pause::step);
-    for (Pause& pause : all) pause.median = median;
-    run_.pauses = std::move(all);
-  }
-
-  /// Takes three members from the text of a record, since there may be millions of them.
+  /// Takes two members from the text of a record, since there may be millions of them.
   void add_step_loss(std::string_view line) {
     constexpr std::uint64_t kMostPoints = 400;
     const Figure found = number_in(line, "\"step\":");
     if (!found || !(*found >= 1 && *found < 1e15)) return;
     const auto step = static_cast<std::uint64_t>(*found);
     forget_losses_after(step - 1);  // a step that comes again: the run went back
-    if (const Figure seconds = number_in(line, "\"total\":")) {
-      while (!step_seconds_.empty() && step_seconds_.back().step >= step) step_seconds_.pop_back();
-      step_seconds_.push_back({step, *seconds});
-    }
     const std::uint64_t each = run_.total_steps / kMostPoints + 1;
     auto& losses = run_.step_losses;
     if (losses.empty() || (step - 1) / each != (losses.back().first - 1) / each)
@@ -395,8 +371,7 @@ class RecordReader {
   fs::path path_;
   Run& run_;
   std::size_t number_ = 0, words_ = 0, rollbacks_ = 0;
-  std::vector<Pause> step_seconds_;  // of all steps, without the median
-  std::vector<int> ranks_;           // as the run's records say, one after the other
+  std::vector<int> ranks_;  // as the run's records say, one after the other
   bool has_run_ = false;
 };
 

@@ -25,7 +25,6 @@
 #include "report/planned.hpp"
 #include "report/read_run.hpp"
 #include "report/report_json.hpp"
-#include "report/starts.hpp"
 #include "report/timeline.hpp"
 
 namespace eqt::report {
@@ -133,8 +132,6 @@ Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
     page.results.push_back(std::move(waiting));
   if (Table evaluations = evaluations_table(groups); !evaluations.rows.empty())
     page.results.push_back(std::move(evaluations));
-  if (Table starts = starts_table(runs); !starts.rows.empty())
-    page.results.push_back(std::move(starts));
   page.results.push_back(details_table(groups));
   page.published = published;
   page.background = {conditions_table(runs)};
@@ -220,7 +217,6 @@ std::string make_report(const Request& request) {
   const Page page = page_of(groups, runs, warnings, published);
   Drawings drawings = drawings_of(groups);
   draw_timelines(runs, steps, drawings);
-  draw_starts(runs, drawings);
   draw_decisions(runs, drawings);
   draw_grades(runs, drawings);
   draw_adaptation(runs, drawings);

@@ -35,12 +35,6 @@ struct StepLosses {
   Figure mean() const { return count > 0 ? Figure(sum / static_cast<double>(count)) : Figure(); }
 };
 
-/// A step that took far longer than the others, as when a link was cut for a while.
-struct Pause {
-  std::uint64_t step = 0;
-  double seconds = 0, median = 0;  // of the step, and of the median step
-};
-
 /// The outcome of a run, from its summary, or so far, from its epochs.
 struct Outcome : metrics::Figures {
   std::uint64_t epochs = 0, steps = 0;
@@ -82,7 +76,6 @@ struct Run {
   std::vector<std::string> class_names;                     // by label; none: not known
   std::vector<Epoch> epochs;
   std::vector<StepLosses> step_losses;  // a few hundred, whatever the number of steps
-  std::vector<Pause> pauses;            // the longest ones, by step
   Outcome outcome;
   // All its steps take so long if each rank is a board on such a link, as a sweep planned it, by
   // the rate [Mb/s]: seconds, empty where there is no plan.
