@@ -47,6 +47,21 @@ assert starts[0]["step"] == 0 and starts[0]["steps_lost"] == 0, starts
 end = starts[1]["step"] + starts[1]["steps_lost"]
 assert 0 < starts[1]["step"] <= end <= 190 and starts[1]["seconds_lost"] > 0, starts
 PY
+program report "$WORK/killed" --out "$WORK/killed.report"
+expect_code 0 "a report of a run that was killed"
+python3 - "$WORK" <<'PY' || wrong "the report's starts are not those of the summary"
+import csv, json, sys
+starts = json.load(open(sys.argv[1] + "/killed/summary.json"))["starts"]
+rows = list(csv.DictReader(open(sys.argv[1] + "/killed.report/starts.csv")))
+assert [row["start"] for row in rows] == ["start 1", "start 2"], rows
+for start, row in zip(starts, rows):
+    for key in ("step", "ranks", "steps_lost", "seconds_lost"):
+        assert float(row[key]) == start[key], (key, row, start)
+assert rows[1]["hosts"] == "the same hosts", rows
+PY
+program report "$WORK/whole" --out "$WORK/whole.report"
+expect_code 0 "a report of a run that was started once"
+[[ ! -e $WORK/whole.report/starts.csv ]] || wrong "a run that was started once has a table of starts"
 
 # Another number of ranks; and --resume alone finds the states.
 back

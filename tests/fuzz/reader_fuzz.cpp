@@ -45,6 +45,7 @@
 #include "report/read_run.hpp"
 #include "report/report.hpp"
 #include "report/report_json.hpp"
+#include "report/starts.hpp"
 #include "support/script_bytes.hpp"
 #include "support/torch_bytes.hpp"
 #include "topology/topology.hpp"
@@ -287,21 +288,24 @@ void check_report(const std::vector<report::Run>& runs) {
   figures::Page page;
   page.title = runs.front().name;
   page.warnings = report::warnings_of(groups);
-  page.results = {report::comparison_table(groups), report::details_table(groups)};
+  page.results = {report::comparison_table(groups), report::starts_table(runs),
+                  report::details_table(groups)};
   page.published = report::published_tables(report::table_names(), groups);
   page.background = {report::conditions_table(runs), report::settings_table(groups),
                      report::runs_table(groups)};
   for (const figures::Table& table : page.results)
     (void)(figures::as_text(table) + figures::as_csv(table) + figures::as_markdown(table));
   if (figures::as_html(page).find("<script") != std::string::npos) breach("expected no script");
-  (void)report::drawings_of(groups);
+  report::Drawings drawings = report::drawings_of(groups);
+  report::draw_interruptions(runs, drawings);
   if (!nlohmann::json::accept(report::as_json(groups, page.published, {}, {}, page.warnings)))
     breach("expected JSON");
 }
 
-/// A run's config, records and summary, one text each.
+/// A run's config, records, summary and starts, one text each.
 void read_run(Bytes bytes) {
-  static const std::vector<std::string> names = {"config.json", "metrics.jsonl", "summary.json"};
+  static const std::vector<std::string> names = {"config.json", "metrics.jsonl", "summary.json",
+                                                 "starts.jsonl"};
   static const MemoryFolder folder(names);
   std::vector<std::string> texts = texts_of(bytes, names.size());
   texts.resize(names.size());

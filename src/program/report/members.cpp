@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/members.hpp"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -94,6 +95,17 @@ std::string Members::text(const char* key) const {
   if (found == nullptr) return "";
   if (!found->is_string()) fail_member(key, "a string");
   return visible(found->get_ref<const std::string&>());
+}
+
+std::vector<std::string> Members::texts(const char* key) const {
+  const Json* found = find(key);
+  if (found == nullptr) return {};
+  if (!found->is_array() ||
+      !std::ranges::all_of(*found, [](const Json& text) { return text.is_string(); }))
+    fail_member(key, "a list of texts");
+  std::vector<std::string> all;
+  for (const Json& text : *found) all.push_back(visible(text.get_ref<const std::string&>()));
+  return all;
 }
 
 bool Members::flag(const char* key) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "figures/statistics.hpp"
 
@@ -30,6 +31,8 @@ class Members {
   std::uint64_t count(const char* key) const;
   /// visible(). @throws Error{data} unless a string
   std::string text(const char* key) const;
+  /// Each visible(). @throws Error{data} unless a list of strings
+  std::vector<std::string> texts(const char* key) const;
   bool flag(const char* key) const;
   /// True if it exists and is null: a figure that was not finite, or did not apply.
   bool is_null(const char* key) const;

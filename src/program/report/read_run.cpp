@@ -20,6 +20,7 @@
 #include "report/members.hpp"
 #include "report/outcome.hpp"
 #include "report/quantities.hpp"
+#include "report/starts.hpp"
 #include "report/sweep_files.hpp"
 
 namespace eqt::report {
@@ -124,21 +125,13 @@ Figure number_in(std::string_view line, std::string_view key) {
   return finite(value);
 }
 
-std::vector<std::string> texts_of(const Members& object, const char* key) {
-  const auto found = object.object().find(key);
-  const bool texts = found != object.object().end() && found->is_array() &&
-                     std::ranges::all_of(*found, [](const Json& t) { return t.is_string(); });
-  if (!texts) object.fail_member(key, "a list of texts");
-  std::vector<std::string> all;
-  for (const Json& text : *found) all.push_back(visible(text.get_ref<const std::string&>()));
-  return all;
-}
-
 void read_grades(const Members& record, Run& run) {
   if (!record.object().contains("grades") || record.is_null("grades")) return;
   const Members grades = record.inside("grades");
-  run.grades = {.menu = texts_of(grades, "menu"),
-                .tensors = texts_of(grades, "tensors"),
+  for (const char* key : {"menu", "tensors"})
+    if (!grades.object().contains(key)) grades.fail_member(key, "a list of texts");
+  run.grades = {.menu = grades.texts("menu"),
+                .tensors = grades.texts("tensors"),
                 .start = grades.count("start")};
 }
 
@@ -246,6 +239,7 @@ class RecordReader {
     if (file.bad())
       fail(Kind::data, "{}: expected a readable file, but reading failed after line {}",
            visible(path_.string()), number_);
+    run_.pauses = pauses_of(seconds_, run_.starts);
     if (run_.epochs.empty() && has_run_) read_steps();
     if (has_run_ && ranks_.size() > 1) {
       run_.settings["ranks"] = fmt::format("{}", fmt::join(ranks_, ", then "));
@@ -306,9 +300,10 @@ class RecordReader {
   void forget_losses_after(std::uint64_t step) {
     while (!run_.step_losses.empty() && run_.step_losses.back().last > step)
       run_.step_losses.pop_back();
+    while (!seconds_.empty() && seconds_.back().step > step) seconds_.pop_back();
   }
 
-  /// Takes two members from the text of a record, since there may be millions of them.
+  /// Takes three members from the text of a record, since there may be millions of them.
   void add_step_loss(std::string_view line) {
     constexpr std::uint64_t kMostPoints = 400;
     const Figure found = number_in(line, "\"step\":");
@@ -320,6 +315,10 @@ class RecordReader {
     if (losses.empty() || (step - 1) / each != (losses.back().first - 1) / each)
       losses.push_back({step, step, 0, 0});
     losses.back().last = step;
+    if (const Figure seconds = number_in(line, "\"total\":")) {
+      losses.back().longest = std::max(losses.back().longest, *seconds);
+      seconds_.push_back({step, *seconds});
+    }
     const Figure loss = number_in(line, "\"loss\":");
     if (!loss) return;
     losses.back().sum += *loss;
@@ -371,7 +370,8 @@ class RecordReader {
   fs::path path_;
   Run& run_;
   std::size_t number_ = 0, words_ = 0, rollbacks_ = 0;
-  std::vector<int> ranks_;  // as the run's records say, one after the other
+  std::vector<int> ranks_;            // as the run's records say, one after the other
+  std::vector<StepSeconds> seconds_;  // of all steps
   bool has_run_ = false;
 };
 
@@ -416,6 +416,11 @@ Run read_run(const std::string& folder) {
     const Json json = parse_document(config, visible((path / files::kConfig).string()));
     flatten(Members(json, visible((path / files::kConfig).string())).object(), "", run.settings);
   }
+  const std::string place = visible((path / files::kSummary).string());
+  const std::string summary = read_document(path / files::kSummary);
+  const Json json = summary.empty() ? Json(Json::object()) : parse_document(summary, place);
+  const Members members(json, place);
+  run.starts = read_starts(folder, members);
   RecordReader(path / files::kRecords, run).read();
   run.seed = run.setting("seed", "?");
   if (run.name.empty()) run.name = run.setting("name", "run");
@@ -426,15 +431,11 @@ Run read_run(const std::string& folder) {
   note_link(run);
   run.settings.try_emplace("ranks", fmt::format("{}", run.ranks));
   run.settings["simulated"] = run.simulated ? "simulated" : "by MPI";
-  const std::string place = visible((path / files::kSummary).string());
-  const std::string summary = read_document(path / files::kSummary);
   run.finished = !summary.empty();
   if (!run.finished) {
     run.outcome = outcome_so_far(run);
     return run;
   }
-  const Json json = parse_document(summary, place);
-  const Members members(json, place);
   run.outcome = outcome_of(members, run);
   if (json.value("replicas_identical", Json()) == Json(false))
     run.remarks.push_back("replicas differ at the end though they should be identical");

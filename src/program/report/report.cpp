@@ -25,6 +25,7 @@
 #include "report/planned.hpp"
 #include "report/read_run.hpp"
 #include "report/report_json.hpp"
+#include "report/starts.hpp"
 #include "report/timeline.hpp"
 
 namespace eqt::report {
@@ -48,6 +49,8 @@ void forget_seconds(Run& run) {
   const metrics::PhaseSeconds never = metrics::from_order(none);
   run.outcome.step_seconds = never;
   run.outcome.wall_seconds = run.outcome.images_per_second = {};
+  run.pauses.clear();
+  for (StepLosses& losses : run.step_losses) losses.longest = 0;
   for (Epoch& epoch : run.epochs) {
     epoch.seconds = never;
     epoch.images_per_second = {};
@@ -128,6 +131,8 @@ Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
   if (!significance.rows.empty()) page.results.push_back(significance);
   for (Table table : {planned_table(groups), targets_table(groups)})
     if (!table.rows.empty()) page.results.push_back(std::move(table));
+  if (Table starts = starts_table(runs); !starts.rows.empty())
+    page.results.push_back(std::move(starts));
   if (Table waiting = waiting_table(runs); !waiting.rows.empty())
     page.results.push_back(std::move(waiting));
   if (Table evaluations = evaluations_table(groups); !evaluations.rows.empty())
@@ -217,6 +222,7 @@ std::string make_report(const Request& request) {
   const Page page = page_of(groups, runs, warnings, published);
   Drawings drawings = drawings_of(groups);
   draw_timelines(runs, steps, drawings);
+  draw_interruptions(runs, drawings);
   draw_decisions(runs, drawings);
   draw_grades(runs, drawings);
   draw_adaptation(runs, drawings);

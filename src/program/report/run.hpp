@@ -26,13 +26,27 @@ struct Epoch : metrics::Figures {
   std::uint64_t sent_bytes = 0;                     // of all ranks
 };
 
-/// The training loss over some steps, one after another: as many as one point of a plot has.
+/// The training loss over some steps, one after another, and the longest of them: as many as one
+/// point of a plot has.
 struct StepLosses {
   std::uint64_t first = 0, last = 0;  // steps
   double sum = 0;
   std::uint64_t count = 0;  // of losses that are finite
+  double longest = 0;       // of these steps, on rank 0 [seconds]; 0: not recorded
 
   Figure mean() const { return count > 0 ? Figure(sum / static_cast<double>(count)) : Figure(); }
+};
+
+/// A start of the run, and what the time before it has cost.
+struct Start : metrics::StartRecord {
+  std::uint64_t steps_lost = 0;  // recorded ones that are taken again
+  double seconds_lost = 0;       // from the end of the last step that is kept to this start
+};
+
+/// How long a step took.
+struct StepSeconds {
+  std::uint64_t step = 0;
+  double seconds = 0;  // on rank 0
 };
 
 /// The outcome of a run, from its summary, or so far, from its epochs.
@@ -76,6 +90,9 @@ struct Run {
   std::vector<std::string> class_names;                     // by label; none: not known
   std::vector<Epoch> epochs;
   std::vector<StepLosses> step_losses;  // a few hundred, whatever the number of steps
+  std::vector<Start> starts;            // that are known, in their order
+  // Steps that took many times as long as the others, for instance because a link was cut.
+  std::vector<StepSeconds> pauses;
   Outcome outcome;
   // All its steps take so long if each rank is a board on such a link, as a sweep planned it, by
   // the rate [Mb/s]: seconds, empty where there is no plan.
