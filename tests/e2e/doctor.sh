@@ -14,7 +14,6 @@ expect_code 0 "doctor on 3 ranks"
 grep -q "3 ranks on 1 host" "$OUT" || wrong "doctor does not count ranks and hosts"
 expect_equal 2 "$(grep -cE '^0-[12] +one host .*[GM]b/s' "$OUT")" "links from rank 0 to its neighbours"
 expect_equal 1 "$(grep -c '^equant-train' "$OUT")" "only rank 0 prints"
-grep -q "^A lost host costs some [0-9.]* s" "$OUT" || wrong "doctor does not say what a failure costs"
 tail -n 1 "$OUT" | grep -q "compression gains nothing" || wrong "doctor on one host recommends something"
 
 run "$EQT_ROOT/scripts/run_local.sh" --ranks 3 -- doctor --json --seconds 0.3 --threads 64
@@ -39,13 +38,6 @@ for link in found["links"]:
     for key in ("latency_seconds", "bytes_per_second", "duplex_bytes_per_second"):
         assert math.isfinite(link[key]) and link[key] > 0, link
 assert "one host" in found["recommendation"], found
-failure = found["failure"]
-assert all(0 <= failure[part] < 60 for part in ("launch_seconds", "load_seconds", "mpi_seconds")), failure
-assert failure["load_seconds"] == max(rank["load_seconds"] for rank in found["ranks"]) > 0, failure
-# mpirun starts, and then the ranks; so both of what it takes are seen.
-assert failure["launch_seconds"] > 0 and failure["mpi_seconds"] > 0, failure
-parts = [value for key, value in failure.items() if key not in ("total_seconds", "slowest_rank")]
-assert math.isclose(sum(parts), failure["total_seconds"]), failure
 ids = {warning["id"] for warning in found["warnings"]}
 assert ids & {"too-many-threads", "oversubscribed"}, ids
 PY

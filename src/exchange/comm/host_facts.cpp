@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -212,33 +211,6 @@ std::string host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
-}
-
-double parse_age(std::string_view text, double uptime_seconds, long ticks_per_second) {
-  constexpr int kStartOfProcess = 22;       // field of proc(5), counted from 1
-  const std::size_t end = text.rfind(')');  // of the second, a name that may contain any character
-  if (end == std::string_view::npos || ticks_per_second <= 0) return 0;
-  std::istringstream fields{std::string(text.substr(end + 1))};
-  std::string word;
-  for (int field = 3; field <= kStartOfProcess; ++field) fields >> word;
-  const auto ticks = number<std::uint64_t>(word);
-  if (!fields || !ticks) return 0;
-  return std::max(
-      0.0, uptime_seconds - static_cast<double>(*ticks) / static_cast<double>(ticks_per_second));
-}
-
-ProcessAge process_age() {
-  timespec now{};
-  (void)clock_gettime(CLOCK_BOOTTIME, &now);
-  const double uptime = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-  const long ticks = sysconf(_SC_CLK_TCK);
-  ProcessAge age{.process_seconds = parse_age(text_of("/proc/self/stat"), uptime, ticks)};
-  const std::string parent = fmt::format("/proc/{}", getppid());
-  const std::string name = first_word(text_of(parent + "/comm"));
-  for (const char* launcher : {"mpirun", "mpiexec", "orterun", "orted", "prterun", "prted"})
-    if (name == launcher)
-      age.launcher_seconds = parse_age(text_of(parent + "/stat"), uptime, ticks);
-  return age;
 }
 
 std::string machine_id() { return first_word(text_of("/proc/sys/kernel/random/boot_id")); }

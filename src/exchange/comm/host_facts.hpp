@@ -63,17 +63,6 @@ std::string parse_processor_name(std::string_view text);
 /// Identifies the running kernel: the same in all containers and network namespaces of a machine.
 std::string machine_id();
 
-/// When this process and its launcher began.
-struct ProcessAge {
-  double process_seconds = 0;   // since this process was started, to a hundredth
-  double launcher_seconds = 0;  // since its parent was, if that is a program of MPI; otherwise 0
-};
-ProcessAge process_age();
-/// Reads the text of /proc/PID/stat.
-/// @param uptime_seconds since the system was started
-/// @return seconds since the process was started; 0 if the text is none
-double parse_age(std::string_view text, double uptime_seconds, long ticks_per_second);
-
 /// Another rank of this host, whose state the operating system shows.
 struct LocalPeer {
   Rank rank = 0;

@@ -127,18 +127,10 @@ std::string recommendation_for(const DoctorFacts& facts) {
   return planner::recommend(cluster, measured_here).sentence;
 }
 
-/// Seconds, as in RankFacts.
-struct StartTimes {
-  double launch = 0, load = 0, mpi = 0;
-};
-
-int examine(const DoctorCommand& command, const comm::Session& session, const StartTimes& start) {
+int examine(const DoctorCommand& command, const comm::Session& session) {
   comm::Communicator comm(session, kTimeoutSeconds);
   setup::require_same_command({{"verb", "doctor"}}, comm);
   RankFacts mine = look_around(command, comm);
-  mine.launch_seconds = start.launch;
-  mine.load_seconds = start.load;
-  mine.mpi_seconds = start.mpi;
   DoctorFacts facts;
   const Stopwatch probe;
   facts.links = measure_links(comm, command.seconds, mine);
@@ -160,13 +152,8 @@ int examine(const DoctorCommand& command, const comm::Session& session, const St
 }  // namespace
 
 int run_doctor(const DoctorCommand& command, int argc, char** argv) {
-  const comm::ProcessAge age = comm::process_age();
-  const Stopwatch joining;
   const comm::Session session(&argc, &argv);
-  const StartTimes start{.launch = std::max(0.0, age.launcher_seconds - age.process_seconds),
-                         .load = age.process_seconds,
-                         .mpi = joining.seconds()};
-  return comm::run_guarded(session, [&] { return examine(command, session, start); });
+  return comm::run_guarded(session, [&] { return examine(command, session); });
 }
 
 }  // namespace eqt::doctor

@@ -105,19 +105,6 @@ std::string link_rows(const DoctorFacts& facts) {
   return text;
 }
 
-/// The parts that are measured here are those of a start.
-std::string failure_text(const FailureCost& cost) {
-  return fmt::format(
-      "A lost host costs some {:.1f} s under run_hosts.sh --elastic, and reading data and "
-      "network:\n"
-      "  {:.0f} s until its silence counts (a killed process: less than one), {:.2f} s until "
-      "mpirun has\n"
-      "  started the ranks, {:.2f} s until they have loaded their libraries (rank {} is the "
-      "slowest; less\n"
-      "  from standby), {:.2f} s until MPI has joined them, and at most {:.0f} s of work.\n",
-      cost.total(), cost.silence, cost.launch, cost.load, cost.slowest, cost.mpi, cost.work);
-}
-
 using Json = nlohmann::ordered_json;
 
 Json to_json(const LinkInterfaces& link) {
@@ -158,9 +145,6 @@ Json to_json(const RankFacts& rank) {
           {"cuda_devices", rank.cuda_devices},
           {"cuda_obstacle", rank.cuda_obstacle},
           {"matmul_flops", rank.matmul_flops},
-          {"launch_seconds", rank.launch_seconds},
-          {"load_seconds", rank.load_seconds},
-          {"mpi_seconds", rank.mpi_seconds},
           {"carriers", std::move(link_interfaces)}};
 }
 
@@ -200,9 +184,6 @@ RankFacts rank_from(const Json& json) {
   json.at("cuda_devices").get_to(rank.cuda_devices);
   json.at("cuda_obstacle").get_to(rank.cuda_obstacle);
   json.at("matmul_flops").get_to(rank.matmul_flops);
-  json.at("launch_seconds").get_to(rank.launch_seconds);
-  json.at("load_seconds").get_to(rank.load_seconds);
-  json.at("mpi_seconds").get_to(rank.mpi_seconds);
   for (const Json& link : json.at("carriers"))
     rank.link_interfaces.push_back(link_interfaces_from(link));
   return rank;
@@ -246,20 +227,6 @@ std::string interface_between(const DoctorFacts& facts, Rank from, Rank to) {
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
-FailureCost failure_cost(const DoctorFacts& facts) {
-  // What run_hosts.sh --elastic does unless it is told otherwise: --silence, and
-  // checkpoint.memory_seconds.
-  FailureCost cost{.silence = 3, .work = 1};
-  for (std::size_t r = 0; r < facts.ranks.size(); ++r) {
-    const RankFacts& rank = facts.ranks[r];
-    cost.launch = std::max(cost.launch, rank.launch_seconds);
-    cost.mpi = std::max(cost.mpi, rank.mpi_seconds);
-    if (rank.load_seconds > cost.load) cost.slowest = static_cast<Rank>(r);
-    cost.load = std::max(cost.load, rank.load_seconds);
-  }
-  return cost;
-}
-
 std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& warnings) {
   const RankFacts& first = facts.ranks.front();
   const auto plural = [](std::size_t n, const char* one) {
@@ -283,7 +250,6 @@ std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& wa
     text += fmt::format("warning: {}: {}\n", warning.id, warning.text);
   }
   if (warnings.empty()) text += "no warnings\n";
-  if (facts.ranks.size() > 1) text += failure_text(failure_cost(facts));
   return text + (facts.recommendation.empty() ? "" : facts.recommendation + "\n");
 }
 
@@ -320,11 +286,6 @@ std::string doctor_json(const DoctorFacts& facts, const std::vector<Warning>& wa
   for (const Warning& warning : warnings) {
     document["warnings"].push_back({{"id", warning.id}, {"text", warning.text}});
   }
-  const FailureCost cost = failure_cost(facts);
-  document["failure"] = {{"total_seconds", cost.total()}, {"silence_seconds", cost.silence},
-                         {"launch_seconds", cost.launch}, {"load_seconds", cost.load},
-                         {"slowest_rank", cost.slowest},  {"mpi_seconds", cost.mpi},
-                         {"lost_work_seconds", cost.work}};
   if (!facts.recommendation.empty()) document["recommendation"] = facts.recommendation;
   return document.dump(2) + '\n';
 }

@@ -41,10 +41,6 @@ struct RankFacts {
   int cuda_devices = 0;       // that LibTorch sees
   std::string cuda_obstacle;  // why it sees none
   double matmul_flops = 0;    // [1/s] while all ranks multiply
-  // What a start takes, of which a failure costs one [s]:
-  double launch_seconds = 0;  // from mpirun, or MPI's daemon here, to this process; 0 = unknown
-  double load_seconds = 0;    // from there until the libraries were loaded
-  double mpi_seconds = 0;     // until all ranks had joined
   std::vector<LinkInterfaces> link_interfaces;
   bool has_torch() const { return torch != kNoTorch; }
 };
@@ -55,20 +51,6 @@ struct DoctorFacts {
   double probe_seconds = 0;         // that measuring them took
   std::string recommendation = {};  // of a scheme, one sentence; "" = one rank
 };
-
-/// What one failure costs a run under `run_hosts.sh --elastic` with its usual options, without what
-/// is different in each run: reading the data, building the network, the first step [s].
-struct FailureCost {
-  double silence = 0;  // until a host that says nothing counts as gone
-  double launch = 0;   // the longest of all ranks, as the next three
-  double load = 0;
-  Rank slowest = 0;  // in loading
-  double mpi = 0;
-  double work = 0;  // since the last state in memory, at most
-  double restart() const { return launch + load + mpi; }
-  double total() const { return silence + restart() + work; }
-};
-FailureCost failure_cost(const DoctorFacts& facts);
 
 /// The ranks of one host, ascending.
 struct HostRanks {

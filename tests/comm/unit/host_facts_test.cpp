@@ -91,16 +91,3 @@ TEST_CASE("a processor's name is its maker's, or the board's", "[host]") {
   CHECK(name(": odd\nmodel name\t:\n") == "unknown");
   CHECK(name("") == "unknown");
 }
-
-TEST_CASE("the age of a process is read from its line in proc", "[host]") {
-  const std::string line =
-      "71 (a) name) S 1 71 71 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12550 999 888";
-  CHECK(comm::parse_age(line, 130, 100) == 4.5);
-  CHECK(comm::parse_age(line, 100, 100) == 0);  // a clock that went back
-  CHECK(comm::parse_age("71 (name) S 1 71", 130, 100) == 0);
-  CHECK(comm::parse_age("", 130, 100) == 0);
-  CHECK(comm::parse_age(line, 130, 0) == 0);
-  const comm::ProcessAge age = comm::process_age();
-  CHECK(age.process_seconds >= 0);
-  CHECK(age.process_seconds < 600);
-}

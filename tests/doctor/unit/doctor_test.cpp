@@ -51,9 +51,6 @@ DoctorFacts healthy() {
     rank.cuda_devices = 0;
     rank.cuda_obstacle = "there is no NVIDIA driver; install one";
     rank.matmul_flops = 100e9;
-    rank.launch_seconds = r == 0 ? 0.75 : 0.25;
-    rank.load_seconds = r == 1 ? 2.5 : 0.5;
-    rank.mpi_seconds = 0.125;
     for (Rank peer = 0; peer < 3; ++peer) {
       if (peer == r) continue;
       doctor::LinkInterfaces link;
@@ -255,7 +252,6 @@ TEST_CASE("facts are sent completely, and other messages are refused", "[doctor]
   CHECK(received.available_bytes == sent.available_bytes);
   CHECK(received.matmul_flops == sent.matmul_flops);
   CHECK(received.cuda_obstacle == sent.cuda_obstacle);
-  CHECK(received.load_seconds == 2.5);
   for (const char* wrong : {"", "{}", "[1]", "{\"host\": 1}", "\xff"}) {
     CHECK_THROWS_AS(doctor::from_message(wrong), Error);
   }
@@ -275,20 +271,6 @@ TEST_CASE("the document has every link in both directions, and every warning", "
   CHECK(json.at("links")[1].at("interface") == "eth0");
   REQUIRE(json.at("warnings").size() == 1);
   CHECK(json.at("warnings")[0].at("id") == "slow-link");
-}
-
-TEST_CASE("a failure costs the slowest rank's start, the silence before and the work", "[doctor]") {
-  const DoctorFacts facts = healthy();
-  const doctor::FailureCost cost = doctor::failure_cost(facts);
-  CHECK(cost.restart() == 0.75 + 2.5 + 0.125);
-  CHECK(cost.total() == 3 + 0.75 + 2.5 + 0.125 + 1);
-  CHECK(cost.slowest == 1);
-  const auto json = nlohmann::json::parse(doctor::doctor_json(facts, {}));
-  CHECK(json.at("failure").at("total_seconds") == 7.375);
-  CHECK(json.at("failure").at("slowest_rank") == 1);
-  const std::string text = doctor::doctor_text(facts, {});
-  CHECK(text.find("A lost host costs some 7.4 s") != std::string::npos);
-  CHECK(text.find("rank 1 is the slowest") != std::string::npos);
 }
 
 TEST_CASE("the text distinguishes hosts of the same name and has at most 100 columns", "[doctor]") {
