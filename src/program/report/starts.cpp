@@ -25,6 +25,7 @@ using figures::Column;
 using figures::Digits;
 using figures::frame;
 using figures::height_with_key;
+using figures::Key;
 using figures::kNeutral;
 using figures::kPlotWidth;
 using figures::Line;
@@ -169,7 +170,7 @@ std::string marks_script(const std::vector<Mark>& marks, double last) {
 
 Drawing interruptions_drawing(const Run& run, const std::string& name) {
   const std::vector<Mark> marks = marks_of(run);
-  Line line{"longest step", Style{colour(0), 0, 0}, {}};
+  Line line{"", Style{colour(0), 0, 0}, {}};
   std::vector<double> seconds;
   double last = 1;
   for (const StepLosses& steps : run.step_losses) {
@@ -189,10 +190,10 @@ Drawing interruptions_drawing(const Run& run, const std::string& name) {
   return {name, title,
           fmt::format("Seconds of a step on rank 0 over the steps, of neighbours the longest: {}.",
                       described),
-          frame(title, "step", "seconds of a step") + logarithmic(false, wants_logarithm(seconds)) +
-              x_tics(0, last) + "set xrange [0:*]\n" + marks_script(marks, last) +
-              lines_script({line}, Marks::none),
-          height_with_key({line.label}) + kRoomForTexts};
+          frame(title, "step", "seconds of a step", Key::none) +
+              logarithmic(false, wants_logarithm(seconds)) + x_tics(0, last) +
+              "set xrange [0:*]\n" + marks_script(marks, last) + lines_script({line}, Marks::none),
+          height_with_key({}) + kRoomForTexts};
 }
 
 }  // namespace
