@@ -14,11 +14,13 @@ expect_code 0 "doctor on 3 ranks"
 grep -q "3 ranks on 1 host" "$OUT" || wrong "doctor does not count ranks and hosts"
 expect_equal 2 "$(grep -cE '^0-[12] +one host .*[GM]b/s' "$OUT")" "links from rank 0 to its neighbours"
 expect_equal 1 "$(grep -c '^equant-train' "$OUT")" "only rank 0 prints"
+[[ ! -r /proc/self/stat ]] || grep -q '^A failure costs about [0-9.]* s with run_hosts.sh --elastic' "$OUT" ||
+  wrong "doctor does not say what a failure costs"
 tail -n 1 "$OUT" | grep -q "compression gains nothing" || wrong "doctor on one host recommends something"
 
 run "$EQT_ROOT/scripts/run_local.sh" --ranks 3 -- doctor --json --seconds 0.3 --threads 64
 expect_code 0 "doctor --json: warnings are no failure"
-python3 - "$OUT" <<'PY' || wrong "doctor --json: see the exception"
+python3 - "$OUT" "$SECONDS_TAKEN" <<'PY' || wrong "doctor --json: see the exception"
 import json, math, os, sys
 found = json.load(open(sys.argv[1]))
 assert found["size"] == 3 and found["hosts"][0]["ranks"] == [0, 1, 2], found["hosts"]
@@ -38,6 +40,18 @@ for link in found["links"]:
     for key in ("latency_seconds", "bytes_per_second", "duplex_bytes_per_second"):
         assert math.isfinite(link[key]) and link[key] > 0, link
 assert "one host" in found["recommendation"], found
+failure = found["failure"]
+if failure is None:
+    print("[eqt-note] this system does not say when a process was started")
+else:
+    starts = [rank["start_seconds"] for rank in found["ranks"]]
+    loads = [rank["load_seconds"] for rank in found["ranks"]]
+    # Libraries are loaded before MPI starts, and all that is over before this script has seen the end.
+    assert all(0 <= load <= start <= float(sys.argv[2]) for load, start in zip(loads, starts)), found["ranks"]
+    assert failure["start_seconds"] == max(starts) > 0, failure
+    assert loads[failure["slowest_rank"]] == max(loads), (failure, loads)
+    parts = ("detection_seconds", "start_seconds", "lost_work_seconds")
+    assert math.isclose(failure["seconds"], sum(failure[part] for part in parts)), failure
 ids = {warning["id"] for warning in found["warnings"]}
 assert ids & {"too-many-threads", "oversubscribed"}, ids
 PY

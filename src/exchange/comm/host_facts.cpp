@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -247,6 +248,39 @@ const char* trouble_of(char state) {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> parse_start_ticks(std::string_view text) {
+  const std::size_t name_ends = text.rfind(") ");  // a name may contain any character
+  if (name_ends == std::string_view::npos) return {};
+  std::istringstream fields{std::string(text.substr(name_ends + 2))};
+  constexpr int kBetween = 19;  // from field 3, the state, to field 22, the start
+  std::string other;
+  for (int i = 0; i < kBetween; ++i) fields >> other;
+  std::uint64_t ticks = 0;
+  if (!(fields >> ticks)) return {};
+  return ticks;
+}
+
+std::optional<double> age_of_process(pid_t process) {
+  const auto ticks = parse_start_ticks(text_of(fmt::format("/proc/{}/stat", process)));
+  const long ticks_per_second = sysconf(_SC_CLK_TCK);
+  timespec now{};
+  if (!ticks || ticks_per_second <= 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return {};
+  const double age = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+                     static_cast<double>(*ticks) / static_cast<double>(ticks_per_second);
+  // Systems that emulate Linux may count from another moment.
+  if (age < 0) return {};
+  return age;
+}
+
+std::optional<double> age_of_mpirun() {
+  // Its names in Open MPI 4.1 and 5.0; a daemon may have been there long before the job.
+  constexpr std::array<std::string_view, 4> kNames = {"mpirun", "mpiexec", "orterun", "prterun"};
+  const pid_t parent = getppid();
+  const std::string name = first_word(text_of(fmt::format("/proc/{}/comm", parent)));
+  if (std::ranges::find(kNames, name) == kNames.end()) return {};
+  return age_of_process(parent);
+}
 
 std::vector<LocalPeer> visible_peers(std::span<const std::uint64_t> processes,
                                      std::span<const Rank> ranks_on_this_host, Rank own) {

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,6 +63,16 @@ std::string processor_name();
 std::string parse_processor_name(std::string_view text);
 /// Identifies the running kernel: the same in all containers and network namespaces of a machine.
 std::string machine_id();
+
+/// Returns the time since a process of this machine was started [seconds], to a hundredth; none if
+/// the system does not say it.
+std::optional<double> age_of_process(pid_t process);
+/// Reads the text of /proc/PID/stat: when the process was started, in the system's ticks since it
+/// was booted; none if the text has another form.
+std::optional<std::uint64_t> parse_start_ticks(std::string_view text);
+/// Returns the age of the mpirun that is this process's parent [seconds]; none if its parent is
+/// another program, as on hosts that mpirun reaches over the network.
+std::optional<double> age_of_mpirun();
 
 /// Another rank of this host, whose state the operating system shows.
 struct LocalPeer {

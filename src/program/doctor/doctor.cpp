@@ -2,8 +2,10 @@
 #include "doctor/doctor.hpp"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "codec/simd.hpp"
 #include "comm/communicator.hpp"
@@ -17,6 +19,7 @@
 #include "model/compute_device.hpp"
 #include "model/replica.hpp"
 #include "planner/cluster_file.hpp"
+#include "planner/goodput.hpp"
 #include "planner/machine_costs.hpp"
 #include "planner/plan.hpp"
 #include "setup/same_everywhere.hpp"
@@ -127,11 +130,19 @@ std::string recommendation_for(const DoctorFacts& facts) {
   return planner::recommend(cluster, measured_here).sentence;
 }
 
-int examine(const DoctorCommand& command, const comm::Session& session) {
+/// Moments of this rank's start. The launcher's age is known where mpirun is the rank's parent.
+struct Started {
+  std::optional<double> load_seconds, start_seconds;
+};
+
+int examine(const DoctorCommand& command, const comm::Session& session, const Started& started) {
   comm::Communicator comm(session, kTimeoutSeconds);
   setup::require_same_command({{"verb", "doctor"}}, comm);
   RankFacts mine = look_around(command, comm);
+  mine.load_seconds = started.load_seconds;
+  mine.start_seconds = started.start_seconds;
   DoctorFacts facts;
+  facts.memory_seconds = planner::interval_in_memory({});  // of states that are copied in no time
   const Stopwatch probe;
   facts.links = measure_links(comm, command.seconds, mine);
   facts.probe_seconds = probe.seconds();
@@ -152,8 +163,11 @@ int examine(const DoctorCommand& command, const comm::Session& session) {
 }  // namespace
 
 int run_doctor(const DoctorCommand& command, int argc, char** argv) {
+  Started started;
+  started.load_seconds = comm::age_of_process(getpid());
   const comm::Session session(&argc, &argv);
-  return comm::run_guarded(session, [&] { return examine(command, session); });
+  started.start_seconds = std::max(comm::age_of_process(getpid()), comm::age_of_mpirun());
+  return comm::run_guarded(session, [&] { return examine(command, session, started); });
 }
 
 }  // namespace eqt::doctor

@@ -107,6 +107,44 @@ std::string link_rows(const DoctorFacts& facts) {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kNotMeasured =
+    "the end of the other ranks, reading data, building the network, the first step";
+
+/// In lines of at most 100 columns, whatever the numbers are.
+std::string failure_text(const DoctorFacts& facts) {
+  const std::optional<FailureCost> cost = failure_cost_of(facts);
+  if (!cost) return "";
+  return fmt::format(
+      "A failure costs about {:.1f} s with run_hosts.sh --elastic: {:.1f} s of silence until a "
+      "lost host\n"
+      "counts as gone (a killed process: {:.1f} s), {:.1f} s until all ranks have started{},\n"
+      "and up to {:.1f} s of work since the last state in memory.\nNot measured: {}.\n\n",
+      cost->total(), cost->silence, cost->end_after_kill, cost->start,
+      cost->slowest ? fmt::format(" (slowest: rank {})", *cost->slowest) : "", cost->lost_work,
+      kNotMeasured);
+}
+
+Json failure_json(const DoctorFacts& facts) {
+  const std::optional<FailureCost> cost = failure_cost_of(facts);
+  if (!cost) return nullptr;
+  return {{"seconds", cost->total()},
+          {"detection_seconds", cost->silence},
+          {"detection_of_a_killed_process_seconds", cost->end_after_kill},
+          {"start_seconds", cost->start},
+          {"slowest_rank", cost->slowest ? Json(*cost->slowest) : Json()},
+          {"lost_work_seconds", cost->lost_work},
+          {"not_measured", kNotMeasured}};
+}
+
+Json seconds_json(const std::optional<double>& seconds) {
+  return seconds ? Json(*seconds) : Json();
+}
+
+std::optional<double> seconds_in(const Json& json, const char* key) {
+  if (!json.contains(key) || json[key].is_null()) return {};  // not in those of earlier versions
+  return json[key].get<double>();
+}
+
 Json to_json(const LinkInterfaces& link) {
   Json interfaces = Json::array();
   for (const auto& interface : link.interfaces) {
@@ -145,6 +183,8 @@ Json to_json(const RankFacts& rank) {
           {"cuda_devices", rank.cuda_devices},
           {"cuda_obstacle", rank.cuda_obstacle},
           {"matmul_flops", rank.matmul_flops},
+          {"load_seconds", seconds_json(rank.load_seconds)},
+          {"start_seconds", seconds_json(rank.start_seconds)},
           {"carriers", std::move(link_interfaces)}};
 }
 
@@ -184,6 +224,8 @@ RankFacts rank_from(const Json& json) {
   json.at("cuda_devices").get_to(rank.cuda_devices);
   json.at("cuda_obstacle").get_to(rank.cuda_obstacle);
   json.at("matmul_flops").get_to(rank.matmul_flops);
+  rank.load_seconds = seconds_in(json, "load_seconds");
+  rank.start_seconds = seconds_in(json, "start_seconds");
   for (const Json& link : json.at("carriers"))
     rank.link_interfaces.push_back(link_interfaces_from(link));
   return rank;
@@ -227,6 +269,29 @@ std::string interface_between(const DoctorFacts& facts, Rank from, Rank to) {
   return fmt::format("{}", fmt::join(names, "+"));
 }
 
+std::optional<FailureCost> failure_cost_of(const DoctorFacts& facts) {
+  FailureCost cost;
+  cost.silence = 3;           // --silence of run_hosts.sh --elastic
+  cost.end_after_kill = 0.5;  // docs/rack.md: 0.2 to 0.7 s were measured until mpirun had ended
+  // Ranks tell each other twice a second which states are complete; until then it is the last one.
+  constexpr double kUntilAllKnow = 0.5;
+  cost.lost_work = facts.memory_seconds + kUntilAllKnow;
+  double longest = -1;
+  bool known = false;
+  for (std::size_t r = 0; r < facts.ranks.size(); ++r) {
+    const RankFacts& rank = facts.ranks[r];
+    if (!rank.start_seconds) continue;
+    known = true;
+    cost.start = std::max(cost.start, *rank.start_seconds);
+    // MPI starts everywhere at once, when the last rank has come: the one that loads longest.
+    if (facts.ranks.size() < 2 || rank.load_seconds.value_or(-1) <= longest) continue;
+    longest = *rank.load_seconds;
+    cost.slowest = static_cast<Rank>(r);
+  }
+  if (!known) return {};
+  return cost;
+}
+
 std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& warnings) {
   const RankFacts& first = facts.ranks.front();
   const auto plural = [](std::size_t n, const char* one) {
@@ -245,7 +310,7 @@ std::string doctor_text(const DoctorFacts& facts, const std::vector<Warning>& wa
                     first.bf16, devices(first))
               : fmt::format("LibTorch     {}: our own kernels train, in fp32 and int8\n\n",
                             first.torch);
-  text += host_rows(facts) + link_rows(facts) + '\n';
+  text += host_rows(facts) + link_rows(facts) + '\n' + failure_text(facts);
   for (const Warning& warning : warnings) {
     text += fmt::format("warning: {}: {}\n", warning.id, warning.text);
   }
@@ -282,6 +347,7 @@ std::string doctor_json(const DoctorFacts& facts, const std::vector<Warning>& wa
     document["links"].push_back(
         to_json(facts, link.second, link.first, link.same_host, link.backward));
   }
+  document["failure"] = failure_json(facts);
   document["warnings"] = Json::array();
   for (const Warning& warning : warnings) {
     document["warnings"].push_back({{"id", warning.id}, {"text", warning.text}});

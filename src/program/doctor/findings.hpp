@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct RankFacts {
   int cuda_devices = 0;       // that LibTorch sees
   std::string cuda_obstacle;  // why it sees none
   double matmul_flops = 0;    // [1/s] while all ranks multiply
+  // The seconds until the program and its libraries are loaded, since the process was started; and
+  // until MPI has started on all ranks, since then or, where the rank sees mpirun, since mpirun was
+  // started. None: the system does not say it.
+  std::optional<double> load_seconds = {}, start_seconds = {};
   std::vector<LinkInterfaces> link_interfaces;
   bool has_torch() const { return torch != kNoTorch; }
 };
@@ -50,6 +55,7 @@ struct DoctorFacts {
   std::vector<comm::Link> links;
   double probe_seconds = 0;         // that measuring them took
   std::string recommendation = {};  // of a scheme, one sentence; "" = one rank
+  double memory_seconds = 0;        // between states in the hosts' memory [seconds]
 };
 
 /// The ranks of one host, ascending.
@@ -62,6 +68,21 @@ std::vector<HostRanks> hosts_of(const DoctorFacts& facts);
 /// The interface that carried what rank `from` measured with `to`: "eth0", "bond0+eth0", "" if no
 /// interface counted it.
 std::string interface_between(const DoctorFacts& facts, Rank from, Rank to);
+
+/// What a failure costs under run_hosts.sh --elastic [seconds]. Only the start is measured; the
+/// others follow from defaults of that script. A run adds what no doctor can know: reading its data
+/// and building its network.
+struct FailureCost {
+  double silence = 0;           // of a host, until it counts as gone
+  double end_after_kill = 0;    // instead, from the end of a rank's process to that of the job
+  double start = 0;             // from mpirun's start until MPI has started on all ranks
+  std::optional<Rank> slowest;  // to load its libraries; none of a single rank
+  double lost_work = 0;         // at most, of steps since the last state in memory
+
+  double total() const { return silence + start + lost_work; }
+};
+/// None if no rank knows when it was started.
+std::optional<FailureCost> failure_cost_of(const DoctorFacts& facts);
 
 struct Warning {
   std::string id;    // "reference-blas"

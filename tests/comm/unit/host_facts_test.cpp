@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/host_facts.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -52,6 +58,30 @@ TEST_CASE("the interface that carried the bytes is the one whose counters change
   CHECK(carried[1].received_bytes == 4000);  // across the counter's wrap
   CHECK(carried[1].sent_bytes == 4000);
   CHECK(comm::carried_between(before, before).empty());
+}
+
+TEST_CASE("the start of a process is field 22 of its line, whatever its name", "[host]") {
+  const std::string rest =
+      " S 4633 4633 7478 0 -1 4194304 99 0 0 0 0 0 0 0 20 0 1 0 2217074 3133440 414\n";
+  CHECK(comm::parse_start_ticks("4644 (cat)" + rest) == 2217074U);
+  CHECK(comm::parse_start_ticks("4644 (a) b 1 (c)" + rest) == 2217074U);
+  for (const char* wrong : {"", "4644", "4644 (cat) S 1 2 3", "4644 (cat)"})
+    CHECK_FALSE(comm::parse_start_ticks(wrong));
+  CHECK_FALSE(comm::parse_start_ticks("1 (x) S 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 x"));
+}
+
+TEST_CASE("the age of a process grows with time, and one that is none has no age", "[host]") {
+  const std::optional<double> before = comm::age_of_process(getpid());
+  if (!before) {
+    std::cout << "[eqt-note] this system does not say when a process was started\n";
+    return;
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const double passed = comm::age_of_process(getpid()).value() - *before;
+  CHECK(passed >= 0.19);
+  CHECK(passed < 60);  // seconds, whatever else the machine does
+  CHECK_FALSE(comm::age_of_process(-1));
+  CHECK_FALSE(comm::age_of_mpirun());  // CTest or a shell started this test
 }
 
 TEST_CASE("memory is read in kibibytes", "[host]") {

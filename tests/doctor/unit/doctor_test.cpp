@@ -243,6 +243,50 @@ TEST_CASE("memory and copies within a host", "[doctor]") {
             .empty());
 }
 
+TEST_CASE("a failure costs silence, the longest start and work since the last state", "[doctor]") {
+  DoctorFacts facts = healthy();
+  facts.memory_seconds = 1;
+  CHECK_FALSE(doctor::failure_cost_of(facts));
+  const auto document = [&] { return nlohmann::json::parse(doctor::doctor_json(facts, {})); };
+  CHECK(document().at("failure").is_null());
+  CHECK(doctor::doctor_text(facts, {}).find("A failure") == std::string::npos);
+  // Rank 0 sees mpirun, which was there before; rank 2 loads longest; rank 1 knows nothing.
+  facts.ranks[0].load_seconds = 0.25;
+  facts.ranks[0].start_seconds = 2.5;
+  facts.ranks[2].load_seconds = 0.75;
+  facts.ranks[2].start_seconds = 1.25;
+  const auto cost = doctor::failure_cost_of(facts);
+  REQUIRE(cost);
+  CHECK(cost->start == 2.5);
+  CHECK(cost->slowest == 2);
+  CHECK(cost->lost_work == 1.5);  // a second, and half of one until all ranks know of the state
+  CHECK(cost->total() == 3 + 2.5 + 1.5);
+  const nlohmann::json failure = document().at("failure");
+  CHECK(failure.at("seconds") == 7.0);
+  CHECK(failure.at("detection_seconds") == 3.0);
+  CHECK(failure.at("start_seconds") == 2.5);
+  CHECK(failure.at("slowest_rank") == 2);
+  CHECK(failure.at("lost_work_seconds") == 1.5);
+  CHECK(document().at("ranks")[2].at("load_seconds") == 0.75);
+  CHECK(document().at("ranks")[1].at("load_seconds").is_null());
+  const std::string text = doctor::doctor_text(facts, {});
+  for (const char* part : {"about 7.0 s", "3.0 s of silence", "2.5 s until all ranks", "rank 2",
+                           "up to 1.5 s of work", "Not measured: "}) {
+    INFO(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
+  const auto received = doctor::from_message(doctor::to_message(facts.ranks[2]));
+  CHECK(received.load_seconds == 0.75);
+  CHECK(received.start_seconds == 1.25);
+  CHECK_FALSE(doctor::from_message(doctor::to_message(facts.ranks[1])).start_seconds);
+  // A single rank is not the slowest of several.
+  facts.ranks.erase(facts.ranks.begin(), facts.ranks.begin() + 2);
+  facts.links.clear();
+  CHECK_FALSE(doctor::failure_cost_of(facts)->slowest);
+}
+
 TEST_CASE("facts are sent completely, and other messages are refused", "[doctor]") {
   const auto sent = healthy().ranks[1];
   const auto received = doctor::from_message(doctor::to_message(sent));
