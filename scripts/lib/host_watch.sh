@@ -42,16 +42,16 @@ start_watching() {
 # keep_listening NAME: until this script ends. A host that cannot be reached is asked again. When a shell ends, as when
 # its server starts anew, the host is up as long as it answers to the next one.
 keep_listening() {
-  local name=$1 words line process code ended since limit=$answer
+  local name=$1 words line process heard ended since limit=$answer
   trap - INT TERM HUP USR1 USR2 XCPU ALRM
   while kill -0 $$ 2>/dev/null && [[ -d $state ]]; do
     # A remote shell joins the words and divides them again.
     # shellcheck disable=SC2086  # the shell's command has words
     exec {words}< <(exec $shell "$name" "$(printf '%q ' sh -c "$EQT_ALIVE" "$program" "$standby")" </dev/null 2>/dev/null)
-    process=$! code=2 since=$SECONDS
-    while IFS= read -r -t "$limit" -n 400 -u "$words" line || { ended=$?; [[ $code -eq 2 ]] || code=$ended; false; }; do
+    process=$! heard=0 ended=0 since=$SECONDS
+    while IFS= read -r -t "$limit" -n 400 -u "$words" line || { ended=$?; false; }; do
       kill -0 $$ || break
-      code=0 limit=$silence
+      heard=1 limit=$silence
       if [[ $line == . ]]; then
         : >"$state/beat.$name"
         [[ $((SECONDS - since)) -lt $start_timeout ]] || touch "$state/asked.$name"  # its program hangs
@@ -63,7 +63,7 @@ keep_listening() {
     kill "$process" 2>/dev/null || true
     exec {words}<&-
     limit=1
-    [[ $code -ne 1 ]] || { sleep 0.2; continue; }  # the shell's end, not silence
+    [[ $heard -eq 0 || $ended -ne 1 ]] || { sleep 0.2; continue; }  # the shell's end, not silence
     rm -f "$state/up.$name"
     touch "$state/asked.$name" 2>/dev/null || true
     limit=$answer

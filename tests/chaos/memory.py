@@ -45,6 +45,12 @@ class Play(files.Play):
         """The folders of sets in memory, the newest first."""
         return sorted(glob.glob(os.path.join(self.memory, "*", "*", "step-*")), key=os.path.basename, reverse=True)
 
+    def keep_only(self, newest):
+        """Removes all other sets."""
+        for path in self.sets():
+            if path != newest:
+                shutil.rmtree(path)
+
     def known(self):
         """The newest set that all ranks knew to be complete; None: there is none."""
         return next((path for path in self.sets() if os.path.exists(os.path.join(path, "manifest.json"))), None)
@@ -130,9 +136,7 @@ def damaged(change, sentence):
     """Rank 1's file is damaged: it counts as lost, in the newest set that was complete."""
     def cell(play):
         newest = play.killed()
-        for path in play.sets():
-            if path != newest:
-                shutil.rmtree(path)
+        play.keep_only(newest)
         change(os.path.join(newest, "rank-1-of-2.eqt"))
         play.finish("--set", f"train.steps={play.last_step() + 7}", "--resume")
         play.must(0, sentence)
@@ -158,9 +162,7 @@ def flip(path):
 def all_damaged(play):
     """With nothing else to go on from the run says so, and changes nothing."""
     newest = play.killed()
-    for path in play.sets():
-        if path != newest:
-            shutil.rmtree(path)
+    play.keep_only(newest)
     for path in glob.glob(os.path.join(newest, "*.eqt")):
         flip(path)
     os.remove(play.inside(".lock"))
@@ -194,9 +196,7 @@ def exchanged(play):
     for path in mine:
         shutil.rmtree(path)
     newest = play.killed()
-    for path in play.sets():
-        if path != newest:
-            shutil.rmtree(path)
+    play.keep_only(newest)
     shutil.copy(theirs, os.path.join(newest, "rank-1-of-2.eqt"))
     play.finish("--set", f"train.steps={play.last_step() + 7}", "--resume")
     play.must(0, r"rank-1-of-2\.eqt: expected ")

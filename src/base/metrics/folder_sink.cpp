@@ -72,7 +72,7 @@ StepId step_of(const Json& record) {
   return found == record.end() ? 0 : found->get<StepId>();
 }
 
-/// What the records of a run tell that goes on.
+/// The records of a run that goes on tell this.
 struct Cut {
   std::optional<int> ranks;  // of the last run record that is left
   // The steps that are taken again, and the time that they took.

@@ -220,15 +220,18 @@ namespace {
 
 constexpr char kGone = '-';
 
+/// The fields of a text of /proc/PID/stat from the third on, the state; empty of another text.
+std::string_view fields_after_name(std::string_view text) {
+  const std::size_t name_ends = text.rfind(") ");  // a name may contain any character
+  return name_ends == std::string_view::npos ? "" : text.substr(name_ends + 2);
+}
+
 /// The state as in proc(5): R running, S asleep, D asleep and not interruptible, T stopped, Z ended
 /// but not yet waited for.
 char state_in(const std::string& folder) {
-  std::ifstream file(folder + "/stat");
-  std::string line;
-  if (!std::getline(file, line)) return kGone;
-  const std::size_t name_ends = line.rfind(") ");  // a name may contain any character
-  return name_ends == std::string::npos || name_ends + 2 >= line.size() ? kGone
-                                                                        : line[name_ends + 2];
+  const std::string text = text_of(folder + "/stat");
+  const std::string_view fields = fields_after_name(text);
+  return fields.empty() ? kGone : fields.front();
 }
 
 char state_of(pid_t process) { return state_in(fmt::format("/proc/{}", process)); }
@@ -250,9 +253,7 @@ const char* trouble_of(char state) {
 }  // namespace
 
 std::optional<std::uint64_t> parse_start_ticks(std::string_view text) {
-  const std::size_t name_ends = text.rfind(") ");  // a name may contain any character
-  if (name_ends == std::string_view::npos) return {};
-  std::istringstream fields{std::string(text.substr(name_ends + 2))};
+  std::istringstream fields{std::string(fields_after_name(text))};
   constexpr int kBetween = 19;  // from field 3, the state, to field 22, the start
   std::string other;
   for (int i = 0; i < kBetween; ++i) fields >> other;

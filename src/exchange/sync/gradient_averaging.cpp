@@ -159,7 +159,7 @@ class GradientAveraging final : public FragmentAveraging, private collective::Me
   }
 
  private:
-  /// What owners keep of estimates is what g lacks of their mean. Ranks that all begin with g lack
+  /// Owners keep what g lacks of the mean of estimates. Where all ranks begin with g, it lacks
   /// nothing (collective/ef21.cpp).
   void clear_rest_of_estimates() {
     if (memory_ == nullptr || memory_->negated_estimate().empty()) return;

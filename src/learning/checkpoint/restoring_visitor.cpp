@@ -264,26 +264,18 @@ void RestoringVisitor::hand_out(
   const auto all = comm_.allgather(whole ? 1 : 0);
   if (std::ranges::count(all, 1u) != std::ssize(all))
     throw comm::AgreedError(Kind::data, missing(set_.step(), name, count));
-  const std::size_t size = count * element_bytes(kind);
   std::vector<std::byte> received;
   for (Rank old = 0; old < set_.ranks(); ++old) {
     const Rank holder = set_.holder(old);
     if (holder == SavedSet::kLost) continue;
     const bool mine = holder == comm_.rank(), wanted = wants(old, comm_.rank());
-    for (std::size_t at = 0; at < size; at += kMaxBytesAtOnce) {
-      const std::size_t part = std::min(kMaxBytesAtOnce, size - at);
-      if (mine) {
-        std::vector<comm::Outgoing> outgoing;
-        for (Rank rank = 0; rank < comm_.size(); ++rank)
-          if (rank != holder && wants(old, rank))
-            outgoing.push_back({rank, std::span(section(old)->bytes).subspan(at, part)});
-        if (!outgoing.empty()) comm_.exchange(outgoing, {}, kOperation);
-      } else if (wanted) {
-        received.resize(size);
-        comm::Incoming incoming{.from = holder, .buffer = std::span(received).subspan(at, part)};
-        comm_.exchange({}, {&incoming, 1}, kOperation);
-        EQT_CHECK(incoming.bytes == part, "{} of {} bytes of {} came", incoming.bytes, part, name);
-      }
+    if (mine) {
+      for (Rank rank = 0; rank < comm_.size(); ++rank)
+        if (rank != holder && wants(old, rank))
+          send_whole(comm_, rank, section(old)->bytes, kOperation);
+    } else if (wanted) {
+      received.resize(count * element_bytes(kind));
+      receive_whole(comm_, holder, received, kOperation);
     }
     if (wanted) use(old, mine ? std::span<const std::byte>(section(old)->bytes) : received);
   }

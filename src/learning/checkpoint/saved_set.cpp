@@ -282,14 +282,14 @@ class SetFinder {
       if (comm_.rank() == rank) {
         open = std::make_unique<SavedSet::Open>();
         open->bytes.resize(static_cast<std::size_t>(candidate.files[place].bytes));
-        receive(from, open->bytes);
+        receive_whole(comm_, from, open->bytes, kFetch);
         const std::string origin = fmt::format("rank {}'s file from rank {}", rank, from);
         open->file.emplace(open->bytes, origin);
         if (open->file->hash() != candidate.files[place].hash)
           fail(Kind::data, "{}: expected the file that was there a moment ago, found another",
                origin);
       } else if (comm_.rank() == from) {
-        send(rank, open->bytes);
+        send_whole(comm_, rank, open->bytes, kFetch);
         open.reset();
       }
       set.holders_[place] = rank;
@@ -299,23 +299,6 @@ class SetFinder {
   }
 
   static constexpr const char* kFetch = "a checkpoint's file for a rank that lacks it";
-
-  void receive(Rank from, std::span<std::byte> buffer) {
-    for (std::size_t at = 0; at < buffer.size(); at += kMaxBytesAtOnce) {
-      comm::Incoming in{from, buffer.subspan(at, std::min(kMaxBytesAtOnce, buffer.size() - at))};
-      comm_.exchange({}, {&in, 1}, kFetch);
-      if (in.bytes != in.buffer.size())
-        fail(Kind::wire, "{}: expected {} bytes from rank {}, found {}", kFetch, in.buffer.size(),
-             from, in.bytes);
-    }
-  }
-
-  void send(Rank to, std::span<const std::byte> bytes) {
-    for (std::size_t at = 0; at < bytes.size(); at += kMaxBytesAtOnce) {
-      const comm::Outgoing out{to, bytes.subspan(at, std::min(kMaxBytesAtOnce, bytes.size() - at))};
-      comm_.exchange({&out, 1}, {}, kFetch);
-    }
-  }
 
   void note_losses(const SavedSet& set) {
     for (Rank old = 0; old < set.ranks(); ++old) {
@@ -347,6 +330,25 @@ class SetFinder {
 std::optional<SavedSet> open_newest(comm::Communicator& comm, const StateFolder& disk,
                                     const StateFolder* memory, Findings& findings) {
   return SetFinder(comm, disk, memory, findings).find();
+}
+
+void send_whole(comm::Communicator& comm, Rank to, std::span<const std::byte> bytes,
+                const char* what) {
+  for (std::size_t at = 0; at < bytes.size(); at += kMaxBytesAtOnce) {
+    const comm::Outgoing out{to, bytes.subspan(at, std::min(kMaxBytesAtOnce, bytes.size() - at))};
+    comm.exchange({&out, 1}, {}, what);
+  }
+}
+
+void receive_whole(comm::Communicator& comm, Rank from, std::span<std::byte> buffer,
+                   const char* what) {
+  for (std::size_t at = 0; at < buffer.size(); at += kMaxBytesAtOnce) {
+    comm::Incoming in{from, buffer.subspan(at, std::min(kMaxBytesAtOnce, buffer.size() - at))};
+    comm.exchange({}, {&in, 1}, what);
+    if (in.bytes != in.buffer.size())
+      fail(Kind::wire, "{}: expected {} bytes from rank {}, found {}", what, in.buffer.size(), from,
+           in.bytes);
+  }
 }
 
 }  // namespace eqt::checkpoint

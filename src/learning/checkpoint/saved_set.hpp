@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,5 +73,13 @@ struct Findings {
 /// @throws Error{data} on all ranks if all sets are damaged
 std::optional<SavedSet> open_newest(comm::Communicator& comm, const StateFolder& disk,
                                     const StateFolder* memory, Findings& findings);
+
+/// Sends bytes of any number to a rank that calls receive_whole() for as many.
+/// @param what a string literal, named when the deadline passes
+void send_whole(comm::Communicator& comm, Rank to, std::span<const std::byte> bytes,
+                const char* what);
+/// @throws Error{wire} if other bytes come
+void receive_whole(comm::Communicator& comm, Rank from, std::span<std::byte> buffer,
+                   const char* what);
 
 }  // namespace eqt::checkpoint

@@ -110,7 +110,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kNotMeasured =
     "the end of the other ranks, reading data, building the network, the first step";
 
-/// In lines of at most 100 columns, whatever the numbers are.
+/// The lines have at most 100 columns, whatever the numbers are.
 std::string failure_text(const DoctorFacts& facts) {
   const std::optional<FailureCost> cost = failure_cost_of(facts);
   if (!cost) return "";

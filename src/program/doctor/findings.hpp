@@ -69,7 +69,7 @@ std::vector<HostRanks> hosts_of(const DoctorFacts& facts);
 /// interface counted it.
 std::string interface_between(const DoctorFacts& facts, Rank from, Rank to);
 
-/// What a failure costs under run_hosts.sh --elastic [seconds]. Only the start is measured; the
+/// A failure costs so much under run_hosts.sh --elastic [seconds]. Only the start is measured; the
 /// others follow from defaults of that script. A run adds what no doctor can know: reading its data
 /// and building its network.
 struct FailureCost {

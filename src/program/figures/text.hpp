@@ -3,9 +3,14 @@
 
 #pragma once
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/visible.hpp"
 
@@ -18,6 +23,15 @@ std::size_t width_of(std::string_view text);
 std::string shortened(std::string_view text, std::size_t most);
 /// Shortens a text and keeps its end: that of a path or of a label, which tells it from others.
 std::string tail_of(std::string_view text, std::size_t most);
+
+/// "0, 1, 2, 3, ... (14)": the first four, and how many there are if that is not all.
+template <typename T>
+std::string first_of(const std::vector<T>& all) {
+  constexpr std::ptrdiff_t kShown = 4;
+  const auto end = all.begin() + std::min(kShown, std::ssize(all));
+  return fmt::format("{}{}", fmt::join(all.begin(), end, ", "),
+                     end == all.end() ? "" : fmt::format(", ... ({})", all.size()));
+}
 
 /// Escapes text as content or attribute of HTML.
 std::string html_text(std::string_view text);

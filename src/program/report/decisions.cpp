@@ -2,7 +2,6 @@
 #include "report/decisions.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -19,6 +18,7 @@
 namespace eqt::report {
 using figures::colour;
 using figures::colours;
+using figures::first_of;
 using figures::frame;
 using figures::height_with_key;
 using figures::kMaxCurves;
@@ -47,14 +47,9 @@ std::map<Course, std::vector<std::size_t>> courses_of(
   return courses;
 }
 
-/// "rank 3", "ranks 0, 1, 2", "ranks 0, 1, 2, ... (14)".
+/// "rank 3", "ranks 0, 1, 2", "ranks 0, 1, 2, 3, ... (14)".
 std::string name_ranks(const std::vector<std::size_t>& ranks) {
-  constexpr std::size_t kShown = 4;
-  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
-  const std::vector<std::size_t> shown(
-      ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, ranks.size())));
-  return fmt::format("ranks {}{}", fmt::join(shown, ", "),
-                     ranks.size() > kShown ? fmt::format(", ... ({})", ranks.size()) : "");
+  return (ranks.size() == 1 ? "rank " : "ranks ") + first_of(ranks);
 }
 
 /// Steps: a batch stays until the next decision.

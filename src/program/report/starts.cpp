@@ -18,11 +18,13 @@
 #include "figures/script.hpp"
 #include "figures/text.hpp"
 #include "metrics/run_files.hpp"
+#include "report/values.hpp"
 
 namespace eqt::report {
 using figures::colour;
 using figures::Column;
 using figures::Digits;
+using figures::first_of;
 using figures::frame;
 using figures::height_with_key;
 using figures::Key;
@@ -70,15 +72,6 @@ Start start_of(const Json& json, const std::string& place) {
   return start;
 }
 
-/// "b0, b1", "b0, b1, b2, b3, ... (14)".
-std::string name_hosts(const std::vector<std::string>& hosts) {
-  constexpr std::ptrdiff_t kShown = 4;
-  const std::vector<std::string> shown(hosts.begin(),
-                                       hosts.begin() + std::min(kShown, std::ssize(hosts)));
-  return fmt::format("{}{}", fmt::join(shown, ", "),
-                     std::ssize(hosts) > kShown ? fmt::format(", ... ({})", hosts.size()) : "");
-}
-
 /// "without b3", "with b3 again, with b4 for the first time"; by ranks where hosts are the same.
 std::string change_at(const std::vector<Start>& starts, std::size_t i) {
   const std::set<std::string> before(starts[i - 1].hosts.begin(), starts[i - 1].hosts.end()),
@@ -90,10 +83,9 @@ std::string change_at(const std::vector<Start>& starts, std::size_t i) {
   for (const std::string& host : now)
     if (!before.contains(host)) (seen.contains(host) ? back : first).push_back(host);
   std::vector<std::string> changes;
-  if (!missing.empty()) changes.push_back(fmt::format("without {}", name_hosts(missing)));
-  if (!back.empty()) changes.push_back(fmt::format("with {} again", name_hosts(back)));
-  if (!first.empty())
-    changes.push_back(fmt::format("with {} for the first time", name_hosts(first)));
+  if (!missing.empty()) changes.push_back(fmt::format("without {}", first_of(missing)));
+  if (!back.empty()) changes.push_back(fmt::format("with {} again", first_of(back)));
+  if (!first.empty()) changes.push_back(fmt::format("with {} for the first time", first_of(first)));
   if (!changes.empty()) return fmt::format("{}", fmt::join(changes, ", "));
   if (starts[i].ranks != starts[i - 1].ranks)
     return fmt::format("{} ranks instead of {}", starts[i].ranks, starts[i - 1].ranks);
@@ -116,7 +108,7 @@ void add_starts(const Run& run, const std::string& prefix, Table& table) {
          number_cell(start.time - run.starts.front().time, Digits{.after_point = 1}),
          number_cell(static_cast<double>(start.step), Digits{.after_point = 0}),
          text_cell(start.from), number_cell(start.ranks, Digits{.after_point = 0}),
-         text_cell(i == 0 ? name_hosts(start.hosts) : change_at(run.starts, i)),
+         text_cell(i == 0 ? first_of(start.hosts) : change_at(run.starts, i)),
          number_cell(static_cast<double>(start.steps_lost), Digits{.after_point = 0}),
          number_cell(start.seconds_lost, Digits{.after_point = 1})});
   }
@@ -249,10 +241,7 @@ Table starts_table(const std::vector<Run>& runs) {
               {},
               {}};
   for (const Run& run : runs)
-    if (run.starts.size() > 1)
-      add_starts(run,
-                 runs.size() == 1 ? std::string() : fmt::format("{}: ", tail_of(run.title(), 24)),
-                 table);
+    if (run.starts.size() > 1) add_starts(run, row_prefix(run, runs), table);
   if (!table.rows.empty())
     table.notes.emplace_back(
         "Steps lost were taken again; seconds are lost from the end of the last step that is kept "

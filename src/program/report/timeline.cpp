@@ -20,6 +20,7 @@
 #include "figures/text.hpp"
 #include "metrics/run_files.hpp"
 #include "report/members.hpp"
+#include "report/values.hpp"
 
 namespace eqt::report {
 using figures::bar_rows;
@@ -289,9 +290,7 @@ Table waiting_table(const std::vector<Run>& runs) {
                {"remark", "remark"}},
               {},
               {}};
-  for (const Run& run : runs)
-    add_ranks(run, runs.size() == 1 ? std::string() : fmt::format("{}: ", tail_of(run.title(), 24)),
-              table);
+  for (const Run& run : runs) add_ranks(run, row_prefix(run, runs), table);
   return table;
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "data/catalogue.hpp"
+#include "figures/text.hpp"
 #include "model/catalogue.hpp"
 
 namespace eqt::report {
@@ -47,6 +48,10 @@ std::string pixels_of(const Run& run) {
 bool has_own_data(const Run& run) {
   const data::DatasetRow* const row = data::DatasetRow::all().find(run.dataset);
   return row != nullptr && row->is_own;
+}
+
+std::string row_prefix(const Run& run, const std::vector<Run>& runs) {
+  return runs.size() == 1 ? "" : figures::tail_of(run.title(), 24) + ": ";
 }
 
 std::string last_name(const std::string& path) {

@@ -32,6 +32,9 @@ std::string pixels_of(const Run& run);
 /// True if what its data.path holds is the user's own, whatever the data set's name.
 bool has_own_data(const Run& run);
 
+/// Begins the names of a run's rows in a table of several runs: "its title: "; "" of the only run.
+std::string row_prefix(const Run& run, const std::vector<Run>& runs);
+
 /// The last folder of a path, which may end in a slash.
 std::string last_name(const std::string& path);
 

@@ -15,8 +15,8 @@
 #include <cstring>
 #include <optional>
 
+#include "standby/connection.hpp"
 #include "standby/request.hpp"
-#include "standby/words.hpp"
 
 namespace eqt::standby {
 namespace {
@@ -47,8 +47,7 @@ int connect_to(const std::string& path) {
   if (!set_path(address, path)) return -1;
   const int connection = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connection < 0) return -1;
-  for (const int which : {SO_SNDTIMEO, SO_RCVTIMEO})
-    (void)::setsockopt(connection, SOL_SOCKET, which, &kPatience, sizeof(kPatience));
+  limit_waiting(connection, kPatience);
   if (::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
       is_of_this_user(connection))
     return connection;
@@ -80,10 +79,9 @@ std::optional<int> start_from_standby(const std::string& path,
   }
   rank = process;
   pass_signals_on();
-  constexpr timeval kForever{};
-  (void)::setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kForever, sizeof(kForever));
+  limit_waiting(connection, {});
   int word = 0;
-  // From here on the rank may run, so it is never started a second time.
+  // The rank may run from here on, so it is never started a second time.
   if (write_word(connection, kGo) && read_word(connection, word)) return end_as(end_of_word(word));
   (void)::kill(process, SIGKILL);
   (void)std::fprintf(stderr,

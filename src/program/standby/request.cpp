@@ -13,6 +13,8 @@
 #include <span>
 #include <string_view>
 
+#include "standby/connection.hpp"
+
 namespace eqt::standby {
 namespace {
 
@@ -20,7 +22,7 @@ constexpr std::size_t kStreams = 3;                      // standard input, outp
 constexpr std::size_t kMaxBytes = std::size_t{1} << 22;  // Linux allows a command less
 constexpr std::uint64_t kMagic = 0x3159424453545145;     // "EQTSDBY1", little-endian
 
-/// What comes first, as it is in memory: both ends are programs of one build on one machine.
+/// The head comes first, as it is in memory: both ends are programs of one build on one machine.
 struct Head {
   std::uint64_t magic = kMagic;
   FileIdentity program;
@@ -45,28 +47,6 @@ msghdr message_of(iovec& part, Control& control) {
   message.msg_control = control.bytes.data();
   message.msg_controllen = control.bytes.size();
   return message;
-}
-
-bool send_all(int connection, const char* data, std::size_t size) {
-  while (size > 0) {
-    const ssize_t sent = ::send(connection, data, size, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    data += sent;
-    size -= static_cast<std::size_t>(sent);
-  }
-  return true;
-}
-
-bool receive_all(int connection, char* data, std::size_t size) {
-  while (size > 0) {
-    const ssize_t got = ::recv(connection, data, size, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    data += got;
-    size -= static_cast<std::size_t>(got);
-  }
-  return true;
 }
 
 /// Receives the head; its descriptors take the places 0, 1 and 2.

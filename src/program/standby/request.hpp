@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What equant-standby asks the process in standby to become: a command as mpirun would start it.
+// A request says what equant-standby asks the process in standby to become: a command as mpirun
+// would start it.
 
 #pragma once
 

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "standby/connection.hpp"
 #include "standby/request.hpp"
-#include "standby/words.hpp"
 
 namespace eqt::standby {
 namespace {
@@ -72,7 +72,6 @@ class Server {
       wait();
       if (listener_ >= 0 && !is_in_place()) stop_listening();
       if (std::optional<Request> request = accept_one()) return request;
-      kill_forsaken();
     }
     return std::nullopt;
   }
@@ -121,10 +120,13 @@ class Server {
   }
 
   void wait() {
-    std::vector<pollfd> all{{signals_, POLLIN, 0}};
-    if (listener_ >= 0) all.push_back({listener_, POLLIN, 0});
+    // poll() passes over a number below 0.
+    std::vector<pollfd> all{{signals_, POLLIN, 0}, {listener_, POLLIN, 0}};
+    const std::size_t first = all.size();
     for (const Copy& copy : copies_) all.push_back({copy.connection, POLLRDHUP, 0});
     if (::poll(all.data(), all.size(), kLookMs) <= 0) return;
+    for (std::size_t i = 0; i < copies_.size(); ++i)
+      if (all[first + i].revents != 0) kill_forsaken(copies_[i]);
     if (all.front().revents != 0) heed_signals();
   }
 
@@ -144,14 +146,10 @@ class Server {
   }
 
   /// mpirun kills equant-standby where it means the rank.
-  void kill_forsaken() {
-    for (Copy& copy : copies_) {
-      pollfd one{copy.connection, POLLRDHUP, 0};
-      if (copy.connection < 0 || ::poll(&one, 1, 0) <= 0) continue;
-      (void)::kill(copy.process, SIGKILL);
-      ::close(copy.connection);
-      copy.connection = -1;
-    }
+  static void kill_forsaken(Copy& copy) {
+    (void)::kill(copy.process, SIGKILL);
+    ::close(copy.connection);
+    copy.connection = -1;
   }
 
   std::optional<Request> accept_one() {
@@ -168,12 +166,11 @@ class Server {
     return std::nullopt;
   }
 
-  /// In a copy: becomes the rank, or ends: then equant-standby starts the program as usual.
+  /// A copy becomes the rank here, or ends; then equant-standby starts the program as usual.
   Request become_rank(int connection, pid_t server) {
     (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != server) ::_exit(kRefused);  // the server ended before that was asked for
-    for (const int which : {SO_SNDTIMEO, SO_RCVTIMEO})
-      (void)::setsockopt(connection, SOL_SOCKET, which, &kPatience, sizeof(kPatience));
+    limit_waiting(connection, kPatience);
     std::optional<Request> request = receive(connection);
     if (!request || request->program != program_ || !load_alike(variables_, request->variables) ||
         !CPU_EQUAL(&request->processors, &processors_) || !take_over(*request))
