@@ -195,13 +195,14 @@ class SetFinder {
     }
   }
 
-  /// Newer sets come first, and of one step the complete ones.
+  /// Newer sets come first, and of one step the complete ones, and of these those in memory.
   std::vector<std::pair<SetName, Candidate*>> newest_first() {
     std::vector<std::pair<SetName, Candidate*>> all;
     for (auto& [name, candidate] : candidates_) all.emplace_back(name, &candidate);
     std::ranges::reverse(all);
     std::ranges::stable_sort(all, std::ranges::greater(), [](const auto& named) {
-      return std::pair(named.first.step, named.second->complete());
+      const auto& [name, candidate] = named;
+      return std::tuple(name.step, candidate->complete(), candidate->in_memory);
     });
     return all;
   }
@@ -219,7 +220,7 @@ class SetFinder {
       if (!read(candidate, set)) continue;  // with one file less
       if (name.ranks == comm_.size()) fetch(candidate, set);
       note_losses(set);
-      note_others(name.step);
+      note_others(set);
       return set;
     }
     return {};
@@ -309,13 +310,16 @@ class SetFinder {
     }
   }
 
-  void note_others(StepId step) {
+  void note_others(const SavedSet& taken) {
     for (const auto& [name, candidate] : candidates_) {
       OtherSets& others = candidate.in_memory ? findings_.in_memory : findings_.on_disk;
-      if (name.step > step) others.newer.push_back(name.step);
-      if (name.step >= step) continue;
       const bool good = candidate.complete() || candidate.in_manifest;
-      (good ? others.older : others.older_fragments).push_back(name.step);
+      const bool is_elsewhere = candidate.in_memory != taken.in_memory();
+      if (name.step > taken.step()) others.newer.push_back(name.step);
+      if (name.step == taken.step() && is_elsewhere)
+        (good ? others.older : others.newer).push_back(name.step);
+      if (name.step < taken.step())
+        (good ? others.older : others.older_fragments).push_back(name.step);
     }
   }
 

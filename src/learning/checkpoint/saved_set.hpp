@@ -48,7 +48,8 @@ class SavedSet {
   std::vector<std::unique_ptr<Open>> open_;  // by old rank; null unless this rank has it
 };
 
-/// The steps of the sets in a folder that were not taken, the same on all ranks.
+/// The steps of the sets in a folder that were not taken, the same on all ranks. One of the taken
+/// one's step, in the other kind of folder, counts as older if it was once complete, else as newer.
 struct OtherSets {
   std::vector<StepId> newer;            // than the one that was taken
   std::vector<StepId> older;            // complete, ascending

@@ -34,7 +34,7 @@ struct SavedText {
 struct SaveEnd {
   StepId step = 0;
   std::string failure;  // why it is not complete; empty: it is
-  double seconds = 0;   // of the slowest rank: copying, and processor time of writing
+  double work = 0;      // of the slowest rank: processor time of copying and writing [seconds]
 };
 
 /// The sets in a folder of this rank, of which the newest may be on its way there.
@@ -68,6 +68,8 @@ class Store {
   /// @param pause runs since training waits
   void save(const FileHead& head, const Visit& visit, const std::vector<SavedText>& texts,
             const Stopwatch& pause) {
+    // Where ranks share processors, others compute while this one waits for its turn.
+    const WorkStopwatch work;
     checkpoint::SizingVisitor sizes(places_);
     visit(sizes);
     std::size_t bytes = sizes.bytes();
@@ -82,9 +84,10 @@ class Store {
     written_ = false;
     writer_.start();
     ++saves_;
-    last_pause_ = pause.seconds();
-    pause_seconds_ += last_pause_;
-    longest_pause_ = std::max(longest_pause_, last_pause_);
+    copy_work_ = work.seconds();
+    const double waited = pause.seconds();
+    pause_seconds_ += waited;
+    longest_pause_ = std::max(longest_pause_, waited);
   }
 
   /// Finds out whether the pending save is complete on all ranks. Collective.
@@ -92,13 +95,13 @@ class Store {
     if (!pending_) return {};
     writer_.finish();
     const FileHead head = *std::exchange(pending_, std::nullopt);
-    SaveEnd end{.step = head.step, .failure = {}, .seconds = 0};
+    SaveEnd end{.step = head.step, .failure = {}, .work = 0};
     constexpr double kMicro = 1e6;
     const auto failed = comm_.allgather(error_ ? 1 : 0);
     const auto sizes = comm_.allgather(file_bytes_), hashes = comm_.allgather(image_.hash());
     const auto micros =
-        comm_.allgather(static_cast<std::uint64_t>(kMicro * (last_pause_ + write_seconds_)));
-    end.seconds = static_cast<double>(*std::ranges::max_element(micros)) / kMicro;
+        comm_.allgather(static_cast<std::uint64_t>(kMicro * (copy_work_ + write_work_)));
+    end.work = static_cast<double>(*std::ranges::max_element(micros)) / kMicro;
     if (const auto first = std::ranges::find(failed, 1u); first != failed.end()) {
       obsolete_.push_back(head.step);
       const auto rank = static_cast<Rank>(first - failed.begin());
@@ -129,6 +132,8 @@ class Store {
   /// @param taken the step of the restored set, if it was in this folder
   void forget(const checkpoint::OtherSets& others, std::optional<StepId> taken) {
     complete_ = others.older;
+    std::erase_if(complete_,
+                  [&](const StepId step) { return std::ranges::count(others.newer, step) > 0; });
     if (taken) complete_.push_back(*taken);
     manifest_.clear();
     for (const StepId step : others.newer) folder_.remove(step);
@@ -157,7 +162,7 @@ class Store {
     } catch (const Error& error) {
       error_.emplace(error);
     }
-    write_seconds_ = watch.seconds();
+    write_work_ = watch.seconds();
     written_ = true;
   }
 
@@ -175,13 +180,13 @@ class Store {
   checkpoint::KnownPlaces places_;
   std::vector<StepId> complete_;  // on all ranks, ascending
   std::size_t saves_ = 0;
-  double pause_seconds_ = 0, longest_pause_ = 0, last_pause_ = 0;
+  double pause_seconds_ = 0, longest_pause_ = 0, copy_work_ = 0;
 
   // Used by the writer while it runs.
   std::optional<FileHead> pending_;  // what is being written
   checkpoint::StateImage image_;
   std::uint64_t file_bytes_ = 0;
-  double write_seconds_ = 0;
+  double write_work_ = 0;
   std::optional<Error> error_;
   FileHead manifest_head_;
   std::vector<ManifestEntry> manifest_;  // of the set before; empty if it is written
@@ -216,6 +221,7 @@ class FolderCheckpointer final : public Checkpointer {
   }
 
   void save_and_wait(StepId done) override {
+    keep_in_memory(done);
     if (!disk_.has_newest(done)) {
       if (disk_.pending() != done) save(done);
       settle_disk();
@@ -223,9 +229,6 @@ class FolderCheckpointer final : public Checkpointer {
       if (disk_.complete().empty() || disk_.complete().back() != done)
         throw comm::AgreedError(Kind::output, failure_);
     }
-    if (!memory_) return;
-    settle_memory();
-    memory_->remove_all();  // they are older
   }
 
   bool wants_memory() const override {
@@ -266,6 +269,16 @@ class FolderCheckpointer final : public Checkpointer {
   }
 
  private:
+  /// What is in memory afterwards is of this step: ranks that continue from the disks and lose a
+  /// host before their first state in memory would have nothing but older ones. Collective.
+  void keep_in_memory(StepId done) {
+    if (!memory_) return;
+    settle_memory();
+    save_in_memory(done);
+    settle_memory();
+    if (!memory_->has_newest(done)) memory_->remove_all();
+  }
+
   /// Collective.
   void open_memory() {
     std::string failure;
@@ -313,6 +326,8 @@ class FolderCheckpointer final : public Checkpointer {
     };
     disk_.forget(found.findings.on_disk, taken(false));
     if (memory_) memory_->forget(found.findings.in_memory, taken(true));
+    // Of hosts that were away: ranks that lose a host soon would go back to them.
+    if (memory_ && !memory_->has_newest(found.set.step())) memory_->remove_all();
     comm_.allgather(0);  // in a common folder no rank may write before all have removed
   }
 
@@ -340,11 +355,11 @@ class FolderCheckpointer final : public Checkpointer {
 
   /// Collective.
   void settle_memory() {
-    constexpr double kShare = 0.01;  // of the time, which states in memory may take
+    constexpr double kShare = 0.01;  // of a processor's time, which states in memory may take
     const auto end = memory_->settle();
     if (!end) return;
     memory_->tidy_up();
-    memory_interval_ = std::max(options_.memory_seconds, end->seconds / kShare);
+    memory_interval_ = std::max(options_.memory_seconds, end->work / kShare);
     if (end->failure.empty() || std::exchange(warned_of_memory_, true)) return;
     warn(end->step, fmt::format("the state in memory of step {} {}; training continues, and later "
                                 "states are tried",

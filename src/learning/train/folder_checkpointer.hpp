@@ -49,9 +49,9 @@ struct Resumption {
 /// A set is complete when all ranks have reported their files, at the beginning of the next save or
 /// at the end of the run; then only the newest `keep` sets are kept. So there are up to keep + 1
 /// sets on the disk, and after a crash during a save the set before is there. In memory there is
-/// one set, and while it is written one more; it costs at most a hundredth of the time. Where a
-/// host's memory is full or cannot be used, a note says so, and training continues. Writes notes to
-/// `sink` on rank 0. Collective.
+/// one set, and while it is written one more; it costs at most a hundredth of a processor's time.
+/// Where a host's memory is full or cannot be used, a note says so, and training continues. Writes
+/// notes to `sink` on rank 0. Collective.
 std::unique_ptr<Checkpointer> make_folder_checkpointer(comm::Communicator& comm,
                                                        metrics::Sink& sink,
                                                        const FolderCheckpointerOptions& options,

@@ -244,12 +244,60 @@ TEST_CASE("one state is kept in memory, and the newest state is restored", "[che
   fixture.keep(*other, 6);
   CHECK(fixture.steps_in_memory() == std::vector<StepId>{6});
   CHECK(other->restore_newest() == StepId{6});
-  // A state on the disks that is newer takes the place of all.
+  // A state that is waited for is on the disks and in memory.
   fixture.train(8);
   other->save_and_wait(8);
   fixture.comm.allgather(0);
-  CHECK(fixture.steps_in_memory().empty());
+  CHECK(fixture.steps_in_memory() == std::vector<StepId>{8});
   CHECK(fixture.steps() == std::vector<StepId>{8, 1});
+}
+
+TEST_CASE("a stopped run whose next start loses a host continues from the same step",
+          "[checkpointer]") {
+  MemoryFixture fixture;
+  // Every rank is a host with a disk of its own.
+  const std::string own = fixture.path + "/host " + std::to_string(fixture.comm.rank());
+  {
+    const auto saves = fixture.make(own, 1, 1e-6);
+    fixture.keep(*saves, 2);
+    fixture.train(5);
+    saves->save_and_wait(5);
+  }
+  fixture.comm.allgather(0);
+  const auto other = fixture.make(own, 2, 1e-6);
+  CHECK(other->restore_newest() == StepId{5});
+  CHECK(fixture.steps_in_memory() == std::vector<StepId>{5});
+  CHECK(fs::exists(checkpoint::StateFolder(own).set_path(5)));
+  // Before the first state in memory of that start, the last host is lost.
+  const Rank last = fixture.comm.size() - 1;
+  if (fixture.comm.rank() == last) {
+    fs::remove_all(own);
+    fs::remove(checkpoint::memory_folder(7).file_path(5, last, fixture.comm.size()));
+  }
+  fixture.comm.allgather(0);
+  if (fixture.comm.size() == 1) return;
+  const auto third = fixture.make(own, 3, 1e-6);
+  CHECK(third->restore_newest() == StepId{5});
+  if (fixture.comm.rank() != last)
+    CHECK(fixture.value[7] == static_cast<float>(100 * fixture.comm.rank() + 5));
+}
+
+TEST_CASE("states in memory of hosts that were away are removed", "[checkpointer]") {
+  MemoryFixture fixture;
+  {
+    const auto saves = fixture.make(fixture.path, 1, 1e-6);
+    fixture.keep(*saves, 2);
+  }
+  {
+    // Started without states in memory, as if all other hosts had been.
+    const auto saves = fixture.make(fixture.path + "/disk alone", 2);
+    fixture.train(5);
+    saves->save_and_wait(5);
+  }
+  const auto third = fixture.make(fixture.path + "/disk alone", 3, 1e-6);
+  CHECK(third->restore_newest() == StepId{5});
+  fixture.comm.allgather(0);
+  CHECK(fixture.steps_in_memory().empty());
 }
 
 TEST_CASE("states in memory take at most a hundredth of the time", "[checkpointer]") {
