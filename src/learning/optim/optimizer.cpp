@@ -29,6 +29,10 @@ UpdateRules rules_for(std::size_t count, double weight_decay, const UpdateRules&
            "optimizer.groups: expected finite rate factors and weight decays of at least 0, found "
            "{} and {}",
            rule.rate_factor, rule.weight_decay);
+    const float momentum = rule.momentum.value_or(0);
+    if (!(momentum >= 0 && momentum < 1))
+      fail(Kind::usage, "optimizer.groups: expected a momentum of at least 0 and below 1, found {}",
+           momentum);
   }
   EQT_CHECK(at == count, "rules for {} of {} values", at, count);
   return rules;

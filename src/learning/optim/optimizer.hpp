@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,8 @@ struct UpdateRule {
   std::size_t begin = 0, end = 0;  // [values]
   float rate_factor = 1;           // of the learning rate
   double weight_decay = 0;
+  std::optional<float> momentum = {};  // sgd, muon: in place of the optimizer's
+  bool orthogonal = true;              // muon: matrices are made orthogonal
 
   bool operator==(const UpdateRule&) const = default;
 };
@@ -48,6 +51,8 @@ struct OptimizerOptions {
   double momentum = 0.9;
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  int iterations = 5;
+  bool fixed_norm = false;
   double weight_decay = 0;
   std::vector<TensorSlice> momentum_corrected;  // see SgdOptions
   UpdateRules rules = {};
@@ -103,5 +108,19 @@ struct AdamWOptions {
 
 /// @throws Error{usage} when a coefficient is out of range
 std::unique_ptr<Optimizer> make_adamw(std::size_t count, const AdamWOptions& options);
+
+/// Muon of matrices and convolutions, SGD of all other parameters and of those whose rule says so.
+/// muon.cpp has the formulas.
+struct MuonOptions {
+  float momentum = 0.95f;
+  bool nesterov = true;
+  double weight_decay = 0;  // of matrices it does not pass through the momentum
+  int iterations = 5;       // that make a matrix orthogonal
+  bool fixed_norm = false;  // of matrices: the root of their rows, in place of decay
+  UpdateRules rules = {};
+};
+
+/// @throws Error{usage} when a coefficient is out of range, or no parameter is a matrix
+std::unique_ptr<Optimizer> make_muon(const Layout& layout, const MuonOptions& options);
 
 }  // namespace eqt::optim

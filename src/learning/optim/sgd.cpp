@@ -50,6 +50,7 @@ struct Range {
   bool corrected = false;
   float rate_factor = 1;
   float weight_decay = 0;
+  std::optional<float> momentum = {};
 };
 
 /// Cuts [0, count) at the borders of the corrected slices.
@@ -86,8 +87,8 @@ std::vector<Range> cut_by_rules(const std::vector<Range>& ranges, const UpdateRu
       const std::size_t begin = std::max(range.begin, rule.begin);
       const std::size_t end = std::min(range.end, rule.end);
       if (begin < end)
-        cut.push_back(
-            {begin, end, range.corrected, rule.rate_factor, static_cast<float>(rule.weight_decay)});
+        cut.push_back({begin, end, range.corrected, rule.rate_factor,
+                       static_cast<float>(rule.weight_decay), rule.momentum});
     }
   }
   return cut;
@@ -102,7 +103,8 @@ class Sgd final : public Optimizer {
             cut_ranges(count, options.momentum_corrected),
             rules_for(count, static_cast<double>(options.weight_decay), options.rules))) {
     // Without momentum the buffer would be a copy of d.
-    if (options.momentum != 0) momentum_.resize(count);
+    const auto has = [](const Range& range) { return range.momentum.value_or(0) != 0; };
+    if (options.momentum != 0 || std::ranges::any_of(ranges_, has)) momentum_.resize(count);
   }
 
   void step(std::span<float> parameters, std::span<const float> gradient, float rate) override {
@@ -112,7 +114,8 @@ class Sgd final : public Optimizer {
     float* p = parameters.data();
     const float* g = gradient.data();
     for (const Range& range : ranges_) {
-      const Coefficients k{rate * range.rate_factor, options_.momentum, range.weight_decay};
+      const Coefficients k{rate * range.rate_factor, range.momentum.value_or(options_.momentum),
+                           range.weight_decay};
       if (momentum_.empty()) {
         update_plain(range.end - range.begin, k, p + range.begin, g + range.begin);
         continue;
