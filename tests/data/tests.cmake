@@ -2,7 +2,7 @@
 eqt_test(data_unit LABEL unit LINK eqt_data ZLIB::ZLIB
   SOURCES unit/formats_test.cpp unit/image_set_test.cpp unit/area_average_test.cpp unit/synthetic_test.cpp
     unit/partition_test.cpp unit/skew_partition_test.cpp unit/batch_test.cpp unit/dirichlet_partition_test.cpp
-    unit/length_buckets_test.cpp unit/text_test.cpp
+    unit/length_buckets_test.cpp unit/text_test.cpp unit/views_test.cpp
   ALONE unit/loader_test.cpp unit/dataset_test.cpp)
 eqt_test(data_property LABEL property LINK eqt_data SOURCES property/partition_test.cpp)
 eqt_test(arrays_unit LABEL unit LINK eqt_data

@@ -148,6 +148,7 @@ struct DatasetOptions {
   std::size_t limit_test = 0;
   std::uint64_t seed = 1;  // of generated sets
   int resize = 0;  // [pixels] of a side of pictures that are always the same; 0 = as they are
+  Augmentation augmentation = {};  // of pictures that are always the same
   TargetKind target = TargetKind::classes;
   PictureOptions pictures = {};  // of sets that decode pictures
   TextOptions text = {};         // how texts are read

@@ -16,24 +16,35 @@ constexpr std::size_t kMaxSamples = std::numeric_limits<std::uint32_t>::max() / 
 
 }  // namespace
 
-Crop draw_crop(const AugmentKey& key, std::size_t sample, int padding) {
+Crop draw_crop(const AugmentKey& key, std::size_t sample, int padding, Flips flips) {
   EQT_DCHECK(sample < kMaxSamples, "sample {}", sample);
   const RandomStream stream(make_key(key.run_seed, key.epoch, 0, RandomPurpose::augmentation));
   const auto first = static_cast<std::uint32_t>(sample) * kDrawsPerSample;
   const auto offsets = static_cast<std::uint64_t>(2 * padding + 1);
-  return {static_cast<int>(stream.bounded(first, offsets)),
-          static_cast<int>(stream.bounded(first + 1, offsets)), stream.bounded(first + 2, 2) == 1};
+  Crop crop = {.top = static_cast<int>(stream.bounded(first, offsets)),
+               .left = static_cast<int>(stream.bounded(first + 1, offsets))};
+  if (flips == Flips::random) crop.flip = stream.bounded(first + 2, 2) == 1;
+  if (flips == Flips::alternating) {
+    const RandomStream once(make_key(key.run_seed, 0, 0, RandomPurpose::augmentation));
+    crop.flip = (once.bounded(first + 2, 2) + key.epoch) % 2 == 1;
+  }
+  return crop;
 }
 
-ImageSet::ImageSet(LabelledBytes data, const Normalization& normalization, int padding)
+ImageSet::ImageSet(LabelledBytes data, const Normalization& normalization,
+                   const Augmentation& augmentation)
     : data_(std::move(data)),
       input_(image_spec(data_.shape)),
       target_(class_spec(data_.classes)),
-      padding_(padding) {
+      augmentation_(augmentation) {
   const auto channels = static_cast<std::size_t>(data_.shape.channels);
   EQT_CHECK(channels == 1 || channels == 3, "{} channels", channels);
   EQT_CHECK(data_.pixels.size() == data_.labels.size() * data_.shape.values(),
             "{} pixel bytes for {} labels", data_.pixels.size(), data_.labels.size());
+  EQT_CHECK(augmentation.border == Border::black ||
+                augmentation.shift < std::min(data_.shape.height, data_.shape.width),
+            "a reflecting border of {} pixels around {} x {}", augmentation.shift,
+            data_.shape.height, data_.shape.width);
   EQT_CHECK(data_.labels.size() <= kMaxSamples, "{} samples", data_.labels.size());
   EQT_CHECK(normalization.mean.size() == channels && normalization.deviation.size() == channels,
             "{} means and {} deviations for {} channels", normalization.mean.size(),
@@ -77,7 +88,11 @@ void ImageSet::read_images(std::span<const std::size_t> indices,
   for (const std::size_t index : indices) {
     const std::uint8_t* image = data_.pixels.data() + index * values;
     if (augment) {
-      write_crop<kChannels>(image, draw_crop(*augment, index, padding_), out);
+      const Crop crop = draw_crop(*augment, index, augmentation_.shift, augmentation_.flips);
+      if (augmentation_.border == Border::reflect)
+        write_reflected<kChannels>(image, crop, out);
+      else
+        write_crop<kChannels>(image, crop, out);
     } else {
       write_pixels<kChannels>(image, values / kChannels, false, out);
     }
@@ -107,15 +122,15 @@ template <int kChannels>
 void ImageSet::write_crop(const std::uint8_t* image, const Crop& crop, float* out) const {
   const int height = shape().height;
   const int width = shape().width;
-  const int shift = crop.left - padding_;          // source column of the crop's first column
-  const int first = std::clamp(-shift, 0, width);  // crop's columns [first, last) show the image
+  const int shift = crop.left - augmentation_.shift;  // source column of the crop's first column
+  const int first = std::clamp(-shift, 0, width);     // crop's columns [first, last) show the image
   const int last = std::clamp(width - shift, first, width);
   const auto shown = static_cast<std::size_t>(last - first);
   // Mirroring swaps the borders and reverses the columns between them.
   const auto before = static_cast<std::size_t>(crop.flip ? width - last : first);
   const auto after = static_cast<std::size_t>(crop.flip ? first : width - last);
   for (int y = 0; y < height; ++y) {
-    const int row = y + crop.top - padding_;
+    const int row = y + crop.top - augmentation_.shift;
     if (row < 0 || row >= height || shown == 0) {
       write_black<kChannels>(static_cast<std::size_t>(width), out);
     } else {
@@ -126,6 +141,21 @@ void ImageSet::write_crop(const std::uint8_t* image, const Crop& crop, float* ou
       write_black<kChannels>(after, out + (before + shown) * kChannels);
     }
     out += static_cast<std::size_t>(width) * kChannels;
+  }
+}
+
+template <int kChannels>
+void ImageSet::write_reflected(const std::uint8_t* image, const Crop& crop, float* out) const {
+  const int height = shape().height, width = shape().width;
+  const int down = crop.top - augmentation_.shift, right = crop.left - augmentation_.shift;
+  for (int y = 0; y < height; ++y) {
+    const std::uint8_t* const row =
+        image + std::ptrdiff_t{reflected(y + down, height)} * width * kChannels;
+    for (int x = 0; x < width; ++x) {
+      const int column = reflected((crop.flip ? width - 1 - x : x) + right, width);
+      for (std::size_t c = 0; c < kChannels; ++c)
+        *out++ = tables_[c][row[static_cast<std::size_t>(column) * kChannels + c]];
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labelled pictures in memory as bytes, and their augmentation: pad by a few pixels, random crop,
-// random horizontal flip.
+// Labelled pictures in memory as bytes, and their augmentation: random shifts by a few pixels and
+// horizontal flips.
 //
 // An image takes one byte per value; a table per channel converts bytes to normalised floats when a
 // batch is written. So 50000 CIFAR images take 150 MB instead of 600.
@@ -26,8 +26,9 @@ struct LabelledBytes {
   int classes = 0;
 };
 
-/// Pixels of black border on each side before the crop, as is usual for 32 x 32 images.
+/// Pixels of border on each side before the crop, as is usual for 32 x 32 images.
 inline constexpr int kCropPadding = 4;
+static_assert(Augmentation{}.shift == kCropPadding);
 
 /// Position of a sample's crop in the padded image, and whether it is then mirrored.
 struct Crop {
@@ -38,13 +39,14 @@ struct Crop {
 
 /// The crop of `sample` in `key.epoch`: uniform, and a pure function of the arguments.
 /// @param padding [pixels] on each side
-Crop draw_crop(const AugmentKey& key, std::size_t sample, int padding = kCropPadding);
+Crop draw_crop(const AugmentKey& key, std::size_t sample, int padding = kCropPadding,
+               Flips flips = Flips::random);
 
 class ImageSet final : public Dataset {
  public:
-  /// Channels are 1 or 3; shapes and sizes agree.
-  /// @param padding [pixels] of black border on each side before the crop
-  ImageSet(LabelledBytes data, const Normalization& normalization, int padding = kCropPadding);
+  /// Channels are 1 or 3; shapes and sizes agree. @pre a reflecting border is smaller than a side
+  ImageSet(LabelledBytes data, const Normalization& normalization,
+           const Augmentation& augmentation = {});
 
   std::size_t size() const override { return data_.labels.size(); }
   std::vector<ArraySpec> inputs() const override { return {input_}; }
@@ -66,13 +68,15 @@ class ImageSet final : public Dataset {
   void write_black(std::size_t pixels, float* out) const;
   template <int kChannels>
   void write_crop(const std::uint8_t* image, const Crop& crop, float* out) const;
+  template <int kChannels>
+  void write_reflected(const std::uint8_t* image, const Crop& crop, float* out) const;
 
   const ImageShape& shape() const { return data_.shape; }
 
   LabelledBytes data_;
   ArraySpec input_, target_;
   std::vector<Table> tables_;  // (c)
-  int padding_;                // [pixels]
+  Augmentation augmentation_;
 };
 
 }  // namespace eqt::data

@@ -6,6 +6,22 @@
 #include <string>
 
 namespace eqt::data {
+namespace {
+
+constexpr Named<Border> kBorders[] = {
+    {Border::black, "black", "black pixels"},
+    {Border::reflect, "reflect", "the picture's own, mirrored at its edge, which is not repeated"}};
+
+constexpr Named<Flips> kFlips[] = {
+    {Flips::random, "random", "each with probability 1/2, in every epoch"},
+    {Flips::alternating, "alternating",
+     "a half that is drawn once, and in every second epoch the other half"},
+    {Flips::none, "none", "none"}};
+
+}  // namespace
+
+std::span<const Named<Border>> names_of(Border) { return kBorders; }
+std::span<const Named<Flips>> names_of(Flips) { return kFlips; }
 
 ArraySpec image_spec(const ImageShape& shape) {
   return {.name = std::string(kImages),

@@ -44,6 +44,30 @@ std::optional<ImageShape> image_shape(const Batch& batch);
 enum class CropKind : std::uint8_t { automatic, resized, padded };
 std::span<const Named<CropKind>> names_of(CropKind);
 
+/// Border says what is around a training picture that is shifted.
+enum class Border : std::uint8_t { black, reflect };
+std::span<const Named<Border>> names_of(Border);
+
+/// The place within [0, length) that a place up to length - 1 outside shows where the border
+/// reflects: it repeats no pixel.
+constexpr int reflected(int at, int length) {
+  return at < 0 ? -at : at < length ? at : 2 * length - 2 - at;
+}
+
+/// Flips says which training pictures are mirrored: a half that is drawn anew in each epoch, or in
+/// every second epoch a half that is drawn once, in the others the rest (K. Jordan,
+/// arXiv:2404.00498, section 3.6), so that two epochs together show each picture in both ways.
+enum class Flips : std::uint8_t { random, alternating, none };
+std::span<const Named<Flips>> names_of(Flips);
+
+/// Shifts and flips of training pictures in memory.
+struct Augmentation {
+  static constexpr int kMostShift = 16;
+  int shift = 4;  // [pixels] at most, in each direction
+  Border border = Border::black;
+  Flips flips = Flips::random;
+};
+
 /// All pictures of a set are brought to this form.
 struct PictureFraming {
   int channels = 3;  // 1: grey, 3: red, green, blue

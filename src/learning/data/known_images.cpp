@@ -116,9 +116,20 @@ ImageShape shape_of(const KnownImages& set, const DatasetOptions& options) {
   return {set.shape.channels, side, side};
 }
 
-/// The border of the crop, in proportion to the pictures.
-int padding_of(const KnownImages& set, const ImageShape& shape) {
-  return std::max(1, (2 * kCropPadding * shape.height + set.shape.height) / (2 * set.shape.height));
+/// Shifts in proportion to the pictures.
+/// @throws Error{usage} for a border that cannot be reflected
+Augmentation augmentation_of(const KnownImages& set, const ImageShape& shape,
+                             const DatasetOptions& options) {
+  Augmentation scaled = options.augmentation;
+  if (scaled.shift == 0) return scaled;
+  scaled.shift =
+      std::max(1, (2 * scaled.shift * shape.height + set.shape.height) / (2 * set.shape.height));
+  if (scaled.border == Border::reflect && scaled.shift >= shape.height)
+    fail(Kind::usage,
+         "data.border: expected a shift below the side of the pictures with \"reflect\", found {} "
+         "for pictures of {} pixels; lower data.shift",
+         scaled.shift, shape.height);
+  return scaled;
 }
 
 }  // namespace
@@ -143,10 +154,10 @@ DatasetPair open_known(const KnownImages& set, const DatasetOptions& options) {
   keep_first(samples.test, options.limit_test, "data.limit_test");
   const Normalization normalization = normalization_of(set);
   const ImageShape shape = shape_of(set, options);
-  const int padding = padding_of(set, shape);
+  const Augmentation augmentation = augmentation_of(set, shape, options);
   const auto open = [&](LabelledBytes& pictures) {
     if (shape != set.shape) pictures = area_average(pictures, shape.height);
-    return std::make_unique<ImageSet>(std::move(pictures), normalization, padding);
+    return std::make_unique<ImageSet>(std::move(pictures), normalization, augmentation);
   };
   return {options.needs_train ? open(samples.train) : nullptr, open(samples.test), normalization,
           std::vector<std::string>(set.class_names.begin(), set.class_names.end())};

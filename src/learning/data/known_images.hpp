@@ -42,7 +42,7 @@ DatasetFacts look_at_known(const KnownImages& set, const DatasetOptions& options
 DatasetPair open_known(const KnownImages& set, const DatasetOptions& options);
 
 /// Config keys that only such sets read.
-inline constexpr std::string_view kKnownImageKeys[] = {"resize"};
+inline constexpr std::string_view kKnownImageKeys[] = {"resize", "shift", "border", "flips"};
 
 /// The functions of the row of `kSet`.
 template <const KnownImages& kSet>

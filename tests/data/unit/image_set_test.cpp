@@ -134,6 +134,46 @@ TEST_CASE("an augmented image is one crop of the padded image", "[images]") {
   REQUIRE(mirrored < 50);
 }
 
+TEST_CASE("a reflecting border shows the picture beyond its edge", "[images]") {
+  LabelledBytes data;
+  data.shape = {1, 2, 4};
+  data.classes = 10;
+  data.labels = {0};
+  data.pixels = {10, 20, 30, 40, 50, 60, 70, 80};
+  const auto read = [&](Crop wanted) {
+    // The key of the epoch in which this crop is drawn.
+    AugmentKey key{5, 0};
+    const auto differs = [&] {
+      const Crop crop = draw_crop(key, 0, 1);
+      return crop.top != wanted.top || crop.left != wanted.left || crop.flip != wanted.flip;
+    };
+    while (differs()) ++key.epoch;
+    Batch batch;
+    ImageSet(data, kBytes1, {.shift = 1, .border = Border::reflect})
+        .read(std::array<std::size_t, 1>{0}, key, batch);
+    return to_bytes(batch);
+  };
+  using Bytes = std::vector<int>;
+  CHECK(read({1, 1, false}) == Bytes{10, 20, 30, 40, 50, 60, 70, 80});
+  CHECK(read({0, 0, false}) == Bytes{60, 50, 60, 70, 20, 10, 20, 30});
+  CHECK(read({2, 2, false}) == Bytes{60, 70, 80, 70, 20, 30, 40, 30});
+  CHECK(read({2, 2, true}) == Bytes{70, 80, 70, 60, 30, 40, 30, 20});
+}
+
+TEST_CASE("alternating flips show each picture both ways in two epochs", "[images]") {
+  int mirrored = 0;
+  for (std::size_t sample = 0; sample < 1000; ++sample) {
+    const bool first = draw_crop({7, 0}, sample, 2, Flips::alternating).flip;
+    for (std::uint64_t epoch = 1; epoch < 5; ++epoch)
+      REQUIRE(draw_crop({7, epoch}, sample, 2, Flips::alternating).flip ==
+              (epoch % 2 == 0 ? first : !first));
+    mirrored += first;
+    REQUIRE_FALSE(draw_crop({7, 3}, sample, 2, Flips::none).flip);
+  }
+  CHECK(mirrored > 420);  // five standard deviations
+  CHECK(mirrored < 580);
+}
+
 TEST_CASE("crops are uniform over offsets and mirroring", "[images]") {
   const int samples = 16200;
   std::array<int, 162> counts{};
