@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/whitening.hpp"
+
 namespace eqt::model {
 namespace {
 
@@ -67,6 +69,11 @@ std::optional<PlainPlan> plain_plan(const ModelOptions& options) {
   if (options.model == models::vgg11) return vgg11(options);
   if (options.model == models::alexnet) return alexnet();
   return {};
+}
+
+AirbenchPlan airbench_plan(const ModelOptions& options) {
+  constexpr int kPatch = kWhitenedSide * kWhitenedSide;
+  return {.whitened = 2 * kPatch * images_of(options).channels};
 }
 
 }  // namespace eqt::model

@@ -47,10 +47,19 @@ struct PlainPlan {
   std::int64_t hidden = 0;  // > 0: dropout(1/2), a hidden layer of this width and ReLU come first
 };
 
+/// K. Jordan, arXiv:2404.00498, section 3: whitened patches, then blocks of two convolutions, of
+/// which the first is followed by the maximum of 2x2 pixels.
+struct AirbenchPlan {
+  std::int64_t whitened = 24;                        // channels: each component, with both signs
+  std::vector<std::int64_t> width = {64, 256, 256};  // channels of the blocks
+};
+
 inline constexpr double kPlainDropout = 0.5;
 
 /// None for networks of another kind. @throws Error{usage} unless pictures are the only input
 std::optional<ResNetPlan> resnet_plan(const ModelOptions& options);
 std::optional<PlainPlan> plain_plan(const ModelOptions& options);
+/// @throws Error{usage} unless pictures are the only input
+AirbenchPlan airbench_plan(const ModelOptions& options);
 
 }  // namespace eqt::model

@@ -32,6 +32,7 @@ struct ModelRow {
   bool normalizes = true;           // it has normalization layers
   bool pads_shortcuts = false;      // it takes Shortcut::padding
   bool images_only = true;          // pictures are its only input
+  bool whitens = false;             // its first layer is made of the training pictures, and frozen
   bool from_folder = false;         // model.path may name a folder with its shape and weights
   std::span<const std::string_view> keys = {};  // of the config's section, read by no other network
   bool users_own = false;  // its parameters and operations are in a file of the user's
