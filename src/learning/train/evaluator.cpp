@@ -225,12 +225,23 @@ model::Evaluation Evaluator::evaluate(data::Range samples) {
     indices_.resize(std::min(test_batch_, samples.end - begin));
     std::iota(indices_.begin(), indices_.end(), begin);
     test_set_->read(indices_, std::nullopt, batch_);
-    sums += replica_.evaluate(batch_);
+    sums += evaluate_batch();
     evaluated_ += batch_.size();
     if (report_progress_) report_progress_(evaluated_, samples_of_assessment());
   }
   comm_.end_heartbeat();
   return sums;
+}
+
+void Evaluator::use_views(data::TestViews views, const model::Measures& measures) {
+  views_ = model::AveragedViews(views);
+  if (views_.differ()) loss_.emplace(model::TaskOptions{.kind = measures.task}, measures.outputs);
+}
+
+model::Evaluation Evaluator::evaluate_batch() {
+  if (!views_.differ()) return replica_.evaluate(batch_);
+  views_.predict(replica_, batch_, outputs_);
+  return loss_->evaluate(outputs_.get<float>(), batch_.targets);
 }
 
 }  // namespace eqt::train

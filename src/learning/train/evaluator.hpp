@@ -16,6 +16,9 @@
 #include "core/flat_buffer.hpp"
 #include "data/dataset.hpp"
 #include "data/partition.hpp"
+#include "data/views.hpp"
+#include "model/array_loss.hpp"
+#include "model/averaged_views.hpp"
 #include "model/replica.hpp"
 #include "train/workers.hpp"
 
@@ -80,6 +83,9 @@ class Evaluator {
   /// Equal replicas: the weights of running statistics in their mean over ranks, because batches
   /// differ; they sum to the number of ranks. @param weights by worker, or of this rank alone
   void weigh_buffers(std::vector<double> weights) { buffer_weights_ = std::move(weights); }
+  /// From now on the outputs for these views of a picture are averaged.
+  /// @pre pictures are the test set's only input, and ArrayLoss has the task
+  void use_views(data::TestViews views, const model::Measures& measures);
   /// @param samples from 1 to kTestBatch
   void use_test_batch(std::size_t samples) { test_batch_ = samples; }
 
@@ -109,6 +115,7 @@ class Evaluator {
   std::vector<model::Evaluation> gather(const model::Evaluation& own);
   Consensus consensus();
   model::Evaluation evaluate(data::Range samples);
+  model::Evaluation evaluate_batch();
   model::Evaluation evaluate_all(const model::Evaluation& own_share);
   model::Evaluation evaluate_shares();
   bool form_mean_buffers();
@@ -130,6 +137,9 @@ class Evaluator {
   std::size_t evaluated_ = 0;       // samples, in this assessment
   data::Batch batch_;
   std::vector<std::size_t> indices_;
+  model::AveragedViews views_{data::TestViews::plain};
+  std::optional<model::ArrayLoss> loss_;  // of outputs that are averaged
+  data::Array outputs_;
 };
 
 }  // namespace eqt::train

@@ -79,6 +79,7 @@ Trainer::Trainer(const Parts& parts, const Plan& plan)
       p_.divergence->found(fmt::format("rank {}: {}", p_.comm.rank(), error.what()));
     });
   if (plan.own_test_set) evaluator_.use_own_test_set();
+  evaluator_.use_views(plan.test_views, plan.measures);
   evaluator_.use_test_batch(test_batch_of(
       *plan.measures.task, static_cast<std::size_t>(plan.batch_size) / plan.accumulate));
   if (parts.comm.rank() == 0) {

@@ -15,6 +15,7 @@
 #include "core/clock.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
+#include "data/views.hpp"
 #include "metrics/records.hpp"
 #include "metrics/sink.hpp"
 #include "model/replica.hpp"
@@ -88,6 +89,7 @@ struct Plan {
   double rollback_factor = 1;  // of the learning rate, for each rollback
   std::optional<comm::Fault> fault;
   model::Measures measures = {};  // how good the network is
+  data::TestViews test_views = data::TestViews::plain;
 
   /// The position in the data after `step` steps, in steps of the current partition.
   StepId position(StepId step) const {

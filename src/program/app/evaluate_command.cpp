@@ -17,10 +17,12 @@
 #include "comm/session.hpp"
 #include "core/error.hpp"
 #include "data/class_names.hpp"
+#include "data/views.hpp"
 #include "figures/draw.hpp"
 #include "metrics/output_file.hpp"
 #include "metrics/run_files.hpp"
 #include "model/array_loss.hpp"
+#include "model/averaged_views.hpp"
 #include "report/evaluation.hpp"
 #include "report/read_run.hpp"
 #include "report/values.hpp"
@@ -48,6 +50,7 @@ struct Subject {
   /// is.
   std::vector<std::pair<float, float>> rescale = {};  // factor, offset
   std::vector<std::size_t> labels = {};               // of the set's classes, in the network
+  data::TestViews views = data::TestViews::plain;
 };
 
 /// Pictures are normalised as in the network's training, whatever the set's own figures are.
@@ -139,6 +142,7 @@ Subject subject_of_run(const EvaluateCommand& command) {
                   .own_set = config.data == run.config.data};
   note_ranks(config, run, subject);
   const data::Dataset& set = set_of(subject, command);
+  subject.views = setup::test_views(config, set);
   const std::vector<data::ArraySpec> inputs = set.inputs();
   if (inputs != run.input.inputs)
     fail(Kind::usage,
@@ -189,6 +193,7 @@ Subject subject_of_weights(const EvaluateCommand& command) {
   const model::ModelOptions options =
       setup::network_for(config, {set.inputs(), set.target(), set.classes()});
   subject.measures = measures_of(config, options);
+  subject.views = setup::test_views(config, set);
   subject.classes = subject.sets.class_names;
   name_classes(static_cast<std::size_t>(set.classes()), subject.classes);
   model::set_threads(command.threads > 0 ? command.threads : comm::online_cores());
@@ -240,12 +245,12 @@ report::Evaluated evaluate(const EvaluateCommand& command, const Subject& subjec
                             std::vector<std::uint64_t>(result.classes.size()));
   }
   // This is the loss of the matrix' outputs, which are computed only once.
-  const model::ArrayLoss loss({.kind = subject.measures.task},
-                              static_cast<int>(subject.classes.size()));
+  const model::ArrayLoss loss({.kind = subject.measures.task}, subject.measures.outputs);
   model::Evaluation sums;
   data::Batch batch;
   data::Array outputs;
   std::vector<std::size_t> indices;
+  model::AveragedViews views(subject.views);
   for (std::size_t begin = 0; begin < set.size(); begin += command.batch) {
     indices.resize(std::min(command.batch, set.size() - begin));
     std::iota(indices.begin(), indices.end(), begin);
@@ -254,12 +259,14 @@ report::Evaluated evaluate(const EvaluateCommand& command, const Subject& subjec
     if (has_matrix) {
       for (std::int64_t& target : batch.targets.get<std::int64_t>())
         target = static_cast<std::int64_t>(subject.labels.at(static_cast<std::size_t>(target)));
-      subject.network->predict(batch, outputs);
-      count_confusion(batch, outputs, result);
-      sums += loss.evaluate(outputs.get<float>(), batch.targets);
-    } else {
-      sums += subject.network->evaluate(batch);
     }
+    if (!has_matrix && !views.differ()) {
+      sums += subject.network->evaluate(batch);
+      continue;
+    }
+    views.predict(*subject.network, batch, outputs);
+    if (has_matrix) count_confusion(batch, outputs, result);
+    sums += loss.evaluate(outputs.get<float>(), batch.targets);
   }
   if (!std::isfinite(sums.loss_sum))
     fail(Kind::diverged, "evaluate: expected a finite loss, found {}; the weights {} are of no use",

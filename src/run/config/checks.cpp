@@ -165,14 +165,24 @@ void check_selection(const RunConfig& config, const std::string& origin) {
          config.train.ema);
 }
 
-/// Groups that the update of this config cannot treat apart.
+/// Groups that the update of this config cannot treat apart, or of which it does not read all.
 void check_groups(const RunConfig& config, const codec::Properties& compressor,
                   const std::string& origin) {
   const RunConfig::Optimizer& optimizer = config.optimizer;
-  const bool apart = !optimizer.decay_norms ||
-                     std::ranges::any_of(optimizer.groups, [](const ParameterGroup& group) {
-                       return group.rate_factor != 1 || group.weight_decay;
-                     });
+  for (const ParameterGroup& group : optimizer.groups) {
+    const bool momentum = group.momentum && !reads_key(*optimizer.name, "momentum");
+    const bool orthogonal = !group.orthogonal && !reads_key(*optimizer.name, "fixed_norm");
+    if (!momentum && !orthogonal) continue;
+    fail(Kind::usage,
+         "{}: expected optimizer.groups without {}, which optimizer.name \"{}\" does not read; "
+         "leave it out",
+         origin, momentum ? "momentum" : "orthogonal false", optimizer.name->name);
+  }
+  const bool apart =
+      !optimizer.decay_norms ||
+      std::ranges::any_of(optimizer.groups, [](const ParameterGroup& group) {
+        return group.rate_factor != 1 || group.weight_decay || group.momentum || !group.orthogonal;
+      });
   if (!apart) return;
   const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   const bool directed =

@@ -80,7 +80,9 @@ OrderedJson parameter_group_schema() {
            {{"names", names},
             {"rate_factor", {{"type", "number"}, {"minimum", 0}, {"default", 1}}},
             {"weight_decay", {{"type", {"number", "null"}}, {"minimum", 0}}},
-            {"frozen", {{"type", "boolean"}, {"default", false}}}}}};
+            {"momentum", {{"type", {"number", "null"}}, {"minimum", 0}, {"exclusiveMaximum", 1}}},
+            {"frozen", {{"type", "boolean"}, {"default", false}}},
+            {"orthogonal", {{"type", "boolean"}, {"default", true}}}}}};
 }
 
 OrderedJson board_change_schema() {

@@ -96,7 +96,9 @@ bool is_parameter_group(const Json& value) {
     const bool fits = name == "names"          ? is_text_list(member) && !member.empty()
                       : name == "rate_factor"  ? is_size(member)
                       : name == "weight_decay" ? is_size(member) || member.is_null()
-                                               : name == "frozen" && member.is_boolean();
+                      : name == "momentum"
+                          ? member.is_null() || (is_size(member) && member.get<double>() < 1)
+                          : (name == "frozen" || name == "orthogonal") && member.is_boolean();
     if (!fits) return false;
   }
   return true;
@@ -215,7 +217,9 @@ struct ToJson {
           {{"names", group.names},
            {"rate_factor", group.rate_factor},
            {"weight_decay", group.weight_decay ? Json(*group.weight_decay) : Json(nullptr)},
-           {"frozen", group.frozen}});
+           {"momentum", group.momentum ? Json(*group.momentum) : Json(nullptr)},
+           {"frozen", group.frozen},
+           {"orthogonal", group.orthogonal}});
     return groups;
   }
   Json operator()(const BoardChanges* member) const {
@@ -289,6 +293,9 @@ struct FromJson {
       if (item.contains("weight_decay") && !item.at("weight_decay").is_null())
         group.weight_decay = item.at("weight_decay").get<double>();
       group.frozen = item.value("frozen", false);
+      if (item.contains("momentum") && !item.at("momentum").is_null())
+        group.momentum = item.at("momentum").get<double>();
+      group.orthogonal = item.value("orthogonal", true);
       member->push_back(std::move(group));
     }
   }
@@ -346,7 +353,9 @@ std::string expectation(const KeyFacts& field) {
       return "a list of strings";
     case FieldType::parameter_groups:
       return "a list of objects like {\"names\": [\"fc.*\"], \"rate_factor\": 10, "
-             "\"weight_decay\": 0, \"frozen\": false}, of which names and another one are needed";
+             "\"weight_decay\": 0, \"momentum\": 0.9, \"frozen\": false, \"orthogonal\": false}, "
+             "of "
+             "which names and another one are needed";
     case FieldType::board_changes:
       return "a list of objects like {\"step\": 200, \"rank\": 0, \"factor\": 2} with steps from 1 "
              "on and factors in (0, 1000]";

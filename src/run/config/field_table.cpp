@@ -131,9 +131,8 @@ std::vector<Field> data_fields() {
                 "and its host's name; null = its default place (fashion-mnist: Debian's "
                 "dataset-fashion-mnist)"),
       EQT_FIELD(data.augment, must_stay)
-          .says(
-              "random crop with 4 pixels of padding, of resized pictures in proportion, and random "
-              "horizontal flip in training; of folder and shards see data.crop"),
+          .says("random shifts and horizontal flips of training pictures: see data.shift, "
+                "data.border and data.flips, of folder and shards data.crop"),
       EQT_FIELD(data.target, must_stay)
           .or_null()
           .says("arrays: the columns of train.csv and test.csv that are the targets, by name or by "
@@ -179,6 +178,19 @@ std::vector<Field> data_fields() {
           .says("cifar10, cifar100, fashion-mnist, synthetic: side of the square to which pictures "
                 "are made "
                 "smaller by area averaging; networks then compute less; 0 = as they are"),
+      EQT_FIELD(data.shift, must_stay)
+          .from(0, eqt::data::Augmentation::kMostShift)
+          .in("pixels")
+          .says(
+              "cifar10, cifar100, fashion-mnist, synthetic: the farthest that a training picture "
+              "is shifted in each direction; of resized pictures in proportion, at least 1 pixel; "
+              "0 = not at all"),
+      EQT_FIELD(data.border, must_stay)
+          .says("cifar10, cifar100, fashion-mnist, synthetic: what is around a picture that is "
+                "shifted"),
+      EQT_FIELD(data.flips, must_stay)
+          .says(
+              "cifar10, cifar100, fashion-mnist, synthetic: which training pictures are mirrored"),
       EQT_FIELD(data.image_size, must_stay)
           .from(8, 2048)
           .in("pixels")
@@ -329,6 +341,14 @@ std::vector<Field> train_fields() {
   };
 }
 
+std::vector<Field> evaluate_fields() {
+  return {
+      EQT_FIELD(evaluate.augment, may_change)
+          .says("what the network sees of a test picture, in training and with the verb evaluate; "
+                "pictures alone"),
+  };
+}
+
 std::vector<Field> optimizer_fields() {
   return {
       EQT_FIELD(optimizer.name, must_stay).says("the parameter update"),
@@ -337,18 +357,19 @@ std::vector<Field> optimizer_fields() {
           .says("learning rate after warm-up"),
       EQT_FIELD(optimizer.momentum, must_stay)
           .within({0, 1, false, true})
-          .says("sgd: momentum; 0 = none"),
-      EQT_FIELD(optimizer.nesterov, must_stay).says("sgd: Nesterov's momentum"),
+          .says("sgd, muon: momentum; 0 = none"),
+      EQT_FIELD(optimizer.nesterov, must_stay).says("sgd, muon: Nesterov's momentum"),
       EQT_FIELD(optimizer.weight_decay, may_change)
           .from(0, kHuge)
-          .says(
-              "L2 penalty on every parameter; adamw: decay that does not pass through the moments"),
+          .says("L2 penalty on every parameter; adamw, and muon for matrices: decay that does not "
+                "pass "
+                "through the moments"),
       EQT_FIELD(optimizer.decay_norms, must_stay)
           .says("weight decay also of parameters of one dimension: norms and biases"),
       EQT_FIELD(optimizer.groups, must_stay)
-          .says("parameters with a learning rate or weight decay of their own, or frozen: objects "
-                "with names, patterns as in model.freeze, and rate_factor, weight_decay or frozen; "
-                "the "
+          .says("parameters with a learning rate or weight decay of their own, frozen, or, with "
+                "orthogonal false, no matrices for muon: objects with names, patterns as in "
+                "model.freeze, and rate_factor, weight_decay, momentum, frozen or orthogonal; the "
                 "first group that matches counts"),
       EQT_FIELD(optimizer.clip_norm, may_change)
           .from(0, kHuge)
@@ -365,6 +386,12 @@ std::vector<Field> optimizer_fields() {
       EQT_FIELD(optimizer.epsilon, must_stay)
           .within({0, 1, true, false})
           .says("adamw: added to the root of the mean square"),
+      EQT_FIELD(optimizer.iterations, must_stay)
+          .from(1, 20)
+          .says("muon: iterations of Newton and Schulz, which make a matrix orthogonal"),
+      EQT_FIELD(optimizer.fixed_norm, must_stay)
+          .says("muon: before each update a matrix is scaled to the norm of the root of its rows, "
+                "in place of weight decay"),
   };
 }
 
@@ -608,9 +635,10 @@ std::span<const Named<MomentumCorrection>> names_of(MomentumCorrection) {
 const std::vector<Field>& fields() {
   static const std::vector<Field> table = [] {
     std::vector<Field> all;
-    for (auto* section : {general_fields, model_fields, data_fields, task_fields, train_fields,
-                          optimizer_fields, schedule_fields, synchronization_fields,
-                          fields_of_compressor, checkpoint_fields, output_fields})
+    for (auto* section :
+         {general_fields, model_fields, data_fields, task_fields, train_fields, evaluate_fields,
+          optimizer_fields, schedule_fields, synchronization_fields, fields_of_compressor,
+          checkpoint_fields, output_fields})
       for (Field& field : section()) all.push_back(std::move(field));
     return all;
   }();
@@ -626,6 +654,7 @@ const std::vector<Choice>& sections() {
       {"task", "what is learnt"},
       {"train", "duration, batch size and evaluation"},
       {"train.emulate_jitter", "steps of emulated boards that do not all take the same time"},
+      {"evaluate", "how the test set is evaluated"},
       {"optimizer", "the parameter update"},
       {"schedule", "the learning rate over time"},
       {"synchronization", "what ranks exchange and how"},

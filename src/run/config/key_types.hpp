@@ -61,6 +61,8 @@ struct ParameterGroup {
   double rate_factor = 1;              // of the learning rate
   std::optional<double> weight_decay;  // in place of optimizer.weight_decay
   bool frozen = false;                 // they are not trained
+  std::optional<double> momentum;      // sgd, muon: in place of optimizer.momentum
+  bool orthogonal = true;              // muon: matrices are made orthogonal
 
   bool operator==(const ParameterGroup&) const = default;
 };

@@ -20,6 +20,7 @@
 #include "core/catalogue.hpp"
 #include "data/catalogue.hpp"
 #include "data/partition_plan.hpp"
+#include "data/views.hpp"
 #include "metrics/sink.hpp"
 #include "model/catalogue.hpp"
 #include "model/task.hpp"
@@ -89,7 +90,10 @@ struct RunConfig {
     } partition;
     std::size_t limit_train = 0, limit_test = 0;  // [samples], 0 = all
     int loader_threads = 1;
-    int resize = 0;                      // [pixels] of a side of known pictures; 0 = as they are
+    int resize = 0;  // [pixels] of a side of known pictures; 0 = as they are
+    int shift = eqt::data::Augmentation{}.shift;  // [pixels] of known pictures, as the next two
+    eqt::data::Border border = eqt::data::Border::black;
+    eqt::data::Flips flips = eqt::data::Flips::random;
     int image_size = 224, channels = 3;  // folder, shards
     eqt::data::CropKind crop = eqt::data::CropKind::automatic;
     std::vector<double> mean, deviation;    // empty = measured
@@ -149,6 +153,12 @@ struct RunConfig {
     bool operator==(const Train&) const = default;
   } train;
 
+  struct Evaluate {
+    eqt::data::TestViews augment = eqt::data::TestViews::plain;
+
+    bool operator==(const Evaluate&) const = default;
+  } evaluate;
+
   struct Optimizer {
     Entry<optim::OptimizerRow> name = optim::kSgd;
     double learning_rate = 0.1;
@@ -159,6 +169,8 @@ struct RunConfig {
     ParameterGroups groups;
     double clip_norm = 0;                               // 0 = off
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adamw
+    int iterations = 5;                                 // muon
+    bool fixed_norm = false;                            // muon
     sync::MomentumKind momentum_kind = sync::MomentumKind::local;
 
     bool operator==(const Optimizer&) const = default;

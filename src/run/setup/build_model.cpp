@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -18,6 +19,8 @@
 #include "core/error.hpp"
 #include "core/pattern.hpp"
 #include "core/whole_file.hpp"
+#include "data/images.hpp"
+#include "model/whitening.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/look_at_data.hpp"
 
@@ -210,6 +213,25 @@ InitialWeights load_initial_weights(const config::RunConfig& config, model::Repl
   return weights;
 }
 
+namespace {
+
+/// Makes the first layer of the network from the first training pictures.
+void whiten(const data::Dataset& set, model::Replica& network) {
+  constexpr std::size_t kMost = 5000;  // pictures, as published
+  std::vector<std::size_t> first(std::min(kMost, set.size()));
+  std::iota(first.begin(), first.end(), std::size_t{0});
+  data::Batch pictures;
+  set.read(first, std::nullopt, pictures);
+  const std::vector<float> filters =
+      model::whitening_filters(std::get<std::vector<float>>(pictures.inputs.front().values),
+                               data::image_shape(pictures).value(), model::kWhitenedSide);
+  const std::span<float> frozen = network.frozen();
+  EQT_CHECK(frozen.size() >= filters.size(), "{} frozen parameters", frozen.size());
+  std::ranges::copy(filters, frozen.begin());  // the first layer's are the first
+}
+
+}  // namespace
+
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
                        int simulate, const model::Placement& placement, const DataParts& data) {
   ModelParts parts;
@@ -227,6 +249,7 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   if (options.script != nullptr)
     parts.file_hash = checksum(std::as_bytes(std::span(*options.script)), 0);
   // The other ranks receive rank 0's parameters, so its node alone needs the files.
+  if (comm.rank() == 0 && options.model->whitens) whiten(set, *parts.replica);
   if (comm.rank() == 0)
     std::ranges::move(load_initial_weights(config, *parts.replica).notes,
                       std::back_inserter(parts.notes));
@@ -294,16 +317,20 @@ optim::UpdateRules update_rules(const config::RunConfig& config, const Layout& l
     if (group != nullptr) {
       rule.rate_factor = static_cast<float>(group->rate_factor);
       rule.weight_decay = group->weight_decay.value_or(rule.weight_decay);
+      if (group->momentum) rule.momentum = static_cast<float>(*group->momentum);
+      rule.orthogonal = group->orthogonal;
     }
     const bool goes_on = !rules.empty() && rules.back().rate_factor == rule.rate_factor &&
-                         rules.back().weight_decay == rule.weight_decay;
+                         rules.back().weight_decay == rule.weight_decay &&
+                         rules.back().momentum == rule.momentum &&
+                         rules.back().orthogonal == rule.orthogonal;
     if (goes_on)
       rules.back().end = rule.end;
     else
       rules.push_back(rule);
   }
   if (rules.size() == 1 && rules[0].rate_factor == 1 &&
-      rules[0].weight_decay == optimizer.weight_decay)
+      rules[0].weight_decay == optimizer.weight_decay && !rules[0].momentum && rules[0].orthogonal)
     rules.clear();
   return rules;
 }

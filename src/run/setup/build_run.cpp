@@ -106,6 +106,8 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& confi
                        .beta1 = o.beta1,
                        .beta2 = o.beta2,
                        .epsilon = o.epsilon,
+                       .iterations = o.iterations,
+                       .fixed_norm = o.fixed_norm,
                        .weight_decay = plain ? 0.0 : o.weight_decay,
                        .momentum_corrected = momentum_corrected(config, compressor, layout),
                        .rules = plain ? optim::UpdateRules{} : update_rules(config, layout)});
@@ -210,6 +212,7 @@ std::unique_ptr<Run> build_run(const config::RunConfig& config, comm::Communicat
     run->update.schedule = build_schedule(config, run->plan);
     run->plan.fault = fault;
     run->plan.measures = run->model.measures;
+    run->plan.test_views = test_views(config, *run->data.sets.test);
     run->plan.loss_weights = run->data.loss_weights;
     // With an epoch by weights, batches are part of no weight: neither in the balancer nor here.
     if (config.train.has_batches_by_rank() &&

@@ -107,6 +107,20 @@ std::string place_of(const std::string& path, Rank rank) {
   return place;
 }
 
+data::TestViews test_views(const config::RunConfig& config, const data::Dataset& set) {
+  const data::TestViews views = config.evaluate.augment;
+  if (views == data::TestViews::plain) return views;
+  const std::vector<data::ArraySpec> inputs = set.inputs();
+  const bool can = data::image_shape(inputs) &&
+                   config.task.kind->target != data::TargetKind::tokens &&
+                   !config.task.kind->own_loss;
+  if (can) return views;
+  fail(Kind::usage,
+       "evaluate.augment: expected \"none\" unless pictures are the only input and the network's "
+       "outputs can be averaged, found \"{}\" with {} and task.kind \"{}\"",
+       name_of(views), data::text_of(inputs), config.task.kind->name);
+}
+
 data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank) {
   const bool local = has_local_data(config);
   const bool sent = local && config.data.partition.test == data::LocalTest::first;
@@ -116,6 +130,7 @@ data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank)
           .limit_test = config.data.limit_test,
           .seed = config.seed,
           .resize = config.data.resize,
+          .augmentation = {config.data.shift, config.data.border, config.data.flips},
           .target = config.task.kind->target,
           .pictures = {.size = config.data.image_size,
                        .channels = config.data.channels,

@@ -12,6 +12,7 @@
 #include "core/layout.hpp"
 #include "data/catalogue.hpp"
 #include "data/dataset.hpp"
+#include "data/views.hpp"
 #include "model/encoder_shape.hpp"
 
 namespace eqt::setup {
@@ -21,6 +22,10 @@ std::string place_of(const std::string& path, Rank rank);
 
 /// Returns which data set a config means to a rank, and how it is read.
 data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank = 0);
+
+/// What a network sees of the pictures of a set that it is evaluated on.
+/// @throws Error{usage} where there are no views whose outputs can be averaged
+data::TestViews test_views(const config::RunConfig& config, const data::Dataset& set);
 
 /// True if every rank reads a set of its own.
 bool has_local_data(const config::RunConfig& config);

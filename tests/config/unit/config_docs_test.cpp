@@ -69,6 +69,7 @@ std::vector<std::string> companions(const std::string& key) {
   if (key == "synchronization.feedback_decay" || key == "compressor.small_tensors" ||
       key == "synchronization.momentum_correction")
     return {"compressor.name=topk"};
+  if (key == "optimizer.iterations") return {"optimizer.name=muon"};
   if (key == "synchronization.ef21_momentum")
     return {"compressor.name=topk", "synchronization.error_feedback=ef21"};
   if (key.starts_with("synchronization.event_"))
