@@ -83,7 +83,7 @@ class Evaluator {
   /// Equal replicas: the weights of running statistics in their mean over ranks, because batches
   /// differ; they sum to the number of ranks. @param weights by worker, or of this rank alone
   void weigh_buffers(std::vector<double> weights) { buffer_weights_ = std::move(weights); }
-  /// From now on the outputs for these views of a picture are averaged.
+  /// Averages the outputs for these views of a picture from now on.
   /// @pre pictures are the test set's only input, and ArrayLoss has the task
   void use_views(data::TestViews views, const model::Measures& measures);
   /// @param samples from 1 to kTestBatch

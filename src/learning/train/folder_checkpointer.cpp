@@ -269,8 +269,8 @@ class FolderCheckpointer final : public Checkpointer {
   }
 
  private:
-  /// What is in memory afterwards is of this step: ranks that continue from the disks and lose a
-  /// host before their first state in memory would have nothing but older ones. Collective.
+  /// Keeps the state of this step in memory, and no older one: ranks that continue from the disks
+  /// and lose a host before their first state in memory would go back to it. Collective.
   void keep_in_memory(StepId done) {
     if (!memory_) return;
     settle_memory();
@@ -326,7 +326,7 @@ class FolderCheckpointer final : public Checkpointer {
     };
     disk_.forget(found.findings.on_disk, taken(false));
     if (memory_) memory_->forget(found.findings.in_memory, taken(true));
-    // Of hosts that were away: ranks that lose a host soon would go back to them.
+    // Hosts that were away may have older ones, to which ranks that lose a host would go back.
     if (memory_ && !memory_->has_newest(found.set.step())) memory_->remove_all();
     comm_.allgather(0);  // in a common folder no rank may write before all have removed
   }

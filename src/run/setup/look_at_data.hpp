@@ -23,7 +23,7 @@ std::string place_of(const std::string& path, Rank rank);
 /// Returns which data set a config means to a rank, and how it is read.
 data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank = 0);
 
-/// What a network sees of the pictures of a set that it is evaluated on.
+/// Says what a network sees of the pictures of a set that it is evaluated on.
 /// @throws Error{usage} where there are no views whose outputs can be averaged
 data::TestViews test_views(const config::RunConfig& config, const data::Dataset& set);
 
