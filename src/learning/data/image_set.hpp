@@ -26,10 +26,6 @@ struct LabelledBytes {
   int classes = 0;
 };
 
-/// Pixels of border on each side before the crop, as is usual for 32 x 32 images.
-inline constexpr int kCropPadding = 4;
-static_assert(Augmentation{}.shift == kCropPadding);
-
 /// Position of a sample's crop in the padded image, and whether it is then mirrored.
 struct Crop {
   int top = 0;   // 0 ... 2 padding

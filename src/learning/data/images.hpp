@@ -60,10 +60,13 @@ constexpr int reflected(int at, int length) {
 enum class Flips : std::uint8_t { random, alternating, none };
 std::span<const Named<Flips>> names_of(Flips);
 
+/// Pixels of border on each side before the crop, as is usual for 32 x 32 images.
+inline constexpr int kCropPadding = 4;
+
 /// Shifts and flips of training pictures in memory.
 struct Augmentation {
   static constexpr int kMostShift = 16;
-  int shift = 4;  // [pixels] at most, in each direction
+  int shift = kCropPadding;  // [pixels] at most, in each direction
   Border border = Border::black;
   Flips flips = Flips::random;
 };

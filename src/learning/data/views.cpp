@@ -18,14 +18,14 @@ constexpr Named<TestViews> kTestViews[] = {
      "half of that mean, and half of those for the picture shifted by a pixel, up and left or down "
      "and right"}};
 
-constexpr std::array<View, 6> kViews = {{{.shift = 0, .mirrored = false, .weight = 0.25f},
-                                         {.shift = 0, .mirrored = true, .weight = 0.25f},
-                                         {.shift = -1, .mirrored = false, .weight = 0.125f},
-                                         {.shift = -1, .mirrored = true, .weight = 0.125f},
-                                         {.shift = 1, .mirrored = false, .weight = 0.125f},
-                                         {.shift = 1, .mirrored = true, .weight = 0.125f}}};
-constexpr std::array<View, 2> kFlips2 = {{{.shift = 0, .mirrored = false, .weight = 0.5f},
-                                          {.shift = 0, .mirrored = true, .weight = 0.5f}}};
+constexpr std::array<View, 6> kShifted = {{{.shift = 0, .mirrored = false, .weight = 0.25f},
+                                           {.shift = 0, .mirrored = true, .weight = 0.25f},
+                                           {.shift = -1, .mirrored = false, .weight = 0.125f},
+                                           {.shift = -1, .mirrored = true, .weight = 0.125f},
+                                           {.shift = 1, .mirrored = false, .weight = 0.125f},
+                                           {.shift = 1, .mirrored = true, .weight = 0.125f}}};
+constexpr std::array<View, 2> kMirrored = {{{.shift = 0, .mirrored = false, .weight = 0.5f},
+                                            {.shift = 0, .mirrored = true, .weight = 0.5f}}};
 constexpr std::array<View, 1> kPlain = {{{}}};
 
 }  // namespace
@@ -37,9 +37,9 @@ std::span<const View> views_of(TestViews views) {
     case TestViews::plain:
       return kPlain;
     case TestViews::flip:
-      return kFlips2;
+      return kMirrored;
     case TestViews::flip_shift:
-      return kViews;
+      return kShifted;
   }
   fail(Kind::bug, "views {}", static_cast<int>(views));
 }

@@ -90,8 +90,8 @@ struct RunConfig {
     } partition;
     std::size_t limit_train = 0, limit_test = 0;  // [samples], 0 = all
     int loader_threads = 1;
-    int resize = 0;  // [pixels] of a side of known pictures; 0 = as they are
-    int shift = eqt::data::Augmentation{}.shift;  // [pixels] of known pictures, as the next two
+    int resize = 0;                       // [pixels] of a side of known pictures; 0 = as they are
+    int shift = eqt::data::kCropPadding;  // [pixels] of known pictures, as the next two
     eqt::data::Border border = eqt::data::Border::black;
     eqt::data::Flips flips = eqt::data::Flips::random;
     int image_size = 224, channels = 3;  // folder, shards

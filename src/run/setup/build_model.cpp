@@ -138,6 +138,21 @@ const ParameterGroup* group_of(const std::string& name, const ParameterGroups& g
   return found == groups.end() ? nullptr : &*found;
 }
 
+/// Makes the first layer of the network from the first training pictures.
+void whiten(const data::Dataset& set, model::Replica& network) {
+  constexpr std::size_t kMost = 5000;  // pictures, as published
+  std::vector<std::size_t> first(std::min(kMost, set.size()));
+  std::iota(first.begin(), first.end(), std::size_t{0});
+  data::Batch pictures;
+  set.read(first, std::nullopt, pictures);
+  const std::vector<float> filters =
+      model::whitening_filters(std::get<std::vector<float>>(pictures.inputs.front().values),
+                               data::image_shape(pictures).value(), model::kWhitenedSide);
+  const std::span<float> frozen = network.frozen();
+  EQT_CHECK(frozen.size() >= filters.size(), "{} frozen parameters", frozen.size());
+  std::ranges::copy(filters, frozen.begin());  // the first layer's are the first
+}
+
 }  // namespace
 
 model::ModelOptions published_network(const config::RunConfig& config, Rank rank) {
@@ -213,25 +228,6 @@ InitialWeights load_initial_weights(const config::RunConfig& config, model::Repl
   return weights;
 }
 
-namespace {
-
-/// Makes the first layer of the network from the first training pictures.
-void whiten(const data::Dataset& set, model::Replica& network) {
-  constexpr std::size_t kMost = 5000;  // pictures, as published
-  std::vector<std::size_t> first(std::min(kMost, set.size()));
-  std::iota(first.begin(), first.end(), std::size_t{0});
-  data::Batch pictures;
-  set.read(first, std::nullopt, pictures);
-  const std::vector<float> filters =
-      model::whitening_filters(std::get<std::vector<float>>(pictures.inputs.front().values),
-                               data::image_shape(pictures).value(), model::kWhitenedSide);
-  const std::span<float> frozen = network.frozen();
-  EQT_CHECK(frozen.size() >= filters.size(), "{} frozen parameters", frozen.size());
-  std::ranges::copy(filters, frozen.begin());  // the first layer's are the first
-}
-
-}  // namespace
-
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,
                        int simulate, const model::Placement& placement, const DataParts& data) {
   ModelParts parts;
@@ -249,10 +245,11 @@ ModelParts build_model(const config::RunConfig& config, const comm::Communicator
   if (options.script != nullptr)
     parts.file_hash = checksum(std::as_bytes(std::span(*options.script)), 0);
   // The other ranks receive rank 0's parameters, so its node alone needs the files.
-  if (comm.rank() == 0 && options.model->whitens) whiten(set, *parts.replica);
-  if (comm.rank() == 0)
+  if (comm.rank() == 0) {
+    if (options.model->whitens) whiten(set, *parts.replica);
     std::ranges::move(load_initial_weights(config, *parts.replica).notes,
                       std::back_inserter(parts.notes));
+  }
   if (data.simulation != nullptr) build_workers(*parts.replica, *data.simulation);
   return parts;
 }
@@ -329,9 +326,11 @@ optim::UpdateRules update_rules(const config::RunConfig& config, const Layout& l
     else
       rules.push_back(rule);
   }
-  if (rules.size() == 1 && rules[0].rate_factor == 1 &&
-      rules[0].weight_decay == optimizer.weight_decay && !rules[0].momentum && rules[0].orthogonal)
-    rules.clear();
+  const optim::UpdateRule usual = {.begin = 0,
+                                   .end = total_count(layout),
+                                   .rate_factor = 1,
+                                   .weight_decay = optimizer.weight_decay};
+  if (rules.size() == 1 && rules[0] == usual) rules.clear();
   return rules;
 }
 

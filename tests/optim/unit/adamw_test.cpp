@@ -2,26 +2,15 @@
 #include <cmath>
 #include <limits>
 
-#include "core/random.hpp"
 #include "optim/optimizer.hpp"
+#include "optim/unit/noise.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
 #include "support/saved_state.hpp"
 
 using namespace eqt;
 using namespace eqt::optim;
-
-namespace {
-
-std::vector<float> noise(std::size_t count, std::uint64_t seed) {
-  const RandomStream stream({seed, 0, 0, 0});
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] = stream.uniform(static_cast<std::uint32_t>(i)) - 0.5f;
-  return values;
-}
-
-}  // namespace
+using eqt::test::noise;
 
 TEST_CASE("AdamW follows its definition in double", "[adamw]") {
   constexpr std::size_t kCount = 103;  // not a multiple of any vector's length

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/random.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/orthogonal.hpp"
+#include "optim/unit/noise.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
 #include "support/saved_state.hpp"
@@ -17,16 +17,9 @@
 
 using namespace eqt;
 using namespace eqt::optim;
+using eqt::test::noise;
 
 namespace {
-
-std::vector<float> noise(std::size_t count, std::uint64_t seed) {
-  const RandomStream stream({seed, 0, 0, 0});
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] = stream.uniform(static_cast<std::uint32_t>(i)) - 0.5f;
-  return values;
-}
 
 using Matrix = std::vector<double>;  // (rows, columns)
 
