@@ -112,8 +112,6 @@ class Store {
     for (std::size_t rank = 0; rank < sizes.size(); ++rank)
       manifest_.push_back({static_cast<Rank>(rank), sizes[rank], hashes[rank]});
     manifest_head_ = head;
-    // Once per host, because its ranks have the same folder.
-    if (comm_.ranks_on_this_host().front() != comm_.rank()) manifest_.clear();
     complete_.push_back(head.step);
     retire();
     return end;
@@ -122,9 +120,13 @@ class Store {
   /// Writes the manifest and removes sets, which otherwise waits for the next save.
   /// @pre nothing is pending, or this is the writer's thread
   void tidy_up() {
-    if (!manifest_.empty()) folder_.write_manifest(manifest_head_, manifest_);
+    // Once per host, because its ranks have the same folder, and by one rank: if another removed
+    // the set before, a rank that dies here would leave none that is known to be complete.
+    if (comm_.ranks_on_this_host().front() == comm_.rank()) {
+      if (!manifest_.empty()) folder_.write_manifest(manifest_head_, manifest_);
+      for (const StepId step : obsolete_) folder_.remove(step);
+    }
     manifest_.clear();
-    for (const StepId step : obsolete_) folder_.remove(step);
     obsolete_.clear();
   }
 
