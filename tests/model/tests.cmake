@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What needs no LibTorch.
 eqt_test(model_parts_unit LABEL unit LINK eqt_model eqt_hwy
-  SOURCES unit/encoder_shape_test.cpp unit/mixup_test.cpp unit/norm_kernels_test.cpp
-    unit/whitening_test.cpp)
+  SOURCES unit/encoder_shape_test.cpp unit/gelu_kernels_test.cpp unit/mixup_test.cpp unit/norm_kernels_test.cpp
+    unit/pool_kernels_test.cpp unit/whitening_test.cpp)
 eqt_test(int8_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8
   SOURCES unit/int8_layers_test.cpp unit/int8_network_test.cpp)
 eqt_test(float32_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8 eqt_hwy

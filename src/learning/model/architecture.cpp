@@ -73,7 +73,9 @@ std::optional<PlainPlan> plain_plan(const ModelOptions& options) {
 
 AirbenchPlan airbench_plan(const ModelOptions& options) {
   constexpr int kPatch = kWhitenedSide * kWhitenedSide;
-  return {.whitened = 2 * kPatch * images_of(options).channels};
+  AirbenchPlan plan{.whitened = 2 * kPatch * images_of(options).channels};
+  if (options.model == models::airbench_small) plan.width = {32, 64, 128};
+  return plan;
 }
 
 }  // namespace eqt::model

@@ -30,6 +30,11 @@ TEST_CASE("airbench has the published parameters", "[airbench]") {
   CHECK(replica->parameters().size() ==
         24 + kConvolutions + 2 * (2 * 64 + 4 * 256) + 256 * 10 + 10);
   CHECK(replica->layout().front().name == "whiten.bias");
+  ModelOptions small = airbench();
+  small.model = models::airbench_small;
+  CHECK(make_replica(small)->parameters().size() ==
+        24 + 9 * (24 * 32 + 32 * 32 + 32 * 64 + 64 * 64 + 64 * 128 + 128 * 128) +
+            4 * (32 + 64 + 128) + 128 * 10 + 10);
 }
 
 TEST_CASE("airbench's convolutions pass their input on at first", "[airbench]") {
@@ -66,6 +71,36 @@ TEST_CASE("airbench learns a batch", "[airbench]") {
   CHECK(std::isfinite(last));
   CHECK(last < 0.8 * first);
   CHECK(std::ranges::equal(replica->frozen(), filters));  // not trained
+}
+
+TEST_CASE("airbench's gradient is the slope of its loss", "[airbench]") {
+  // 32 pixels are 31, 15, 7 and 3 after the first layer and pools: each of these drops a row.
+  const int side = GENERATE(32, 29);
+  const data::ImageShape shape{3, side, side};
+  ModelOptions options = airbench();
+  options.model = models::airbench_small;
+  options.inputs = test::pictures(shape);
+  const auto replica = make_replica(options);
+  const data::Batch batch = random_batch(16, shape);
+  const std::vector<float> filters =
+      whitening_filters(test::images_in(batch), shape, kWhitenedSide);
+  std::ranges::copy(filters, replica->frozen().begin());
+  replica->forward_backward(batch, {});
+  const std::vector<float> start(replica->parameters().begin(), replica->parameters().end());
+  const std::vector<float> gradient(replica->gradient().begin(), replica->gradient().end());
+  double square = 0;
+  for (const float g : gradient) square += static_cast<double>(g) * static_cast<double>(g);
+  REQUIRE(square > 0);
+  const auto loss_at = [&](double distance) {
+    const auto p = replica->parameters();
+    for (std::size_t i = 0; i < p.size(); ++i)
+      p[i] = static_cast<float>(static_cast<double>(start[i]) +
+                                distance * static_cast<double>(gradient[i]) / std::sqrt(square));
+    return replica->forward_backward(batch, {});
+  };
+  constexpr double kDistance = 2e-3;
+  const double slope = (loss_at(kDistance) - loss_at(-kDistance)) / (2 * kDistance);
+  CHECK(slope == Approx(std::sqrt(square)).epsilon(0.01));
 }
 
 TEST_CASE("outputs of several views are their weighted mean", "[airbench]") {

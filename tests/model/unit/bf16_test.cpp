@@ -100,7 +100,7 @@ TEST_CASE(
   const auto [model, normalization] =
       GENERATE(Case{resnet20, batchnorm}, Case{resnet20, groupnorm}, Case{resnet20, evonorm_s0},
                Case{resnet20, range_batchnorm}, Case{resnet20, range_evonorm},
-               Case{vgg11, batchnorm}, Case{alexnet, batchnorm});
+               Case{vgg11, batchnorm}, Case{alexnet, batchnorm}, Case{airbench_small, batchnorm});
   const auto batch = random_batch(16, kCifar);
   ModelOptions options = options_of(model, Precision::fp32);
   options.normalization = normalization;

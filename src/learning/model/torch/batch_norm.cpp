@@ -215,8 +215,8 @@ at::Tensor BatchNormImpl::apply(const at::Tensor& x, at::TensorList residual, bo
 }
 
 at::Tensor BatchNormImpl::traceable(const at::Tensor& x) const {
-  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, /*training=*/false,
-                        kBatchNormMomentum, kNormEpsilon, /*cudnn_enabled=*/false);
+  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, /*training=*/false, share_,
+                        kNormEpsilon, /*cudnn_enabled=*/false);
 }
 
 at::Tensor BatchNormImpl::by_torch(const at::Tensor& x) {
@@ -224,8 +224,8 @@ at::Tensor BatchNormImpl::by_torch(const at::Tensor& x) {
     EQT_CHECK(x.numel() > x.size(1), "one value per channel has no variance");
     ++*batches_.data_ptr<std::int64_t>();
   }
-  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(),
-                        kBatchNormMomentum, kNormEpsilon, /*cudnn_enabled=*/true);
+  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(), share_,
+                        kNormEpsilon, /*cudnn_enabled=*/true);
 }
 
 void BatchNormImpl::describe_running(const ChannelStatistics& statistics) const {
@@ -244,9 +244,8 @@ void BatchNormImpl::describe_batch(const at::Tensor& x, const ChannelStatistics&
     statistics.set(c, moments.mean[c], inverse_deviation(moments.squares[c] / rows),
                    values(weight_)[c], values(bias_)[c]);
     const double unbiased = moments.squares[c] / (rows - 1);
-    mean[c] = static_cast<float>((1 - kBatchNormMomentum) * mean[c] +
-                                 kBatchNormMomentum * moments.mean[c]);
-    var[c] = static_cast<float>((1 - kBatchNormMomentum) * var[c] + kBatchNormMomentum * unbiased);
+    mean[c] = static_cast<float>((1 - share_) * mean[c] + share_ * moments.mean[c]);
+    var[c] = static_cast<float>((1 - share_) * var[c] + share_ * unbiased);
   }
   ++*batches_.data_ptr<std::int64_t>();
 }

@@ -91,6 +91,8 @@ class BatchNormImpl : public Normalization {
  public:
   explicit BatchNormImpl(std::int64_t channels);
 
+  void track(double share) override { share_ = share; }
+
  private:
   at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) override;
   at::Tensor traceable(const at::Tensor& x) const override;
@@ -102,6 +104,7 @@ class BatchNormImpl : public Normalization {
   at::Tensor weight_, bias_;               // (c)
   at::Tensor running_mean_, running_var_;  // (c)
   at::Tensor batches_;                     // () int64
+  double share_ = kBatchNormMomentum;      // of the newest batch in running values
 };
 TORCH_MODULE(BatchNorm);
 

@@ -38,6 +38,10 @@ class Normalization : public torch::nn::Module {
   /// @throws Error{usage} in the forward pass of layers by range, which have none
   void use_torch() { by_torch_ = true; }
 
+  /// Sets the share of the newest batch in running values, in (0, 1]. Layers without running values
+  /// ignore it, and so do those by range, whose share is published.
+  virtual void track(double /*share*/) {}
+
   /// The layer's path in the network, for messages.
   void set_path(std::string path) { path_ = std::move(path); }
   const std::string& path() const { return path_; }
