@@ -20,6 +20,7 @@ FLOAT32 = {
     "mpi-buckets": "MPI_Allreduce per bucket, fp32",
     "ddp": "PyTorch DDP + Gloo",
     "ddp-buckets": "the same in 16 buckets",
+    "ddp-tuned": "PyTorch DDP + Gloo in the number of buckets that was fastest in a trial",
     "none": "our fp32, overlapped",
 }
 OTHERS = {
@@ -27,17 +28,33 @@ OTHERS = {
     "bf16": "bf16, overlapped",
     "best": "{}, overlapped",
     "alone": "no communication",
+    "ddp-fp16": "PyTorch DDP with its hook for fp16, buckets by trial",
+    "ddp-bf16": "PyTorch DDP with its hook for bf16, buckets by trial",
+    "ddp-powersgd": "PyTorch DDP with its PowerSGD hook, rank 2",
+    "ddp-accumulate": "PyTorch DDP, fp32, a step for 4 batches, by batch",
+    "ddp-local": "PyTorch, fp32, parameters averaged after every 4 steps, by step",
+    "torch": "PyTorch in one process with a thread for each rank and all their images, no link",
+    "accumulate": "{}, a step for 4 batches, by batch",
+    "local": "{}, local SGD of 4 steps, by step",
 }
 HEADINGS = {  # of the table's columns; the names above are used in sentences
     "mpi": "MPI",
     "mpi-buckets": "MPI buckets",
     "ddp": "DDP",
     "ddp-buckets": "DDP 16",
+    "ddp-tuned": "DDP tuned",
+    "ddp-fp16": "DDP fp16",
+    "ddp-bf16": "DDP bf16",
+    "ddp-powersgd": "DDP PowerSGD",
+    "ddp-accumulate": "DDP, 4 batches",
+    "ddp-local": "PyTorch, local 4",
+    "torch": "PyTorch, no link",
     "none": "ours",
     "bf16-blocking": "bf16 after",
     "bf16": "bf16",
     "alone": "alone",
 }
+OURS = {"best": "{}", "accumulate": "{}, 4 batches", "local": "{}, local 4"}  # with the compressor
 UNITS = {"k": ("kb/s", 1e3), "m": ("Mb/s", 1e6), "g": ("Gb/s", 1e9)}
 
 
@@ -68,6 +85,10 @@ def model_text(name):
     return name.replace("resnet", "ResNet-").replace("vgg", "VGG-")
 
 
+def heading_of(way, compressor):
+    return OURS[way].format(compressor) if way in OURS else HEADINGS[way]
+
+
 def digits(seconds):
     return f"{seconds:.2f}" if seconds >= 0.2 else f"{seconds:.3f}"
 
@@ -91,7 +112,7 @@ def fastest_float32(ways):
 def table(medians, names, compressor, ranks):
     """Markdown: a row for each network, batch and link."""
     columns = [way for way in names if any(way in ways for ways in medians.values())]
-    head = ["network, batch", "link (burst)", *(HEADINGS.get(way, compressor) for way in columns)]
+    head = ["network, batch", "link (burst)", *(heading_of(way, compressor) for way in columns)]
     relative = any(fastest_float32(ways) and "best" in ways for ways in medians.values())
     if relative:
         head += ["over the fastest fp32", "no communication over it"]
@@ -160,7 +181,7 @@ def main():
           f"{options.ranks} ranks with one thread each on {options.machine or machine()}.")
     print("The burst is what an idle link lets pass at once. In italics: the fastest float32 of the row; "
           "DDP runs with channels_last.\n")
-    headings = ((HEADINGS.get(way, options.compressor), name) for way, name in names.items()
+    headings = ((heading_of(way, options.compressor), name) for way, name in names.items()
                 if any(way in ways for ways in medians.values()))
     print("Columns: " + "; ".join(f"{heading}: {name}" for heading, name in headings) + ".\n")
     print("\n".join(table(medians, names, options.compressor, options.ranks)))

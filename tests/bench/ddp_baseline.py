@@ -7,19 +7,25 @@ Prints one JSON line. compare_ddp.sh runs it alternating with equant-train.
 
 usage: ddp_baseline.py [--model resnet20|resnet18] [--ranks 2] [--batch 64] [--steps 30]
                        [--pixels 32] [--warmup 5] [--classes 10] [--channels-last] [--hook NAME]
-                       [--buckets N] [--join]
+                       [--buckets N] [--accumulate N] [--local N] [--threads N] [--join]
 
 Running statistics of batch norm are not sent before each step (broadcast_buffers=False), as ours are
 not.
 
---hook fp16 is PyTorch's own communication hook; another name is a compressor for that of
-docs/examples/ddp_hook.py.
+--hook fp16, bf16 and powersgd (rank 2 with error feedback, from the third step on) are PyTorch's own
+communication hooks; another name is a compressor for that of docs/examples/ddp_hook.py.
+
+--accumulate averages the mean gradient of N batches. --local averages the parameters after every N steps of each rank
+alone, which is what post-local SGD does after its first part. Both report the N-th part of the time between averages.
+
+--ranks 1 is training without DistributedDataParallel.
 
 With --join this process is one of the ranks, as RANK, MASTER_ADDR and MASTER_PORT say; otherwise it
 starts all of them on this machine.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -32,7 +38,8 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.distributed.algorithms.model_averaging.utils import average_parameters
 
 
 class BasicBlock(nn.Module):
@@ -95,6 +102,13 @@ def build(model, classes=10):
 def register_hook(model, name):
     if name == "fp16":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    elif name == "bf16":
+        model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    elif name == "powersgd":
+        state = powerSGD_hook.PowerSGDState(
+            None, matrix_approximation_rank=2, start_powerSGD_iter=2, orthogonalization_epsilon=1e-8,
+            batch_tensors_with_same_shape=True)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     elif name:
         here = os.path.dirname(os.path.abspath(__file__))
         sys.path.append(os.path.join(here, "../../docs/examples"))
@@ -113,33 +127,49 @@ def buckets_of(options):
 
 
 def train(rank, options, port, report):
-    torch.set_num_threads(1)
+    torch.set_num_threads(options.threads)
     torch.set_flush_denormal(True)
-    torch.manual_seed(rank)
-    host = os.environ["MASTER_ADDR"] if options.join else "127.0.0.1"
-    dist.init_process_group("gloo", init_method=f"tcp://{host}:{port}", rank=rank,
-                            world_size=options.ranks)
+    if options.ranks > 1:
+        host = os.environ["MASTER_ADDR"] if options.join else "127.0.0.1"
+        dist.init_process_group("gloo", init_method=f"tcp://{host}:{port}", rank=rank,
+                                world_size=options.ranks)
     layout = torch.channels_last if options.channels_last else torch.contiguous_format
-    model = nn.parallel.DistributedDataParallel(
-        build(options.model, options.classes).to(memory_format=layout),
-        gradient_as_bucket_view=True, broadcast_buffers=False, **buckets_of(options))
-    register_hook(model, options.hook)
+    torch.manual_seed(0)
+    model = build(options.model, options.classes).to(memory_format=layout)
+    averages_gradients = options.ranks > 1 and options.local == 1
+    if averages_gradients:
+        model = nn.parallel.DistributedDataParallel(
+            model, gradient_as_bucket_view=True, broadcast_buffers=False, **buckets_of(options))
+        register_hook(model, options.hook)
+    torch.manual_seed(rank)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     images = torch.randn(options.batch, 3, options.pixels, options.pixels).contiguous(memory_format=layout)
     labels = torch.randint(0, options.classes, (options.batch,))
     ends = []
+    batches = options.accumulate * options.local  # between averages
     for step in range(options.warmup + options.steps):
         if step == options.warmup:
-            dist.barrier()
+            if options.ranks > 1:
+                dist.barrier()
             ends.append(time.perf_counter())
-        optimizer.zero_grad(set_to_none=False)
-        F.cross_entropy(model(images), labels).backward()
-        optimizer.step()
+        for batch in range(1, batches + 1):
+            if batch == 1 or options.accumulate == 1:
+                optimizer.zero_grad(set_to_none=False)
+            waits = averages_gradients and batch < batches
+            with model.no_sync() if waits else contextlib.nullcontext():
+                (F.cross_entropy(model(images), labels) / options.accumulate).backward()
+            if batch == batches or options.accumulate == 1:
+                optimizer.step()
+        if options.local > 1:
+            average_parameters(model.parameters(), dist.group.WORLD)
         if ends:
             ends.append(time.perf_counter())
-    require_identical(model)
+    if options.ranks > 1:
+        require_identical(model)
     if rank == 0:
-        report([b - a for a, b in zip(ends, ends[1:])])
+        report([(b - a) / batches for a, b in zip(ends, ends[1:])])
+    if options.ranks == 1:
+        return
     # A process that ends may reset connections from which others have yet to read.
     dist.barrier()
     time.sleep(1)
@@ -185,14 +215,24 @@ def main():
     parser.add_argument("--buckets", type=int, default=0, help="of the gradient; 0: DDP's default")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--hook", default="")
+    parser.add_argument("--accumulate", type=int, default=1, help="batches of a step")
+    parser.add_argument("--local", type=int, default=1, help="steps between averages of the parameters")
+    parser.add_argument("--threads", type=int, default=1, help="of a rank")
     parser.add_argument("--join", action="store_true")
     options = parser.parse_args()
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if options.accumulate > 1 and options.local > 1:
+        parser.error("expected --accumulate or --local, found both")
+    if options.local > 1 and options.ranks == 1:
+        parser.error("expected several ranks with --local, found one")
+    os.environ.setdefault("OMP_NUM_THREADS", str(options.threads))
     os.environ.setdefault("USE_LIBUV", "0")  # see docs/examples/ddp_hook.py
     if options.join:
         train(int(os.environ["RANK"]), options, int(os.environ["MASTER_PORT"]),
               lambda seconds: describe(options, seconds))
+        return
+    if options.ranks == 1:
+        train(0, options, None, lambda seconds: describe(options, seconds))
         return
     queue = mp.get_context("spawn").SimpleQueue()
     mp.spawn(train, (options, free_port(), queue.put), nprocs=options.ranks)
