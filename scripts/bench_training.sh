@@ -27,7 +27,7 @@
 #                    and others that train another way, or with fewer rounds:
 #                      ddp-fp16       DDP with PyTorch's hook for IEEE half precision, buckets as ddp-tuned
 #                      ddp-bf16       the same for bfloat16, which Gloo of PyTorch 1.13 does not send
-#                      ddp-powersgd   DDP with PyTorch's PowerSGD hook, rank 2
+#                      ddp-powersgd   DDP with PyTorch's PowerSGD hook, rank 2, in one bucket
 #                      ddp-accumulate DDP, a step for 4 batches, buckets as ddp-tuned
 #                      ddp-local      PyTorch, parameters averaged after every 4 steps (post-local SGD)
 #                      torch          PyTorch in one process with as many threads as there are ranks, and all their
@@ -173,7 +173,8 @@ theirs() {
   case $4 in
     ddp) by_torch "$1" "$2" "$3" "$steps" ;;
     ddp-buckets) by_torch "$1" "$2" "$3" "$steps" --buckets 16 ;;
-    ddp-powersgd) by_torch "$1" "$2" "$3" "$steps" --hook powersgd ;;
+    # Its callbacks wait for messages in Gloo's own two threads, which would wait for each other with two buckets.
+    ddp-powersgd) by_torch "$1" "$2" "$3" "$steps" --hook powersgd --buckets 1 ;;
     ddp-local) by_torch "$1" "$2" "$3" "$steps" --local 4 ;;
     torch) by_torch "$1" $((ranks * $2)) "$3" "$steps" --threads "$ranks" ;;
     *)

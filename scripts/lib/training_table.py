@@ -30,7 +30,7 @@ OTHERS = {
     "alone": "no communication",
     "ddp-fp16": "PyTorch DDP with its hook for fp16, buckets by trial",
     "ddp-bf16": "PyTorch DDP with its hook for bf16, buckets by trial",
-    "ddp-powersgd": "PyTorch DDP with its PowerSGD hook, rank 2",
+    "ddp-powersgd": "PyTorch DDP with its PowerSGD hook, rank 2, one bucket",
     "ddp-accumulate": "PyTorch DDP, fp32, a step for 4 batches, by batch",
     "ddp-local": "PyTorch, fp32, parameters averaged after every 4 steps, by step",
     "torch": "PyTorch in one process with a thread for each rank and all their images, no link",
