@@ -12,6 +12,8 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include "model/vectors-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace eqt::model::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -40,26 +42,15 @@ HWY_INLINE Normal<V> normal_of(D d, V x) {
           hn::Mul(power, hn::Set(d, 0.39894228f))};
 }
 
-/// Calls body(tag, i) for each vector of `count` floats.
-template <class Body>
-HWY_INLINE void for_each_vector_of(std::size_t count, const Body& body) {
-  const hn::ScalableTag<float> full;
-  const hn::CappedTag<float, 1> single;
-  const std::size_t lanes = hn::Lanes(full);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) body(full, i);
-  for (; i < count; ++i) body(single, i);
-}
-
 void Gelu(std::span<const float> x, std::span<float> y) {
-  for_each_vector_of(x.size(), [&](auto d, std::size_t i) HWY_ATTR {
+  for_each_vector(x.size(), [&](auto d, std::size_t i) HWY_ATTR {
     const auto in = hn::LoadU(d, &x[i]);
     hn::StoreU(hn::Mul(in, normal_of(d, in).below), d, &y[i]);
   });
 }
 
 void GeluGradient(std::span<const float> g, std::span<const float> x, std::span<float> dx) {
-  for_each_vector_of(x.size(), [&](auto d, std::size_t i) HWY_ATTR {
+  for_each_vector(x.size(), [&](auto d, std::size_t i) HWY_ATTR {
     const auto in = hn::LoadU(d, &x[i]);
     const auto normal = normal_of(d, in);
     const auto slope = hn::MulAdd(in, normal.density, normal.below);

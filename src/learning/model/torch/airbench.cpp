@@ -32,7 +32,8 @@
 namespace eqt::model {
 namespace {
 
-// In running values. With 0.1 these lag behind the parameters at the end of a short training.
+// The running values take this share. With 0.1 they lag behind the parameters at the end of a short
+// training.
 constexpr double kShareOfNewestBatch = 0.4;
 
 /// True if LibTorch's operations compute a layer: for a tracer, and on devices.
@@ -40,7 +41,8 @@ bool is_for_torch(const at::Tensor& x) {
   return !x.is_cpu() || at::tracer::impl::is_dispatch_enabled();
 }
 
-/// By vector kernels: LibTorch 1.13's take a quarter of this network's step in bf16.
+/// Computes the activation by vector kernels: LibTorch 1.13's take a quarter of this network's step
+/// in bf16.
 class Gelu : public torch::autograd::Function<Gelu> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& images) {

@@ -10,20 +10,11 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "model/vectors-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace eqt::model::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Calls body(tag of floats, i) for each vector of `count` values.
-template <class Body>
-HWY_INLINE void for_each_vector(std::size_t count, const Body& body) {
-  const hn::ScalableTag<float> full;
-  const hn::CappedTag<float, 1> single;
-  const std::size_t lanes = hn::Lanes(full);
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) body(full, i);
-  for (; i < count; ++i) body(single, i);
-}
 
 void WidenBf16(std::span<const std::uint16_t> from, std::span<float> to) {
   for_each_vector(from.size(), [&](auto d, std::size_t i) HWY_ATTR {
