@@ -67,7 +67,7 @@ refuse() {
   expect_failure 2 "$text" "$what"
 }
 refuse 'model.int8 only with' "options of 8 bits without them" --set model.precision=bf16 --set model.int8.ranges=tensor
-refuse 'int8' "frozen layers" --set 'model.freeze=["fc.*"]'
+refuse 'model.freeze: expected patterns that match' "frozen layers that are none" --set 'model.freeze=["fd.*"]'
 
 program bench convolutions --seconds 0.002 --json
 expect_code 0 "bench convolutions"

@@ -210,6 +210,8 @@ struct Steps {
   int low, high, zero_point;
 };
 constexpr Steps kUnsigned = {0, 255, kUnsignedZeroPoint}, kSigned = {-127, 127, 0};
+constexpr Steps kShifted = {-16, 239, kShiftedZeroPoint};
+constexpr float kLeastShifted = 0.17f;  // the magnitude of GELU's least value
 
 void nearest(float inverse, std::span<const float> x, std::span<std::int8_t> q,
              const Steps& steps) {
@@ -237,12 +239,22 @@ float quantize_unsigned(float range, std::span<const float> x, std::span<std::in
   return nearest_in_range(range, x, q, kUnsigned);
 }
 
+float quantize_shifted(float range, std::span<const float> x, std::span<std::int8_t> q) {
+  constexpr float kLeastRange =
+      kLeastShifted * static_cast<float>(kShifted.high) / static_cast<float>(-kShifted.low);
+  return nearest_in_range(std::max(range, kLeastRange), x, q, kShifted);
+}
+
 float quantize_signed(float range, std::span<const float> x, std::span<std::int8_t> q) {
   return nearest_in_range(range, x, q, kSigned);
 }
 
 void quantize_unsigned_again(float scale, std::span<const float> x, std::span<std::int8_t> q) {
   nearest(1 / scale, x, q, kUnsigned);
+}
+
+void quantize_shifted_again(float scale, std::span<const float> x, std::span<std::int8_t> q) {
+  nearest(1 / scale, x, q, kShifted);
 }
 
 void quantize_signed_again(float scale, std::span<const float> x, std::span<std::int8_t> q) {

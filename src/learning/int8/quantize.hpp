@@ -31,6 +31,9 @@ float largest_magnitude(std::span<const float> x, std::string_view what = "value
 /// The zero point of quantize_unsigned(): all 8 bits are for values >= 0.
 inline constexpr int kUnsignedZeroPoint = -128;
 
+/// The zero point of quantize_shifted(): 16 of the values are for x < 0.
+inline constexpr int kShiftedZeroPoint = -112;
+
 /// The largest magnitude of quantize_wide().
 inline constexpr int kWide = 8191;
 
@@ -60,6 +63,9 @@ float quantize_wide(std::span<const float> x, std::span<std::int16_t> q,
 // These quantize finite values by a range that is known.
 // @return the scale, range / 255, / 127 or / 8191
 float quantize_unsigned(float range, std::span<const float> x, std::span<std::int8_t> q);
+/// Values from -0.17 on, as GELU leaves them: q in [-128, 127] to nearest, ties to even. The scale
+/// is range / 239, or 0.17 / 16 if that is larger.
+float quantize_shifted(float range, std::span<const float> x, std::span<std::int8_t> q);
 float quantize_signed(float range, std::span<const float> x, std::span<std::int8_t> q);
 float quantize_stochastic(float range, std::span<const float> x, std::span<std::int8_t> q,
                           const RandomKey& key, std::uint32_t block = 0);
@@ -67,6 +73,7 @@ float quantize_wide(float range, std::span<const float> x, std::span<std::int16_
 
 // These quantize by a scale that one of the functions above returned, to the same q.
 void quantize_unsigned_again(float scale, std::span<const float> x, std::span<std::int8_t> q);
+void quantize_shifted_again(float scale, std::span<const float> x, std::span<std::int8_t> q);
 void quantize_signed_again(float scale, std::span<const float> x, std::span<std::int8_t> q);
 
 /// q = 128 * high + low, with high in [-64, 64] and low in [-64, 63]: sums of products with q are

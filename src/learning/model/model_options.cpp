@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/pattern.hpp"
 
 namespace eqt::model {
 namespace {
-
-constexpr int kFramedSide = 32;  // [pixels] smaller images are framed with zeros
 
 void check_images(const ModelOptions& options) {
   const auto [channels, height, width] = images_of(options);
@@ -133,7 +132,7 @@ void Replica::save_safetensors(const std::string&, const Metadata&) const {
 Frame frame_of(const ModelRow& model, const data::ImageShape& images) {
   if (!model.images_only) return {};
   const int longer = std::max(images.height, images.width);
-  const int side = longer <= model.least_side ? model.least_side : kFramedSide;
+  const int side = longer <= model.least_side ? model.least_side : model.framed_side;
   const int rows = std::max(0, side - images.height);
   const int columns = std::max(0, side - images.width);
   return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
@@ -153,6 +152,28 @@ std::int64_t groups_for(const NormalizationRow& kind, int groups, std::int64_t c
          kind.name, count, channels);
   }
   return count;
+}
+
+std::vector<bool> frozen_parameters(std::span<const std::string> names,
+                                    std::span<const std::string> patterns) {
+  for (const std::string& pattern : patterns) {
+    const auto matched = [&](const std::string& name) { return matches(pattern, name); };
+    if (std::ranges::any_of(names, matched)) continue;
+    fail(Kind::usage,
+         "model.freeze: expected patterns that match the name of a parameter, found \"{}\"; the "
+         "names are {} and so on to {}",
+         pattern, names.front(), names.back());
+  }
+  std::vector<bool> frozen;
+  for (const std::string& name : names) frozen.push_back(matches_any(patterns, name));
+  return frozen;
+}
+
+void check_trains(std::size_t trained, std::size_t parameters) {
+  if (trained > 0) return;
+  fail(Kind::usage,
+       "model.freeze: expected at least one parameter to train, found all {} frozen; freeze fewer",
+       parameters);
 }
 
 data::Batch example_batch(const ModelOptions& options, std::size_t size) {

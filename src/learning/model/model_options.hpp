@@ -6,6 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "data/batch.hpp"
 #include "model/catalogue.hpp"
@@ -20,6 +23,13 @@ void check_options(const ModelOptions& options);
 /// @param groups  as the config has it: 0 = as published
 /// @throws Error{usage} if it does not divide the channels, or the kind has no groups
 std::int64_t groups_for(const NormalizationRow& kind, int groups, std::int64_t channels);
+
+/// Says of each parameter whether a pattern of model.freeze matches its name.
+/// @throws Error{usage} for a pattern that matches none
+std::vector<bool> frozen_parameters(std::span<const std::string> names,
+                                    std::span<const std::string> patterns);
+/// @throws Error{usage} if no parameter is left to train
+void check_trains(std::size_t trained, std::size_t parameters);
 
 /// `size` equal samples, as large as the data set's can be: floats are 0, integers 1, which is a
 /// token, a class and a mask's value of every set.

@@ -35,8 +35,10 @@ class IdleReplica final : public Replica {
       : plan_(precision::make_plan(options)),
         parameters_(total_count(plan_.parameters)),
         gradient_(total_count(plan_.parameters)),
+        frozen_(total_count(plan_.frozen)),
         buffers_(total_count(plan_.buffers)) {
-    precision::draw_initial_values(plan_, options.seed, parameters_.span(), buffers_.span());
+    precision::draw_initial_values(plan_, options.seed, parameters_.span(), frozen_.span(),
+                                   buffers_.span());
   }
 
   const Layout& layout() const override { return plan_.parameters; }
@@ -54,7 +56,7 @@ class IdleReplica final : public Replica {
   [[noreturn]] static void refuse() { fail(Kind::bug, "an idle network was used"); }
 
   precision::Plan plan_;
-  FlatBuffer parameters_, gradient_, buffers_;
+  FlatBuffer parameters_, gradient_, frozen_, buffers_;
 };
 
 }  // namespace

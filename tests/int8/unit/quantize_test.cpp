@@ -63,6 +63,12 @@ TEST_CASE("values are at most half a scale away to nearest, less than one stocha
         std::vector<std::int8_t> again(count);
         quantize_unsigned_again(scale, positive, again);
         CHECK(again == q);
+        std::vector<float> above = x;
+        for (float& v : above) v = std::max(v, -0.17f);
+        scale = quantize_shifted(largest_magnitude(above), above, q);
+        CHECK(error_in_scales(above, q, kShiftedZeroPoint, scale) <= 0.5 + kRounding);
+        quantize_shifted_again(scale, above, again);
+        CHECK(again == q);
         scale = quantize_signed(x, q);
         CHECK(error_in_scales(x, q, 0, scale) <= 0.5 + kRounding);
         CHECK(std::ranges::find(q, std::int8_t{-128}) == q.end());
@@ -96,6 +102,15 @@ TEST_CASE("the largest magnitude becomes the last integer, zero the zero point",
     q.resize(4);
     CHECK(quantize_unsigned(positive, q) == 2.0f / 255);
     CHECK(q == std::vector<std::int8_t>{-128, 127, -128, 1});  // 128.8
+    // 16 steps of the least scale reach to -0.17.
+    const std::vector<float> activations = {0.0f, 2.0f, -0.17f, 23.9f};
+    CHECK(quantize_shifted(2.0f, std::span(activations).first(3), std::span(q).first(3)) ==
+          Approx(0.17 / 16));
+    CHECK(q[0] == -112);
+    CHECK(q[1] == -112 + 188);  // 188.2
+    CHECK(q[2] == -128);
+    CHECK(quantize_shifted(23.9f, activations, q) == Approx(0.1));
+    CHECK(q == std::vector<std::int8_t>{-112, -92, -114, 127});
     const std::vector<float> zeros(70);
     q.assign(70, 9);
     CHECK(quantize_unsigned(zeros, q) == 1.0f);

@@ -19,18 +19,20 @@ namespace {
 
 constexpr data::ImageShape kShape{3, 32, 32};
 
-ModelOptions airbench() { return {.model = models::airbench, .inputs = test::pictures(kShape)}; }
+ModelOptions airbench_options() {
+  return {.model = models::airbench, .inputs = test::pictures(kShape)};
+}
 
 TEST_CASE("airbench has the published parameters", "[airbench]") {
   // 24 x 12 + 24 of the first layer; 9 in out of each convolution; the head's 256 x 10. A norm's
   // scale and the head's bias are this program's.
   constexpr std::size_t kConvolutions = 9 * (24 * 64 + 64 * 64 + 64 * 256 + 3 * 256 * 256);
-  const auto replica = make_replica(airbench());
+  const auto replica = make_replica(airbench_options());
   CHECK(replica->frozen().size() == 24 * 12);
   CHECK(replica->parameters().size() ==
         24 + kConvolutions + 2 * (2 * 64 + 4 * 256) + 256 * 10 + 10);
   CHECK(replica->layout().front().name == "whiten.bias");
-  ModelOptions small = airbench();
+  ModelOptions small = airbench_options();
   small.model = models::airbench_small;
   CHECK(make_replica(small)->parameters().size() ==
         24 + 9 * (24 * 32 + 32 * 32 + 32 * 64 + 64 * 64 + 64 * 128 + 128 * 128) +
@@ -38,7 +40,7 @@ TEST_CASE("airbench has the published parameters", "[airbench]") {
 }
 
 TEST_CASE("airbench's convolutions pass their input on at first", "[airbench]") {
-  const auto replica = make_replica(airbench());
+  const auto replica = make_replica(airbench_options());
   const auto found =
       std::ranges::find(replica->layout(), std::string("block1.conv1.weight"), &TensorSlice::name);
   REQUIRE(found != replica->layout().end());
@@ -53,7 +55,7 @@ TEST_CASE("airbench's convolutions pass their input on at first", "[airbench]") 
 
 TEST_CASE("airbench learns a batch", "[airbench]") {
   const Precision precision = GENERATE(Precision::fp32, Precision::bf16);
-  ModelOptions options = airbench();
+  ModelOptions options = airbench_options();
   options.precision = precision;
   const auto replica = make_replica(options);
   const data::Batch batch = random_batch(16, kShape);
@@ -78,7 +80,7 @@ TEST_CASE("airbench's gradient is the slope of its loss", "[airbench]") {
   // 33 are 32, 16, 8 and 4.
   const int side = GENERATE(32, 33);
   const data::ImageShape shape{3, side, side};
-  ModelOptions options = airbench();
+  ModelOptions options = airbench_options();
   options.model = models::airbench_small;
   options.inputs = test::pictures(shape);
   const auto replica = make_replica(options);
@@ -105,7 +107,7 @@ TEST_CASE("airbench's gradient is the slope of its loss", "[airbench]") {
 }
 
 TEST_CASE("outputs of several views are their weighted mean", "[airbench]") {
-  const auto replica = make_replica(airbench());
+  const auto replica = make_replica(airbench_options());
   const data::Batch batch = random_batch(3, kShape);
   data::Array mean, one;
   AveragedViews views(data::TestViews::flip_shift);

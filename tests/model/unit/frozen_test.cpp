@@ -2,10 +2,12 @@
 // Parameters that are not trained are in no layout, and change nothing for the others.
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "model/own/own_replica.hpp"
 #include "model/replica.hpp"
 #include "model/unit/support.hpp"
 #include "support/refusal.hpp"
@@ -26,13 +28,19 @@ std::string refusal(std::vector<std::string> patterns) {
   return test::refusal(Kind::usage, [&] { make_replica(with_frozen(std::move(patterns))); });
 }
 
+using Made = std::unique_ptr<Replica>;
+Made make_with_torch(const ModelOptions& options) { return make_replica(options); }
+Made make_own(const ModelOptions& options) { return make_float32_replica(options); }
+Made make_rounded(const ModelOptions& options) { return make_int8_replica(options); }
+
 const TensorSlice& slice_named(const Layout& layout, const std::string& name) {
   return *std::ranges::find(layout, name, &TensorSlice::name);
 }
 
 TEST_CASE("gradients of the others are the same as without frozen parameters", "[frozen]") {
-  const auto whole = make_replica(with_frozen({}));
-  const auto part = make_replica(with_frozen({"conv1.*", "bn1.*", "layer1.*", "*.bn2.bias"}));
+  const auto make = GENERATE(&make_with_torch, &make_own, &make_rounded);
+  const auto whole = make(with_frozen({}));
+  const auto part = make(with_frozen({"conv1.*", "bn1.*", "layer1.*", "*.bn2.bias"}));
   CHECK(whole->frozen().empty());
   CHECK(part->frozen().size() + part->parameters().size() == whole->parameters().size());
   const data::Batch batch = random_batch(8, kShape);
@@ -56,7 +64,8 @@ TEST_CASE("weights are saved and loaded with those that are frozen", "[frozen]")
   other.seed = 2;
   const auto source = make_replica(other);
   source->save_weights(path);
-  const auto frozen = make_replica(with_frozen({"layer*"}));
+  const auto make = GENERATE(&make_with_torch, &make_own);
+  const auto frozen = make(with_frozen({"layer*"}));
   frozen->load_weights(path);
   frozen->save_weights(path);
   const auto copy = make_replica(with_frozen({}));
@@ -65,7 +74,8 @@ TEST_CASE("weights are saved and loaded with those that are frozen", "[frozen]")
 }
 
 TEST_CASE("the state of a replica has its frozen parameters", "[frozen]") {
-  const auto frozen = make_replica(with_frozen({"layer*"}));
+  const auto make = GENERATE(&make_with_torch, &make_own);
+  const auto frozen = make(with_frozen({"layer*"}));
   const auto spans = test::spans_of(*frozen, Across::same);
   CHECK(std::ranges::any_of(spans, [&](std::span<float> values) {
     return values.data() == frozen->frozen().data() && values.size() == frozen->frozen().size();

@@ -231,8 +231,10 @@ TEST_CASE("what is not built with 8-bit operands is refused with a sentence") {
   options.norm_groups = 3;
   test::says(sentence(options), "expected groups that divide");
   options = options_of(models::resnet20);
-  options.freeze = {"layer1.*"};
-  test::says(sentence(options), "model.freeze");
+  options.freeze = {"layer9.*"};
+  test::says(sentence(options), "model.freeze", "conv1.weight");
+  options.freeze = {"*"};
+  test::says(sentence(options), "at least one parameter");
 }
 
 TEST_CASE("the arena: what is in use at the same time has places of its own") {

@@ -32,7 +32,7 @@ Plan plan_of(const Case& c) {
   Plan plan;
   plan.groups = c.shape.groups;
   plan.ranges = c.kind.starts_with("range-");
-  plan.rectifies = c.kind != "evonorm-s0" && c.kind != "range-evonorm";
+  if (c.kind == "evonorm-s0" || c.kind == "range-evonorm") plan.nonlinearity = Nonlinearity::none;
   return plan;
 }
 

@@ -209,7 +209,9 @@ class BatchNorm final : public ChannelNorm<Operand> {
   using typename Base::Lane;
 
  public:
-  explicit BatchNorm(const Branch& branch) : Base(branch) { squares_.assign(channels_, 0); }
+  BatchNorm(const Branch& branch, double share) : Base(branch), share_(share) {
+    squares_.assign(channels_, 0);
+  }
 
  private:
   void start_measuring() override {
@@ -255,8 +257,8 @@ class BatchNorm final : public ChannelNorm<Operand> {
   void conclude(std::size_t c) override {
     const double variance = squares_[c] / rows(), unbiased = variance * rows() / (rows() - 1);
     inverse_[c] = inverse_deviation(variance);
-    track(running_[c], mean_[c], kBatchNormMomentum);
-    track(running_[channels_ + c], unbiased, kBatchNormMomentum);
+    track(running_[c], mean_[c], share_);
+    track(running_[channels_ + c], unbiased, share_);
   }
 
   void recall(std::size_t c) override {
@@ -268,6 +270,7 @@ class BatchNorm final : public ChannelNorm<Operand> {
     return scale_[c] * inverse_[c] * inverse_[c] * products_[c] / rows();
   }
 
+  double share_;  // of the newest batch in running values
   std::vector<double> squares_;
 };
 
@@ -368,7 +371,7 @@ template <typename Operand>
 std::unique_ptr<Norm<Operand>> make_batch_norm(const Plan& plan, const Branch& branch) {
   if (!branch.norm) return std::make_unique<NoNorm<Operand>>(branch);
   if (plan.ranges) return std::make_unique<RangeBatchNorm<Operand>>(branch);
-  return std::make_unique<BatchNorm<Operand>>(branch);
+  return std::make_unique<BatchNorm<Operand>>(branch, plan.norm_share);
 }
 
 template std::unique_ptr<Norm<std::int8_t>> make_batch_norm(const Plan&, const Branch&);

@@ -9,7 +9,10 @@
 
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
+#include "model/gelu_kernels.hpp"
 #include "model/own/passes.hpp"
+#include "model/pool_kernels.hpp"
+#include "model/whitening.hpp"
 
 namespace eqt::model::precision {
 namespace {
@@ -33,7 +36,7 @@ Executor<Operand>::Executor(Plan plan, int8::Kernels kernels, const Int8Options&
       threads_(std::clamp<std::size_t>(static_cast<std::size_t>(threads), 1, kMostLanes)),
       rooms_(threads_.count()),
       weight_sums_(plan_.branches.size()) {
-  std::size_t channels = 0, samples = 1;
+  std::size_t channels = static_cast<std::size_t>(plan_.nodes.front().channels), samples = 1;
   for (const Branch& branch : plan_.branches) {
     layers_.push_back({.convolution = make_convolution<Operand>(branch.shape, kernels),
                        .norm = make_norm<Operand>(plan_, branch),
@@ -62,6 +65,12 @@ Executor<Operand>::Executor(Plan plan, int8::Kernels kernels, const Int8Options&
       scratch_bytes_ =
           std::max(scratch_bytes_, layer_of(b).convolution.scratch_bytes(static_cast<int>(n)));
   }
+  if (plan_.whitening) {
+    float_values_ = std::max(float_values_, plan_.whitening->pictures.values());
+    filters_.resize(plan_.tensors[plan_.whitening->weight].count);
+    filter_sums_.assign(kMostLanes * static_cast<std::size_t>(plan_.nodes.front().channels), 0);
+  }
+  frozen_gradient_.resize(total_count(plan_.frozen));
   for (Room& room : rooms_) make_room(room, samples, channels);
   sums_of_lanes_ = make_long_array<float>((kMostLanes - 1) * lane_sums_);
 }
@@ -101,8 +110,12 @@ std::size_t Executor<Operand>::bytes(std::size_t trained, std::size_t evaluated)
                       evaluation.scales + rooms_.size() * room +
                       (kMostLanes - 1) * lane_sums_ * sizeof(float) +
                       trained * kept_values_ * sizeof(Operand);
-  for (const Layer& layer : layers_)
+  for (std::size_t b = 0; b < layers_.size(); ++b) {
+    const Layer& layer = layers_[b];
     bytes += layer.convolution.weight_bytes() + layer.norm->bytes(std::max(trained, evaluated));
+    if (plan_.branches[b].pool) bytes += trained * plan_.branches[b].count();
+  }
+  bytes += (frozen_gradient_.size() + filters_.size()) * sizeof(float);
   return bytes;
 }
 
@@ -123,16 +136,18 @@ std::string_view Executor<Operand>::label(const char* what, const std::string& l
 }
 
 template <typename Operand>
-std::span<const float> Executor<Operand>::values(std::size_t slice) const {
-  const TensorSlice& s = plan_.parameters[slice];
-  return parameters_.subspan(s.offset, s.count);
+std::span<const float> Executor<Operand>::values(std::size_t tensor) const {
+  return plan_.values(tensor, parameters_, frozen_);
 }
 
 template <typename Operand>
 int Executor<Operand>::zero_point(int node) const {
   const Node& n = plan_.node(node);
   if (n.kind == NodeKind::max_pool) return zero_point(n.input);
-  return zero_point_of<Operand>(n.kind != NodeKind::image && plan_.rectifies);
+  if (!kIsRounded<Operand>) return 0;
+  if (n.kind == NodeKind::image) return plan_.whitening ? int8::kShiftedZeroPoint : 0;
+  if (plan_.rectifies()) return int8::kUnsignedZeroPoint;
+  return plan_.nonlinearity == Nonlinearity::gelu ? int8::kShiftedZeroPoint : 0;
 }
 
 template <typename Operand>
@@ -141,9 +156,13 @@ std::size_t Executor<Operand>::chunk(int node) const {
 }
 
 template <typename Operand>
-void Executor<Operand>::set_parameters(std::span<const float> parameters, Pass pass, StepId step) {
-  EQT_CHECK(parameters.size() == total_count(plan_.parameters), "{} parameters", parameters.size());
+void Executor<Operand>::set_parameters(std::span<const float> parameters,
+                                       std::span<const float> frozen, Pass pass, StepId step) {
+  EQT_CHECK(parameters.size() == total_count(plan_.parameters) &&
+                frozen.size() == total_count(plan_.frozen),
+            "{} parameters and {}", parameters.size(), frozen.size());
   parameters_ = parameters;
+  frozen_ = frozen;
   step_ = step;
   if (pass == Pass::evaluation) release();
   const std::size_t parts = threads_.count();
@@ -151,6 +170,11 @@ void Executor<Operand>::set_parameters(std::span<const float> parameters, Pass p
     for (std::size_t b = part; b < layers_.size(); b += parts)
       if (!layers_[b].is_rounded) set_weights(b, values(plan_.branches[b].weight));
   });
+  if (!plan_.whitening) return;
+  const std::span<const float> weights = values(plan_.whitening->weight);
+  const std::size_t filters = values(plan_.whitening->bias).size(), taps = weights.size() / filters;
+  for (std::size_t f = 0; f < filters; ++f)
+    for (std::size_t k = 0; k < taps; ++k) filters_[k * filters + f] = weights[f * taps + k];
 }
 
 template <typename Operand>
@@ -166,7 +190,8 @@ template <typename Operand>
 std::optional<RoundedRows> Executor<Operand>::round(std::size_t slice,
                                                     std::span<const float> values, StepId step) {
   step_ = step;
-  const auto branch = std::ranges::find(plan_.branches, slice, &Branch::weight);
+  const auto branch = std::ranges::find_if(
+      plan_.branches, [&](const Branch& b) { return plan_.trained[b.weight] == slice; });
   if (branch == plan_.branches.end()) return {};
   const auto b = static_cast<std::size_t>(branch - plan_.branches.begin());
   set_weights(b, values);
@@ -196,6 +221,11 @@ void Executor<Operand>::prepare(std::size_t samples, Pass pass) {
   pass_ = pass;
   samples_ = samples;
   means_.resize(samples * static_cast<std::size_t>(plan_.nodes.back().channels));
+  for (std::size_t b = 0; b < layers_.size(); ++b) {
+    const Branch& plan = plan_.branches[b];
+    if (plan.pool && layers_[b].places.size() < samples * plan.count())
+      layers_[b].places.resize(samples * plan.count());
+  }
   if (pass == Pass::evaluation || samples <= kept_samples_) return;
   kept_samples_ = samples;
   kept_errors_ = make_long_array<Operand>(samples * kept_values_);
@@ -208,8 +238,9 @@ std::span<const float> Executor<Operand>::forward(const Pictures& pictures, Pass
   EQT_CHECK(pictures.values.size() % pictures.shape.values() == 0, "{} values of pictures",
             pictures.values.size());
   step_ = step;
+  pictures_ = pictures;
   prepare(pictures.values.size() / pictures.shape.values(), pass);
-  take_pictures(pictures);
+  take_pictures();
   for (int i = 1; i < static_cast<int>(plan_.nodes.size()); ++i) {
     if (plan_.node(i).kind == NodeKind::max_pool) {
       pool(i);
@@ -217,38 +248,59 @@ std::span<const float> Executor<Operand>::forward(const Pictures& pictures, Pass
       compute_node(i, buffers);
     }
   }
-  average();
+  if (plan_.pooling == Pooling::mean) average();
   return means_;
 }
 
+/// A picture of the batch with its frame, in the room's first values.
 template <typename Operand>
-void Executor<Operand>::take_pictures(const Pictures& pictures) {
-  const Node& to = plan_.nodes[0];
-  const auto [channels, height, width] = pictures.shape;
+std::span<float> Executor<Operand>::picture(std::size_t n, Room& room) const {
+  const Node& first = plan_.nodes[0];
+  const data::ImageShape to = plan_.whitening
+                                  ? plan_.whitening->pictures
+                                  : data::ImageShape{first.channels, first.height, first.width};
+  const auto [channels, height, width] = pictures_.shape;
   const auto row = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
-  const auto share = static_cast<float>(pictures.share);
-  const auto picture = [&](std::size_t n, Room& room) {
-    const std::span<float> framed(room.first.get(), to.count());
-    std::ranges::fill(framed, 0.0f);
-    const float* from = &pictures.values[n * pictures.shape.values()];
-    const float* partner = &pictures.values[(samples_ - 1 - n) * pictures.shape.values()];
-    for (int y = 0; y < height; ++y) {
-      float* const line = &framed[(static_cast<std::size_t>(y + pictures.frame.top) *
-                                       static_cast<std::size_t>(to.width) +
-                                   static_cast<std::size_t>(pictures.frame.left)) *
-                                  static_cast<std::size_t>(channels)];
-      for (std::size_t i = 0; i < row; ++i)
-        line[i] = pictures.share == 1 ? from[i] : share * from[i] + (1 - share) * partner[i];
-      from += row;
-      partner += row;
-    }
-    return framed;
+  const auto share = static_cast<float>(pictures_.share);
+  const std::span<float> framed(room.first.get(), to.values());
+  std::ranges::fill(framed, 0.0f);
+  const float* from = &pictures_.values[n * pictures_.shape.values()];
+  const float* partner = &pictures_.values[(samples_ - 1 - n) * pictures_.shape.values()];
+  for (int y = 0; y < height; ++y) {
+    float* const line = &framed[(static_cast<std::size_t>(y + pictures_.frame.top) *
+                                     static_cast<std::size_t>(to.width) +
+                                 static_cast<std::size_t>(pictures_.frame.left)) *
+                                static_cast<std::size_t>(channels)];
+    for (std::size_t i = 0; i < row; ++i)
+      line[i] = pictures_.share == 1 ? from[i] : share * from[i] + (1 - share) * partner[i];
+    from += row;
+    partner += row;
+  }
+  return framed;
+}
+
+/// What the filters say about a picture, in the room's second values.
+template <typename Operand>
+std::span<float> Executor<Operand>::filtered(std::size_t n, Room& room) const {
+  const std::span<float> out(room.second.get(), plan_.nodes[0].count());
+  filter_patches(picture(n, room), plan_.whitening->pictures, kWhitenedSide, filters_,
+                 values(plan_.whitening->bias), out);
+  return out;
+}
+
+template <typename Operand>
+void Executor<Operand>::take_pictures() {
+  const auto inputs = [&](std::size_t n, Room& room) {
+    if (!plan_.whitening) return picture(n, room);
+    const std::span<float> x = filtered(n, room);
+    gelu(x, x);
+    return x;
   };
   constexpr std::string_view kWhat = "input: pictures";
-  const float range = shared_range_of(clips(), kWhat, picture);
+  const float range = shared_range_of(clips(), kWhat, inputs);
   for_each_lane([&](const Lane& lane) {
     for (std::size_t n = lane.first; n < lane.end; ++n)
-      round_activation(picture(n, lane.room), false, range, kWhat, node(0), n, lane.room);
+      round_activation(inputs(n, lane.room), zero_point(0), range, kWhat, node(0), n, lane.room);
   });
 }
 
@@ -279,11 +331,11 @@ bool Executor<Operand>::shares_ranges() const {
 
 /// @param range  0: the sample's own
 template <typename Operand>
-void Executor<Operand>::round_activation(std::span<const float> x, bool rectified, float range,
+void Executor<Operand>::round_activation(std::span<const float> x, int zero_point, float range,
                                          std::string_view what, const Samples& to, std::size_t n,
                                          Room& room) {
   const float all = range > 0 ? range : int8::largest_magnitude(x, what);
-  to.scales[n] = precision::round_activation(rectified, all, x, to.sample(n));
+  to.scales[n] = precision::round_activation(zero_point, all, x, to.sample(n));
   if (range > 0 && clips())
     room.clipped += static_cast<std::uint64_t>(
         std::ranges::count_if(x, [&](float value) { return std::abs(value) > range; }));
@@ -295,28 +347,32 @@ void Executor<Operand>::compute_node(int i, std::span<float> buffers) {
   convolve(to.main, buffers);
   if (to.residual == Residual::branch) convolve(to.second, buffers);
   const std::string& name = plan_.branch(to.main).name;
+  const bool is_last = static_cast<std::size_t>(i) + 1 == plan_.nodes.size();
   const float range =
       shared_range_of(clips(), label("activations", name, rooms_.front()),
                       [&](std::size_t n, Room& room) { return activation(i, n, room); });
   for_each_lane([&](const Lane& lane) {
     const std::string_view what = label("activations", name, lane.room);
-    for (std::size_t n = lane.first; n < lane.end; ++n)
-      round_activation(activation(i, n, lane.room), plan_.rectifies, range, what, node(i), n,
-                       lane.room);
+    for (std::size_t n = lane.first; n < lane.end; ++n) {
+      const Floats x = activation(i, n, lane.room);
+      round_activation(x, zero_point(i), range, what, node(i), n, lane.room);
+      if (is_last && plan_.pooling == Pooling::maximum) take_maxima(n, x);
+    }
   });
 }
 
 /// The floats of a sample at a node, in the room's first values; the same in both passes.
 template <typename Operand>
-std::span<const float> Executor<Operand>::activation(int i, std::size_t n, Room& room) {
+std::span<float> Executor<Operand>::activation(int i, std::size_t n, Room& room) {
   const Node& to = plan_.node(i);
   const std::span<float> sample(room.first.get(), to.count());
-  if (plan_.rectifies && to.residual == Residual::none) {
+  if (plan_.rectifies() && to.residual == Residual::none) {
     layer_of(to.main).norm->apply(rounded(branch(to.main), n), n, Output::rectified, sample);
     return sample;
   }
   add_up(i, n, sample);
-  if (plan_.rectifies) rectify(sample);
+  if (plan_.rectifies()) rectify(sample);
+  if (plan_.nonlinearity == Nonlinearity::gelu) gelu(sample, sample);
   return sample;
 }
 
@@ -325,7 +381,7 @@ NormParameters Executor<Operand>::norm_parameters(const Branch& branch) const {
   if (!branch.norm) return {};
   return {.weight = values(*branch.norm),
           .bias = values(*branch.norm + 1),
-          .v = plan_.rectifies ? Floats() : values(*branch.norm + 2)};
+          .v = plan_.nonlinearity == Nonlinearity::none ? values(*branch.norm + 2) : Floats()};
 }
 
 template <typename Operand>
@@ -345,13 +401,13 @@ void Executor<Operand>::convolve(int b, std::span<float> buffers) {
   Layer& layer = layer_of(b);
   const Samples in = node(branch_plan.input), out = branch(b);
   start_norm(b, buffers);
-  const auto outputs = [&](std::size_t first, std::size_t n, Room& room) {
+  const auto outputs = [&](std::size_t first, std::size_t n, Room& room) -> Floats {
     const Samples some = in.part(first, n);
-    const std::span<float> result(room.first.get(), n * out.count);
+    const std::span<float> result(room.first.get(), n * branch_plan.shape.out_count());
     layer.convolution.forward(some.values, zero_point(branch_plan.input), some.scales, result,
                               {room.scratch.get(), scratch_bytes_});
     if (branch_plan.bias) add_bias(values(*branch_plan.bias), result);
-    return result;
+    return branch_plan.pool ? pooled(b, first, n, room) : result;
   };
   const std::size_t step = chunk(branch_plan.input);
   constexpr const char* kWhat = "outputs of the convolution";
@@ -370,11 +426,30 @@ void Executor<Operand>::convolve(int b, std::span<float> buffers) {
       for (std::size_t k = 0; k < n; ++k) {
         const auto sample = result.subspan(k * out.count, out.count);
         layer.norm->measure(sample, first + k);
-        round_activation(sample, false, range, what, out, first + k, lane.room);
+        round_activation(sample, 0, range, what, out, first + k, lane.room);
       }
     });
   });
   layer.norm->finish();
+}
+
+/// The maxima of a convolution's outputs, which are the room's first values, in its second ones.
+template <typename Operand>
+Floats Executor<Operand>::pooled(int b, std::size_t first, std::size_t n, Room& room) {
+  const Branch& branch_plan = plan_.branch(b);
+  const std::size_t channels = branch_plan.channels(), count = branch_plan.count();
+  const std::size_t row = static_cast<std::size_t>(branch_plan.shape.out_width()) * channels;
+  const std::size_t out_row = static_cast<std::size_t>(branch_plan.width()) * channels;
+  const std::span<std::uint8_t> places(layer_of(b).places);
+  for (std::size_t k = 0; k < n; ++k) {
+    const Floats x(room.first.get() + k * branch_plan.shape.out_count(),
+                   branch_plan.shape.out_count());
+    const std::span<float> out(room.second.get() + k * count, count);
+    for (std::size_t at = 0, from = 0; at < count; at += out_row, from += 2 * row)
+      max_pool_rows(x.subspan(from, row), x.subspan(from + row, row), channels,
+                    out.subspan(at, out_row), places.subspan((first + k) * count + at, out_row));
+  }
+  return {room.second.get(), n * count};
 }
 
 /// The sum of a node's branches and residual: what ReLU is given, the same floats in both passes.
@@ -441,6 +516,16 @@ void Executor<Operand>::average() {
           static_cast<float>(sum * static_cast<double>(x.scales[n]) / static_cast<double>(pixels));
     }
   }
+}
+
+/// The maxima of the last node's floats, before it is rounded once more.
+template <typename Operand>
+void Executor<Operand>::take_maxima(std::size_t n, Floats x) {
+  const auto channels = static_cast<std::size_t>(plan_.nodes.back().channels);
+  const std::span<float> most = std::span(means_).subspan(n * channels, channels);
+  std::copy_n(x.begin(), channels, most.begin());
+  for (std::size_t p = channels; p < x.size(); p += channels)
+    for (std::size_t c = 0; c < channels; ++c) most[c] = std::max(most[c], x[p + c]);
 }
 
 template class Executor<std::int8_t>;

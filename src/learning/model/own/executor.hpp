@@ -54,26 +54,25 @@ ConvolutionOf<Operand> make_convolution(const int8::ConvolutionShape& shape,
   }
 }
 
-/// The zero point of an activation.
-template <typename Operand>
-constexpr int zero_point_of(bool rectified) {
-  return kIsRounded<Operand> && rectified ? int8::kUnsignedZeroPoint : 0;
+// Floats as operands, by their largest magnitude, with the zero point of a quantizer, which says
+// what values there are. @return their scale
+inline float round_activation(int zero_point, float largest, Floats x, std::span<std::int8_t> q) {
+  if (zero_point == int8::kUnsignedZeroPoint) return int8::quantize_unsigned(largest, x, q);
+  if (zero_point == int8::kShiftedZeroPoint) return int8::quantize_shifted(largest, x, q);
+  return int8::quantize_signed(largest, x, q);
 }
-
-// Floats as operands, by their largest magnitude. @return their scale
-inline float round_activation(bool rectified, float largest, Floats x, std::span<std::int8_t> q) {
-  return rectified ? int8::quantize_unsigned(largest, x, q) : int8::quantize_signed(largest, x, q);
-}
-inline float round_activation(bool /*rectified*/, float /*largest*/, Floats x, std::span<float> q) {
+inline float round_activation(int /*zero_point*/, float /*largest*/, Floats x, std::span<float> q) {
   std::ranges::copy(x, q.begin());
   return 1;
 }
 
 /// Rounds floats again, by the scale that they had.
-inline void round_again(bool rectified, float scale, Floats x, std::span<std::int8_t> q) {
-  (rectified ? int8::quantize_unsigned_again : int8::quantize_signed_again)(scale, x, q);
+inline void round_again(int zero_point, float scale, Floats x, std::span<std::int8_t> q) {
+  if (zero_point == int8::kUnsignedZeroPoint) return int8::quantize_unsigned_again(scale, x, q);
+  if (zero_point == int8::kShiftedZeroPoint) return int8::quantize_shifted_again(scale, x, q);
+  int8::quantize_signed_again(scale, x, q);
 }
-inline void round_again(bool /*rectified*/, float /*scale*/, Floats x, std::span<float> q) {
+inline void round_again(int /*zero_point*/, float /*scale*/, Floats x, std::span<float> q) {
   std::ranges::copy(x, q.begin());
 }
 
@@ -108,25 +107,27 @@ class Executor {
 
   /// Quantizes the convolutions' weights, or lays floats out, except those that round() has
   /// quantized if the pass is one of training; before a forward pass.
-  /// @param parameters  (d) in the order of plan().parameters, which must outlive the passes
+  /// @param parameters, frozen  in the orders of plan(), which must outlive the passes
   /// @throws Error{diverged} naming layer and step
-  void set_parameters(std::span<const float> parameters, Pass pass, StepId step);
+  void set_parameters(std::span<const float> parameters, std::span<const float> frozen, Pass pass,
+                      StepId step);
 
-  /// WeightRounding's, of 8-bit operands.
+  /// WeightRounding's, of 8-bit operands. @param slice  of plan().parameters
   std::optional<RoundedRows> round(std::size_t slice, std::span<const float> values, StepId step);
   void release();
 
-  /// Means over the last node's pixels (n, c), valid until the next pass. Training normalizes by
-  /// the batch and updates the running statistics in `buffers`.
+  /// Means or maxima over the last node's pixels (n, c), valid until the next pass. Training
+  /// normalizes by the batch and updates the running statistics in `buffers`.
+  /// @param pictures  whose values must outlive the backward pass
   /// @throws Error{diverged} naming layer and step
   std::span<const float> forward(const Pictures& pictures, Pass pass, std::span<float> buffers,
                                  StepId step);
 
   /// After a forward pass in training: the gradient of convolutions and norms, from that of the
-  /// means.
+  /// means or maxima.
   /// @param key  names the random bits of rounding
-  /// @param gradient  (d)
-  /// @param ready  called with each slice that is complete
+  /// @param gradient  of plan().parameters
+  /// @param ready  called with each slice of plan().parameters that is complete
   void backward(std::span<const float> means, const RandomKey& key, std::span<float> gradient,
                 const SliceReady& ready);
 
@@ -145,8 +146,9 @@ class Executor {
     ConvolutionOf<Operand> convolution;
     std::unique_ptr<Norm<Operand>> norm;
     std::vector<double> bias_sums;  // (lanes, channels) of errors, if the bias has a gradient
-    float error_range = 0;          // that all samples share; 0: each has its own
-    bool is_rounded = false;        // by round()
+    std::vector<std::uint8_t> places = {};  // of maxima, if it pools; max_pool_rows() has them
+    float error_range = 0;                  // that all samples share; 0: each has its own
+    bool is_rounded = false;                // by round()
   };
 
   /// A Room holds what a thread needs for itself.
@@ -199,17 +201,25 @@ class Executor {
   }
 
   void prepare(std::size_t samples, Pass pass);
-  void take_pictures(const Pictures& pictures);
+  std::span<float> picture(std::size_t sample, Room& room) const;
+  std::span<float> filtered(std::size_t sample, Room& room) const;
+  void take_pictures();
   void compute_node(int i, std::span<float> buffers);
-  std::span<const float> activation(int i, std::size_t sample, Room& room);
+  std::span<float> activation(int i, std::size_t sample, Room& room);
   void compute_again(int i);
   void convolve(int branch, std::span<float> buffers);
   void start_norm(int branch, std::span<float> buffers);
   void pool(int i);
+  Floats pooled(int branch, std::size_t first, std::size_t n, Room& room);
   void add_up(int i, std::size_t sample, std::span<float> out);
   void average();
+  void take_maxima(std::size_t sample, Floats x);
 
   void start_error(std::span<const float> means);
+  void spread_over_maxima(std::size_t sample, Floats gradient, Room& room);
+  void through_activation(int i, std::size_t sample, Room& room, std::span<float> error);
+  void through_filters(const Lane& lane, std::size_t first, std::size_t n);
+  void finish_filters(std::span<float> gradient, const SliceReady& ready);
   void gather_error(int i, std::span<float> gradient, const SliceReady& ready);
   /// Wanted says what is to be computed from the errors of a branch's output.
   struct Wanted {
@@ -267,7 +277,7 @@ class Executor {
         range.add(int8::largest_magnitude(values(n, lane.room), what));
     });
   }
-  void round_activation(std::span<const float> x, bool rectified, float range,
+  void round_activation(std::span<const float> x, int zero_point, float range,
                         std::string_view what, const Samples& to, std::size_t sample, Room& room);
 
   Samples node(int i) const {
@@ -282,11 +292,16 @@ class Executor {
   Layer& layer_of(int branch) { return layers_[static_cast<std::size_t>(branch)]; }
   int zero_point(int node) const;
   std::size_t chunk(int node) const;  // samples at a time
-  std::span<const float> values(std::size_t slice) const;
+  std::span<const float> values(std::size_t tensor) const;
   NormParameters norm_parameters(const Branch& branch) const;
-  std::span<float> of(std::span<float> gradient, std::size_t slice) const;
+  std::span<float> of(std::span<float> gradient, std::size_t tensor);
   RandomKey key_for(int index, int kind) const;
   std::string_view label(const char* what, const std::string& layer, Room& room) const;
+
+  /// Calls the trainer's function for a tensor that is trained.
+  void tell(const SliceReady& ready, std::size_t tensor) const {
+    if (const auto slice = plan_.trained[tensor]) ready(*slice);
+  }
 
   /// A branch's weight gradient, while the errors of its input are gathered.
   struct WeightSum {
@@ -314,7 +329,11 @@ class Executor {
   std::size_t samples_ = 0;
   StepId step_ = 0;
   RandomKey key_;
-  std::span<const float> parameters_;
+  std::span<const float> parameters_, frozen_;
+  std::vector<float> frozen_gradient_;  // which nobody reads
+  Pictures pictures_;
+  std::vector<float> filters_;       // of the plan's whitening: (taps, filters)
+  std::vector<double> filter_sums_;  // (lanes, filters) of errors
   std::vector<std::size_t> chunks_;  // by node
   std::size_t scratch_bytes_ = 0, float_values_ = 0;
   std::vector<WeightSum> weight_sums_;           // by branch
@@ -323,7 +342,7 @@ class Executor {
   LongArray<Operand> kept_errors_;
   std::vector<float> kept_scales_;
   std::size_t kept_samples_ = 0;
-  std::vector<float> means_;  // (n, c)
+  std::vector<float> means_;  // (n, c), or maxima
 };
 
 }  // namespace eqt::model::precision

@@ -6,9 +6,11 @@
 
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
+#include "model/gelu_kernels.hpp"
 #include "model/own/executor.hpp"
 #include "model/own/float_convolution.hpp"
 #include "model/own/passes.hpp"
+#include "model/pool_kernels.hpp"
 
 namespace eqt::model::precision {
 namespace {
@@ -19,9 +21,8 @@ enum ErrorKind { kOfNode = 0, kOfBranch = 1 };
 }  // namespace
 
 template <typename Operand>
-std::span<float> Executor<Operand>::of(std::span<float> gradient, std::size_t slice) const {
-  const TensorSlice& s = plan_.parameters[slice];
-  return gradient.subspan(s.offset, s.count);
+std::span<float> Executor<Operand>::of(std::span<float> gradient, std::size_t tensor) {
+  return plan_.values(tensor, gradient, std::span(frozen_gradient_));
 }
 
 template <typename Operand>
@@ -54,12 +55,13 @@ void Executor<Operand>::compute_again(int i) {
   const Samples to = now_->again(i);
   for_each_lane([&](const Lane& lane) {
     for (std::size_t n = lane.first; n < lane.end; ++n)
-      round_again(plan_.rectifies, to.scales[n], activation(i, n, lane.room), to.sample(n));
+      round_again(zero_point(i), to.scales[n], activation(i, n, lane.room), to.sample(n));
   });
   computed_again_[static_cast<std::size_t>(i)] = true;
 }
 
-/// The last node's error: each pixel has an equal share of the mean's.
+/// The last node's error: each pixel has an equal share of the mean's, or those that are the
+/// maximum.
 template <typename Operand>
 void Executor<Operand>::start_error(std::span<const float> means) {
   const int last = static_cast<int>(plan_.nodes.size()) - 1;
@@ -68,8 +70,13 @@ void Executor<Operand>::start_error(std::span<const float> means) {
   const float share = 1.0f / static_cast<float>(to.pixels());
   const auto error = [&](std::size_t n, Room& room) {
     const std::span<float> sample(room.first.get(), to.count());
-    for (std::size_t i = 0; i < sample.size(); ++i)
-      sample[i] = means[n * channels + i % channels] * share;
+    if (plan_.pooling == Pooling::maximum) {
+      spread_over_maxima(n, means.subspan(n * channels, channels), room);
+    } else {
+      for (std::size_t i = 0; i < sample.size(); ++i)
+        sample[i] = means[n * channels + i % channels] * share;
+    }
+    through_activation(last, n, room, sample);
     return sample;
   };
   const float range = shared_range_of(false, "errors of the means", error);
@@ -79,6 +86,33 @@ void Executor<Operand>::start_error(std::span<const float> means) {
       round_error(last, lane, n, 1, range);
     }
   });
+}
+
+/// The error of the last node in the room's first values. 8-bit values are often equal: each of
+/// several maxima has an equal share, as in LibTorch's amax().
+template <typename Operand>
+void Executor<Operand>::spread_over_maxima(std::size_t n, Floats gradient, Room& room) {
+  const int last = static_cast<int>(plan_.nodes.size()) - 1;
+  const std::span<float> x = activation(last, n, room);
+  const std::size_t channels = gradient.size();
+  const Floats most = std::span(means_).subspan(n * channels, channels);
+  const std::span<double> shares = std::span(room.double_sums).first(channels);
+  std::ranges::fill(shares, 0.0);
+  for (std::size_t i = 0; i < x.size(); ++i) shares[i % channels] += x[i] == most[i % channels];
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = i % channels;
+    x[i] = x[i] == most[c] ? static_cast<float>(gradient[c] / shares[c]) : 0.0f;
+  }
+}
+
+/// GELU's gradient, of floats; ReLU's is that of rounded errors, in sum_error().
+template <typename Operand>
+void Executor<Operand>::through_activation(int i, std::size_t n, Room& room,
+                                           std::span<float> error) {
+  if (plan_.nonlinearity != Nonlinearity::gelu || plan_.node(i).kind != NodeKind::layer) return;
+  const std::span<float> before(room.second.get(), error.size());
+  add_up(i, n, before);
+  gelu_gradient(error, before, error);
 }
 
 /// The room's first values become the errors of some samples. @param range  0: each sample's own
@@ -102,6 +136,7 @@ void Executor<Operand>::gather_error(int i, std::span<float> gradient, const Sli
   const Node& to = plan_.node(i);
   const auto& readers = plan_.readers_of(i);
   start_weights(i, gradient);
+  if (i == 0) std::ranges::fill(filter_sums_, 0.0);
   for (const int b : readers.branches) {
     Layer& layer = layer_of(b);
     std::ranges::fill(layer.bias_sums, 0.0);
@@ -123,13 +158,16 @@ void Executor<Operand>::gather_error(int i, std::span<float> gradient, const Sli
     for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
       sum_of_readers(i, lane, first, n, true);
       if (i > 0) round_error(i, lane, first, n, range);
+      if (i == 0 && plan_.whitening) through_filters(lane, first, n);
     });
   });
   for (std::size_t b = readers.branches.size(); b-- > 0;)
     finish_weight(readers.branches[b], gradient, ready);
+  if (i == 0 && plan_.whitening) finish_filters(gradient, ready);
 }
 
-/// The errors of some samples into the room's first values. The pictures have no error.
+/// The errors of some samples into the room's first values. The pictures have no error, unless
+/// filters with a bias have made the first node of them.
 /// @param learns  into the weights' gradients as well
 template <typename Operand>
 void Executor<Operand>::sum_of_readers(int i, const Lane& lane, std::size_t first, std::size_t n,
@@ -139,7 +177,7 @@ void Executor<Operand>::sum_of_readers(int i, const Lane& lane, std::size_t firs
   const std::span<float> sum(lane.room.first.get(), n * to.count());
   bool empty = true;
   for (const int b : readers.branches) {
-    if (i == 0) {
+    if (i == 0 && !plan_.whitening) {
       through_branch(b, lane, first, n, {.gradient = learns, .input_error = {}});
       continue;
     }
@@ -148,20 +186,63 @@ void Executor<Operand>::sum_of_readers(int i, const Lane& lane, std::size_t firs
     if (!empty) add(part, sum);
     empty = false;
   }
-  if (i == 0) return;
+  if (i == 0 && !plan_.whitening) return;
   if (empty) std::ranges::fill(sum, 0.0f);
-  for (std::size_t k = 0; k < n; ++k)
-    for (const int m : readers.nodes)
-      through_node(m, i, first + k, lane.room, sum.subspan(k * to.count(), to.count()));
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::span<float> sample = sum.subspan(k * to.count(), to.count());
+    for (const int m : readers.nodes) through_node(m, i, first + k, lane.room, sample);
+    through_activation(i, first + k, lane.room, sample);
+  }
+}
+
+/// The gradient of the filters' bias, from the errors of the first node in the room's first values.
+template <typename Operand>
+void Executor<Operand>::through_filters(const Lane& lane, std::size_t first, std::size_t n) {
+  const std::size_t count = plan_.nodes[0].count();
+  Room& room = lane.room;
+  const std::span<float> error(room.third.get(), n * count);
+  std::copy_n(room.first.get(), error.size(), error.begin());
+  const auto sums =
+      std::span(room.double_sums).first(static_cast<std::size_t>(plan_.nodes[0].channels));
+  const auto to = std::span(filter_sums_).subspan(lane.index * sums.size(), sums.size());
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::span<float> sample = error.subspan(k * count, count);
+    gelu_gradient(sample, filtered(first + k, room), sample);
+    channel_sums(sample, sums);
+    for (std::size_t c = 0; c < sums.size(); ++c) to[c] += sums[c];
+  }
+}
+
+template <typename Operand>
+void Executor<Operand>::finish_filters(std::span<float> gradient, const SliceReady& ready) {
+  const std::span<float> bias = of(gradient, plan_.whitening->bias);
+  for (std::size_t c = 0; c < bias.size(); ++c) {
+    double sum = 0;
+    for (std::size_t k = c; k < filter_sums_.size(); k += bias.size()) sum += filter_sums_[k];
+    bias[c] = static_cast<float>(sum);
+  }
+  tell(ready, plan_.whitening->bias);
 }
 
 /// The float errors of a sample at the output of a convolution, times the weights' scales.
 template <typename Operand>
 std::span<const float> Executor<Operand>::branch_error(int b, std::size_t n, Room& room) {
-  const Samples x = branch(b), g = error(plan_.branch(b).node);
-  const std::span<float> values(room.second.get(), x.count);
+  const Branch& branch_plan = plan_.branch(b);
+  const Samples x = branch(b), g = error(branch_plan.node);
   Layer& layer = layer_of(b);
-  layer.norm->error(rounded(g, n), rounded(x, n), n, layer.convolution.weight_scales(), values);
+  const std::span<float> of_norm((branch_plan.pool ? room.third : room.second).get(), x.count);
+  layer.norm->error(rounded(g, n), rounded(x, n), n, layer.convolution.weight_scales(), of_norm);
+  if (!branch_plan.pool) return of_norm;
+  const std::size_t channels = branch_plan.channels();
+  const std::size_t row = static_cast<std::size_t>(branch_plan.shape.out_width()) * channels;
+  const std::size_t pooled_row = static_cast<std::size_t>(branch_plan.width()) * channels;
+  const std::span<float> values(room.second.get(), branch_plan.shape.out_count());
+  const auto places = std::span(layer.places).subspan(n * x.count, x.count);
+  std::size_t to = 0;
+  for (std::size_t at = 0; at < x.count; at += pooled_row, to += 2 * row)
+    max_pool_gradient(of_norm.subspan(at, pooled_row), places.subspan(at, pooled_row), channels,
+                      values.subspan(to, row), values.subspan(to + row, row));
+  std::ranges::fill(values.subspan(to), 0.0f);
   return values;
 }
 
@@ -182,7 +263,8 @@ void Executor<Operand>::through_branch(int b, const Lane& lane, std::size_t firs
   Layer& layer = layer_of(b);
   Room& room = lane.room;
   const WeightSum& sum = weight_sum(b);
-  const std::size_t count = branch(b).count, channels = plan_.branch(b).channels();
+  const std::size_t count = plan_.branch(b).shape.out_count();
+  const std::size_t channels = plan_.branch(b).channels();
   const std::string_view what = label("errors of the convolution", plan_.branch(b).name, room);
   const bool keeps = sum.how == Sums::by_outputs;
   const std::span<Operand> errors = keeps ? sum.errors.subspan(first * count, n * count)
@@ -248,9 +330,9 @@ void Executor<Operand>::sum_error(int i, std::span<float> gradient, const SliceR
   for (const int b : branches)
     if (b >= 0) layer_of(b).norm->start_backward();
   const auto sample = [&](std::size_t n, Room& room) {
-    if (plan_.rectifies && to.residual == Residual::none) {
+    if (plan_.rectifies() && to.residual == Residual::none) {
       layer_of(to.main).norm->gate(rounded(branch(to.main), n), n, g.sample(n));
-    } else if (plan_.rectifies) {
+    } else if (plan_.rectifies()) {
       const std::span<float> before(room.first.get(), to.count());
       add_up(i, n, before);
       gate(before, g.sample(n));
@@ -273,12 +355,13 @@ void Executor<Operand>::finish_norm(int b, std::span<float> gradient, const Slic
     return;
   }
   const std::size_t weight = *branch_plan.norm, bias = weight + 1, v = weight + 2;
+  const bool activates = plan_.nonlinearity == Nonlinearity::none;
   layer_of(b).norm->finish_backward({.weight = of(gradient, weight),
                                      .bias = of(gradient, bias),
-                                     .v = plan_.rectifies ? std::span<float>() : of(gradient, v)});
-  if (!plan_.rectifies) ready(v);
-  ready(bias);
-  ready(weight);
+                                     .v = activates ? of(gradient, v) : std::span<float>()});
+  if (activates) tell(ready, v);
+  tell(ready, bias);
+  tell(ready, weight);
 }
 
 /// Gives the gradients of the convolutions that read a node their places, with zeros.
@@ -301,7 +384,7 @@ void Executor<Operand>::start_weights(int i, std::span<float> gradient) {
       std::ranges::fill(sum.others, 0.0f);
     }
     if (sum.how == Sums::by_outputs) {
-      const std::size_t count = samples_ * branch(b).count;
+      const std::size_t count = samples_ * branch_plan.shape.out_count();
       sum.errors = {kept_errors_.get() + kept, count};
       kept += count;
       sum.scales =
@@ -341,7 +424,7 @@ void Executor<Operand>::add_weight_gradient(int b, const Lane& lane, std::size_t
   const WeightSum& sum = weight_sum(b);
   Room& room = lane.room;
   const Samples in = node(branch_plan.input).part(first, n);
-  const std::size_t count = n * branch(b).count, weights = sum.gradient.size();
+  const std::size_t count = n * branch_plan.shape.out_count(), weights = sum.gradient.size();
   const std::span<float> to = sum.how == Sums::in_order || lane.index == 0
                                   ? sum.gradient
                                   : sum.others.subspan((lane.index - 1) * weights, weights);
@@ -364,7 +447,7 @@ template <typename Operand>
 void Executor<Operand>::sum_by_outputs(int b) {
   const Branch& branch_plan = plan_.branch(b);
   const WeightSum& sum = weight_sum(b);
-  const std::size_t count = branch(b).count, step = chunk(branch_plan.input);
+  const std::size_t count = branch_plan.shape.out_count(), step = chunk(branch_plan.input);
   const std::size_t parts = threads_.count();
   threads_.run(parts, [&](std::size_t part) {
     for (std::size_t first = 0; first < samples_; first += step) {
@@ -396,7 +479,7 @@ void Executor<Operand>::finish_weight(int b, std::span<float> gradient, const Sl
       for (float& value : dw.subspan(o * row, row)) value /= scales[o];
   });
   if (branch_plan.bias) finish_bias(b, gradient, ready);
-  ready(branch_plan.weight);
+  tell(ready, branch_plan.weight);
 }
 
 template <typename Operand>
@@ -410,7 +493,7 @@ void Executor<Operand>::finish_bias(int b, std::span<float> gradient, const Slic
     for (std::size_t k = c; k < layer.bias_sums.size(); k += bias.size()) sum += layer.bias_sums[k];
     bias[c] = static_cast<float>(sum / static_cast<double>(scales[c]));
   }
-  ready(*branch_plan.bias);
+  tell(ready, *branch_plan.bias);
 }
 
 template class Executor<std::int8_t>;

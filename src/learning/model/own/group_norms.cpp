@@ -105,7 +105,8 @@ GroupNorm<Operand>::GroupNorm(const Plan& plan, const Branch& branch)
     fail(Kind::usage,
          "{}: expected groups that divide its {} channels, found {}; set model.norm_groups",
          branch.name, channels_, groups_);
-  if (!plan.rectifies) sigmoid_ = plan.ranges ? Sigmoid::hard : Sigmoid::exact;
+  if (plan.nonlinearity == Nonlinearity::none)
+    sigmoid_ = plan.ranges ? Sigmoid::hard : Sigmoid::exact;
   if (plan.ranges) {
     ranges_ = true;
     factor_ = range_factor(

@@ -106,9 +106,11 @@ class OwnReplica final : public Replica, public WeightRounding {
         loss_(options.task, options.outputs),
         parameters_(total_count(plan().parameters)),
         gradient_(total_count(plan().parameters)),
+        frozen_(total_count(plan().frozen)),
+        frozen_gradient_(total_count(plan().frozen)),
         buffers_(total_count(plan().buffers)),
         counters_(plan().counters) {
-    draw_initial_values(plan(), options.seed, parameters_.span(), buffers_.span());
+    draw_initial_values(plan(), options.seed, parameters_.span(), frozen_.span(), buffers_.span());
   }
 
   const Layout& layout() const override { return plan().parameters; }
@@ -116,6 +118,7 @@ class OwnReplica final : public Replica, public WeightRounding {
   std::span<float> gradient() override { return gradient_.span(); }
   FlatBuffer* gradient_memory() override { return &gradient_; }
   std::span<float> buffers() override { return buffers_.span(); }
+  std::span<float> frozen() override { return frozen_.span(); }
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override;
   Evaluation evaluate(const data::Batch& batch) override {
@@ -158,10 +161,11 @@ class OwnReplica final : public Replica, public WeightRounding {
 
  private:
   const Plan& plan() const { return executor_.plan(); }
-  std::span<float> values(std::size_t slice) const { return cut(parameters_, slice); }
-  std::span<float> cut(const FlatBuffer& buffer, std::size_t slice) const {
-    const TensorSlice& s = plan().parameters[slice];
-    return buffer.span().subspan(s.offset, s.count);
+  std::span<float> values(std::size_t tensor) const {
+    return plan().values(tensor, parameters_.span(), frozen_.span());
+  }
+  std::span<float> gradient_of(std::size_t tensor) const {
+    return plan().values(tensor, gradient_.span(), frozen_gradient_.span());
   }
 
   std::span<const float> pictures_of(const data::Batch& batch) const;
@@ -185,7 +189,7 @@ class OwnReplica final : public Replica, public WeightRounding {
   Frame frame_;
   Executor<Operand> executor_;
   ArrayLoss loss_;
-  FlatBuffer parameters_, gradient_, buffers_;
+  FlatBuffer parameters_, gradient_, frozen_, frozen_gradient_, buffers_;
   std::vector<std::uint64_t> counters_;  // of batches, one for each norm
   StepId batches_ = 0;                   // trained on so far; names the next one's random numbers
 
@@ -209,7 +213,7 @@ double OwnReplica<Operand>::forward_backward(const data::Batch& batch, const Sli
   const SliceReady ready = [&](std::size_t slice) {
     if (on_ready) on_ready(slice);
   };
-  executor_.set_parameters(parameters_.span(), Pass::training, batches_);
+  executor_.set_parameters(parameters_.span(), frozen_.span(), Pass::training, batches_);
   const auto means = executor_.forward({pictures_of(batch), pictures_, frame_, share},
                                        Pass::training, buffers_.span(), batches_);
   for (std::uint64_t& counter : counters_) ++counter;
@@ -237,6 +241,7 @@ void OwnReplica<Operand>::classify(std::span<const float> means, std::size_t n,
   }
   outputs_.resize(n * plan().last.out);
   dense_forward(*in, values(plan().last.weight), values(plan().last.bias), outputs_);
+  for (float& v : outputs_) v *= plan().output_scale;
 }
 
 /// Drops means by the same draws as the network that LibTorch runs.
@@ -258,11 +263,12 @@ void OwnReplica<Operand>::classify_backward(std::span<const float> means, const 
   const auto backward = [&](const Dense& dense, std::span<const float> g, std::span<const float> x,
                             std::vector<float>& dx) {
     dx.resize(x.size());
-    dense_backward(g, x, values(dense.weight), dx, cut(gradient_, dense.weight),
-                   cut(gradient_, dense.bias));
-    ready(dense.bias);
-    ready(dense.weight);
+    dense_backward(g, x, values(dense.weight), dx, gradient_of(dense.weight),
+                   gradient_of(dense.bias));
+    for (const std::size_t tensor : {dense.bias, dense.weight})
+      if (const auto slice = plan().trained[tensor]) ready(*slice);
   };
+  for (float& v : output_errors_) v *= plan().output_scale;
   if (!plan().hidden) {
     backward(plan().last, output_errors_, means, mean_errors_);
     return;
@@ -279,7 +285,7 @@ template <typename Operand>
 void OwnReplica<Operand>::run(const data::Batch& batch) {
   const auto pictures = pictures_of(batch);
   const std::size_t n = batch.size(), values_of_one = pictures_.values();
-  executor_.set_parameters(parameters_.span(), Pass::evaluation, batches_);
+  executor_.set_parameters(parameters_.span(), frozen_.span(), Pass::evaluation, batches_);
   mean_errors_.clear();  // used for the means of all samples
   for (std::size_t first = 0; first < n; first += kEvaluated) {
     const std::size_t some = std::min(kEvaluated, n - first);
@@ -297,6 +303,7 @@ void OwnReplica<Operand>::visit_state(StateVisitor& visitor, Across models) {
   const Across statistics = models == Across::same ? Across::mean : models;
   visitor.values("parameters", parameters_.span(), models);
   visitor.values("buffers", buffers_.span(), statistics);
+  if (!frozen_.span().empty()) visitor.values("frozen", frozen_.span(), Across::same);
   visitor.number("batches", batches_, Across::own);
   visitor.numbers("counters", counters_, Across::own);
 }
@@ -304,8 +311,7 @@ void OwnReplica<Operand>::visit_state(StateVisitor& visitor, Across models) {
 template <typename Operand>
 template <typename Values, typename Counter>
 void OwnReplica<Operand>::for_each_tensor(const Values& visit, const Counter& visit_counter) const {
-  for (const TensorSlice& slice : plan().parameters)
-    visit(slice, parameters_.span().subspan(slice.offset, slice.count));
+  for (std::size_t i = 0; i < plan().tensors.size(); ++i) visit(plan().tensors[i], values(i));
   constexpr std::string_view kLast = "running_var", kCounter = "num_batches_tracked";
   std::size_t norm = 0;
   for (const TensorSlice& slice : plan().buffers) {

@@ -20,6 +20,7 @@ namespace eqt::model::precision {
 
 constexpr std::size_t kTile = 16;      // channels at a time
 constexpr std::size_t kFloatSum = 64;  // pixels of a sum in float32
+constexpr std::size_t kFilters = 8;    // filters at a time
 
 /// Parameters of a row of several pixels, so that vectors are full where there are few channels.
 class WideRow {
@@ -103,6 +104,26 @@ void channel_sums(const float* x, std::size_t count, std::size_t channels, doubl
 void channel_squares(const float* x, std::size_t count, const float* mean, std::size_t channels,
                      double* out) {
   all_float_sums<true>(x, count, mean, channels, out);
+}
+
+void filter_patches(const float* picture, const data::ImageShape& shape, std::size_t side,
+                    const float* weights, const float* bias, std::size_t filters, float* out) {
+  const auto channels = static_cast<std::size_t>(shape.channels);
+  const std::size_t row = channels * static_cast<std::size_t>(shape.width), taps = side * channels;
+  for (std::size_t y = 0; y + side <= static_cast<std::size_t>(shape.height); ++y) {
+    for (std::size_t x = 0; x + side <= static_cast<std::size_t>(shape.width); ++x) {
+      const float* const patch = picture + y * row + x * channels;
+      for (std::size_t f = 0; f < filters; f += kFilters, out += kFilters) {
+        float sums[kFilters];
+        std::copy_n(bias + f, kFilters, sums);
+        const float* w = weights + f;
+        for (std::size_t i = 0; i < side; ++i)
+          for (std::size_t k = 0; k < taps; ++k, w += filters)
+            for (std::size_t j = 0; j < kFilters; ++j) sums[j] += patch[i * row + k] * w[j];
+        std::copy_n(sums, kFilters, out);
+      }
+    }
+  }
 }
 
 template <Output kOutput, typename T>
@@ -513,6 +534,7 @@ HWY_AFTER_NAMESPACE();
 namespace eqt::model::precision {
 namespace {
 
+HWY_EXPORT(filter_patches);
 HWY_EXPORT(add_bias);
 HWY_EXPORT(channel_sums);
 HWY_EXPORT(channel_squares);
@@ -543,6 +565,19 @@ void check_rows(std::size_t values, std::size_t channels, std::size_t others) {
 }
 
 }  // namespace
+
+void filter_patches(Floats picture, const data::ImageShape& shape, int side, Floats weights,
+                    Floats bias, std::span<float> out) {
+  const std::size_t taps = static_cast<std::size_t>(side * side * shape.channels);
+  const auto places =
+      static_cast<std::size_t>((shape.height - side + 1) * (shape.width - side + 1));
+  EQT_CHECK(picture.size() == shape.values() && weights.size() == taps * bias.size() &&
+                bias.size() % kFilters == 0 && out.size() == places * bias.size(),
+            "{} values, {} weights of {} filters", picture.size(), weights.size(), bias.size());
+  HWY_DYNAMIC_DISPATCH(filter_patches)
+  (picture.data(), shape, static_cast<std::size_t>(side), weights.data(), bias.data(), bias.size(),
+   out.data());
+}
 
 void add_bias(Floats bias, std::span<float> x) {
   check_rows(x.size(), bias.size(), x.size());

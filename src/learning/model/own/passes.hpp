@@ -14,6 +14,7 @@
 #include <span>
 #include <type_traits>
 
+#include "data/images.hpp"
 #include "model/evonorm_kernels.hpp"
 
 namespace eqt::model::precision {
@@ -24,6 +25,13 @@ using Floats = std::span<const float>;
 /// Sums of products of 8-bit operands are exact in this type; those of floats are collected in it.
 template <typename Operand>
 using SumOf = std::conditional_t<std::is_same_v<Operand, float>, double, std::int64_t>;
+
+/// A value of each filter at each place where a patch lies in the picture: out (height - side + 1,
+/// width - side + 1, filters).
+/// @param weights  (side, side, channels, filters)
+/// @param bias  (filters), a multiple of 8
+void filter_patches(Floats picture, const data::ImageShape& shape, int side, Floats weights,
+                    Floats bias, std::span<float> out);
 
 /// x += bias.
 void add_bias(Floats bias, std::span<float> x);

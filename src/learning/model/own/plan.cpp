@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "model/architecture.hpp"
 #include "model/model_options.hpp"
+#include "model/whitening.hpp"
 
 namespace eqt::model::precision {
 namespace {
@@ -25,26 +26,39 @@ class Planner {
   explicit Planner(const ModelOptions& options) : options_(options) {
     const data::ImageShape images = images_of(options);
     const Frame frame = frame_of(*options.model, images);
-    plan_.nodes.push_back({.kind = NodeKind::image,
-                           .height = images.height + frame.top + frame.bottom,
-                           .width = images.width + frame.left + frame.right,
-                           .channels = images.channels});
+    pictures_ = {.channels = images.channels,
+                 .height = images.height + frame.top + frame.bottom,
+                 .width = images.width + frame.left + frame.right};
     const Entry<NormalizationRow> kind = options.normalization;
     plan_.ranges = kind == normalizations::range_batchnorm || kind == normalizations::range_evonorm;
-    plan_.rectifies = kind != normalizations::evonorm_s0 && kind != normalizations::range_evonorm;
+    norm_activates_ = kind == normalizations::evonorm_s0 || kind == normalizations::range_evonorm;
+    if (norm_activates_) plan_.nonlinearity = Nonlinearity::none;
   }
 
   void add(const ResNetPlan& net);
   void add(const PlainPlan& net);
+  void add(const AirbenchPlan& net);
   Plan finish();
 
  private:
+  void image(const data::ImageShape& shape) {
+    plan_.nodes.push_back({.kind = NodeKind::image,
+                           .height = shape.height,
+                           .width = shape.width,
+                           .channels = shape.channels});
+  }
+
   /// @return index of the slice
-  std::size_t slice(Layout& layout, const std::string& name, std::vector<std::int64_t> shape) {
+  static std::size_t slice(Layout& layout, const std::string& name,
+                           std::vector<std::int64_t> shape) {
     std::size_t count = 1;
     for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
     layout.push_back({name, std::move(shape), total_count(layout), count});
     return layout.size() - 1;
+  }
+
+  std::size_t tensor(const std::string& name, std::vector<std::int64_t> shape) {
+    return slice(plan_.tensors, name, std::move(shape));
   }
 
   int convolution(const std::string& name, int input, std::int64_t out, std::int64_t kernel,
@@ -58,8 +72,8 @@ class Planner {
                             .out_channels = static_cast<int>(out),
                             .kernel = static_cast<int>(kernel),
                             .stride = static_cast<int>(stride)}};
-    branch.weight = slice(plan_.parameters, name + ".weight", {out, from.channels, kernel, kernel});
-    if (bias) branch.bias = slice(plan_.parameters, name + ".bias", {out});
+    branch.weight = tensor(name + ".weight", {out, from.channels, kernel, kernel});
+    if (bias) branch.bias = tensor(name + ".bias", {out});
     plan_.branches.push_back(std::move(branch));
     return static_cast<int>(plan_.branches.size()) - 1;
   }
@@ -69,9 +83,9 @@ class Planner {
     const std::int64_t channels = b.shape.out_channels;
     plan_.groups = static_cast<std::size_t>(
         groups_for(*options_.normalization, options_.norm_groups, channels));
-    b.norm = slice(plan_.parameters, name + ".weight", {channels});
-    slice(plan_.parameters, name + ".bias", {channels});
-    if (!plan_.rectifies) slice(plan_.parameters, name + ".v", {channels});
+    b.norm = tensor(name + ".weight", {channels});
+    tensor(name + ".bias", {channels});
+    if (norm_activates_) tensor(name + ".v", {channels});
     if (plan_.groups > 0) return;
     b.statistics = plan_.buffers.size();
     slice(plan_.buffers, name + ".running_mean", {channels});
@@ -80,10 +94,10 @@ class Planner {
   }
 
   int layer(int main, Residual residual = Residual::none, int second = -1, int stride = 1) {
-    const int8::ConvolutionShape& shape = plan_.branches[static_cast<std::size_t>(main)].shape;
-    plan_.nodes.push_back({.height = shape.out_height(),
-                           .width = shape.out_width(),
-                           .channels = shape.out_channels,
+    const Branch& branch = plan_.branch(main);
+    plan_.nodes.push_back({.height = branch.height(),
+                           .width = branch.width(),
+                           .channels = branch.shape.out_channels,
                            .main = main,
                            .residual = residual,
                            .second = second,
@@ -106,15 +120,19 @@ class Planner {
   }
 
   Dense dense(const std::string& name, std::int64_t in, std::int64_t out) {
-    const std::size_t weight = slice(plan_.parameters, name + ".weight", {out, in});
-    const std::size_t bias = slice(plan_.parameters, name + ".bias", {out});
+    const std::size_t weight = tensor(name + ".weight", {out, in});
+    const std::size_t bias = tensor(name + ".bias", {out});
     return {weight, bias, static_cast<std::size_t>(in), static_cast<std::size_t>(out)};
   }
 
   void block(const std::string& name, const ResNetPlan& net, const BlockShape& shape);
+  void split_tensors();
   int last_node() const { return static_cast<int>(plan_.nodes.size()) - 1; }
 
   const ModelOptions& options_;
+  data::ImageShape pictures_;  // with their frame
+  bool norm_activates_ = false;
+  std::vector<std::string> frozen_;  // names of parameters that the network itself does not train
   Plan plan_;
 };
 
@@ -146,6 +164,7 @@ void Planner::block(const std::string& name, const ResNetPlan& net, const BlockS
 }
 
 void Planner::add(const ResNetPlan& net) {
+  image(pictures_);
   std::int64_t channels = net.width[0];
   const int stem =
       convolution("conv1", 0, channels, net.large_stem ? 7 : 3, net.large_stem ? 2 : 1);
@@ -163,6 +182,7 @@ void Planner::add(const ResNetPlan& net) {
 }
 
 void Planner::add(const PlainPlan& net) {
+  image(pictures_);
   int place = 0;
   std::int64_t channels = plan_.nodes[0].channels;
   const auto next = [&place] { return fmt::format("features.{}", place++); };
@@ -184,7 +204,58 @@ void Planner::add(const PlainPlan& net) {
   }
 }
 
+void Planner::add(const AirbenchPlan& net) {
+  if (!norm_activates_) plan_.nonlinearity = Nonlinearity::gelu;
+  plan_.pooling = Pooling::maximum;
+  plan_.norm_share = net.norm_share;
+  const std::size_t filters =
+      tensor("whiten.weight", {net.whitened, pictures_.channels, kWhitenedSide, kWhitenedSide});
+  frozen_ = {"whiten.weight"};
+  plan_.whitening = {
+      .weight = filters, .bias = tensor("whiten.bias", {net.whitened}), .pictures = pictures_};
+  image({.channels = static_cast<int>(net.whitened),
+         .height = pictures_.height - kWhitenedSide + 1,
+         .width = pictures_.width - kWhitenedSide + 1});
+  const auto half = [&](const std::string& name, std::int64_t width, bool pool) {
+    const int main =
+        convolution(name + fmt::format(".conv{}", pool ? 1 : 2), last_node(), width, 3, 1);
+    Branch& branch = plan_.branches.back();
+    branch.pool = pool;
+    branch.passes_on = true;
+    norm(main, name + fmt::format(".norm{}", pool ? 1 : 2));
+    layer(main);
+  };
+  for (std::size_t i = 0; i < net.width.size(); ++i) {
+    const std::string name = fmt::format("block{}", i + 1);
+    half(name, net.width[i], true);
+    half(name, net.width[i], false);
+  }
+  plan_.last = dense("head", net.width.back(), options_.outputs);
+  plan_.output_scale = 1 / static_cast<float>(net.width.back());
+}
+
+/// Finds what is trained, and gives each tensor its place.
+void Planner::split_tensors() {
+  std::vector<std::string> names;
+  for (const TensorSlice& slice : plan_.tensors) names.push_back(slice.name);
+  std::vector<bool> is_frozen = frozen_parameters(names, options_.freeze);
+  for (const std::string& name : frozen_)
+    is_frozen[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())] = true;
+  for (std::size_t i = 0; i < plan_.tensors.size(); ++i) {
+    const TensorSlice& tensor = plan_.tensors[i];
+    plan_.trained.push_back(is_frozen[i] ? std::nullopt : std::optional(plan_.parameters.size()));
+    slice(is_frozen[i] ? plan_.frozen : plan_.parameters, tensor.name, tensor.shape);
+  }
+  check_trains(plan_.parameters.size(), plan_.tensors.size());
+  const std::size_t count = total_count(plan_.parameters);
+  std::size_t frozen = 0, trained = 0;
+  for (std::size_t i = 0; i < plan_.tensors.size(); ++i)
+    plan_.tensors[i].offset = plan_.trained[i] ? plan_.parameters[trained++].offset
+                                               : count + plan_.frozen[frozen++].offset;
+}
+
 Plan Planner::finish() {
+  split_tensors();
   plan_.readers.resize(plan_.nodes.size());
   const auto read_by = [&](int node) -> Readers& {
     return plan_.readers[static_cast<std::size_t>(node)];
@@ -217,11 +288,6 @@ void check_for_executor(const ModelOptions& options) {
     refuse(options,
            fmt::format("expected task.kind classification, multi-label or regression, found \"{}\"",
                        task->name));
-  if (!options.freeze.empty())
-    refuse(options,
-           fmt::format("expected an empty model.freeze, since all layers are trained, found {} "
-                       "patterns",
-                       options.freeze.size()));
 }
 
 using Twister = std::mt19937;
@@ -325,10 +391,30 @@ const Dense* dense_of(const Plan& plan, std::size_t slice) {
   return plan.hidden && has(*plan.hidden) ? &*plan.hidden : nullptr;
 }
 
-void fill(const Layout& layout, std::string_view zeros, std::span<float> values) {
-  for (const TensorSlice& slice : layout)
-    std::ranges::fill(values.subspan(slice.offset, slice.count),
-                      slice.name.ends_with(zeros) ? 0.0f : 1.0f);
+void fill(const TensorSlice& slice, std::string_view zeros, std::span<float> values) {
+  std::ranges::fill(values, slice.name.ends_with(zeros) ? 0.0f : 1.0f);
+}
+
+/// Makes the first channels of a convolution copies of its input's: their middle pixels.
+void pass_on(const int8::ConvolutionShape& shape, std::span<float> weights) {
+  const auto inputs = static_cast<std::size_t>(shape.in_channels);
+  const auto taps = static_cast<std::size_t>(shape.kernel * shape.kernel);
+  const std::size_t row = taps * inputs;
+  const std::size_t channels = std::min(inputs, weights.size() / row);
+  std::ranges::fill(weights.first(channels * row), 0.0f);
+  for (std::size_t c = 0; c < channels; ++c) weights[c * row + taps / 2 * inputs + c] = 1;
+}
+
+/// Divides by the standard deviation, of n - 1.
+void standardize(std::span<float> values) {
+  double mean = 0, squares = 0;
+  for (const float value : values) mean += static_cast<double>(value);
+  mean /= static_cast<double>(values.size());
+  for (const float value : values)
+    squares += (static_cast<double>(value) - mean) * (static_cast<double>(value) - mean);
+  const auto deviation =
+      static_cast<float>(std::sqrt(squares / static_cast<double>(values.size() - 1)));
+  for (float& value : values) value /= deviation;
 }
 
 }  // namespace
@@ -340,29 +426,33 @@ Plan make_plan(const ModelOptions& options) {
     planner.add(*resnet);
   } else if (const auto plain = plain_plan(options)) {
     planner.add(*plain);
+  } else if (options.model->whitens) {
+    planner.add(airbench_plan(options));
   } else {
-    refuse(options, fmt::format("expected a ResNet, vgg11 or alexnet, found model.name \"{}\"",
-                                options.model->name));
+    refuse(options,
+           fmt::format("expected a ResNet, airbench, vgg11 or alexnet, found model.name \"{}\"",
+                       options.model->name));
   }
   Plan plan = planner.finish();
   for (const Branch& branch : plan.branches)
-    if (options.precision == Precision::int8 && branch.pixels() > int8::kMostProducts)
+    if (const std::size_t pixels = branch.shape.out_count() / branch.channels();
+        options.precision == Precision::int8 && pixels > int8::kMostProducts)
       refuse(options,
              fmt::format("expected layers of at most {} pixels, whose sums fit 32 bits, found "
                          "{} of {}; lower data.image_size",
-                         int8::kMostProducts, branch.name, branch.pixels()));
+                         int8::kMostProducts, branch.name, pixels));
   return plan;
 }
 
 void draw_initial_values(const Plan& plan, std::uint64_t seed, std::span<float> parameters,
-                         std::span<float> buffers) {
-  fill(plan.parameters, ".bias", parameters);
-  fill(plan.buffers, ".running_mean", buffers);
+                         std::span<float> frozen, std::span<float> buffers) {
+  for (const TensorSlice& slice : plan.buffers)
+    fill(slice, ".running_mean", buffers.subspan(slice.offset, slice.count));
   Twister random(static_cast<std::uint32_t>(seed));
   std::vector<float> row_major;
-  for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
-    const TensorSlice& slice = plan.parameters[i];
-    const std::span<float> values = parameters.subspan(slice.offset, slice.count);
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    const TensorSlice& slice = plan.tensors[i];
+    const std::span<float> values = plan.values(i, parameters, frozen);
     if (slice.shape.size() == 4) {
       row_major.resize(slice.count);
       const auto fan_out = static_cast<double>(slice.shape[0] * slice.shape[2] * slice.shape[3]);
@@ -370,8 +460,15 @@ void draw_initial_values(const Plan& plan, std::uint64_t seed, std::span<float> 
       reorder(row_major, slice.shape, values);
     } else if (const Dense* const dense = dense_of(plan, i)) {
       draw_uniform(random, dense->in, values);
+    } else {
+      fill(slice, ".bias", values);
     }
   }
+  for (const Branch& branch : plan.branches)
+    if (branch.passes_on) pass_on(branch.shape, plan.values(branch.weight, parameters, frozen));
+  if (!plan.whitening) return;
+  standardize(plan.values(plan.last.weight, parameters, frozen));
+  std::ranges::fill(plan.values(plan.last.bias, parameters, frozen), 0.0f);
 }
 
 }  // namespace eqt::model::precision

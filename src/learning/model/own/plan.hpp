@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "core/layout.hpp"
+#include "data/images.hpp"
 #include "int8/convolution.hpp"
+#include "model/norm_kernels.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::model::precision {
@@ -27,12 +29,20 @@ struct Branch {
   int input = 0;     // node that it reads
   int node = 0;      // node that it is a part of
   int8::ConvolutionShape shape;
-  std::size_t weight = 0;                // index in Plan::parameters
+  bool pool = false;                     // the norm is given maxima of 2 x 2 outputs
+  bool passes_on = false;                // its first channels start as copies of its input's
+  std::size_t weight = 0;                // index in Plan::tensors
   std::optional<std::size_t> bias = {};  // of the convolution, likewise
   std::optional<std::size_t> norm = {};  // the norm's weight, likewise; its bias and v follow
   std::size_t statistics = 0;            // index of the first in Plan::buffers
   std::size_t channels() const { return static_cast<std::size_t>(shape.out_channels); }
-  std::size_t pixels() const { return shape.out_count() / channels(); }
+  // Sizes of what the norm is given.
+  int height() const { return pool ? shape.out_height() / 2 : shape.out_height(); }
+  int width() const { return pool ? shape.out_width() / 2 : shape.out_width(); }
+  std::size_t pixels() const {
+    return static_cast<std::size_t>(height()) * static_cast<std::size_t>(width());
+  }
+  std::size_t count() const { return pixels() * channels(); }  // a sample
 };
 
 enum class NodeKind { image, layer, max_pool };
@@ -56,9 +66,22 @@ struct Node {
 
 /// A linear layer of the classifier.
 struct Dense {
-  std::size_t weight = 0, bias = 0;  // indices in Plan::parameters
+  std::size_t weight = 0, bias = 0;  // indices in Plan::tensors
   std::size_t in = 0, out = 0;
 };
+
+/// Filters of patches of the pictures, which are computed in float32 and, with GELU after them,
+/// become the first node.
+struct Whitening {
+  std::size_t weight = 0, bias = 0;  // indices in Plan::tensors
+  data::ImageShape pictures;         // with their frame
+};
+
+/// Nonlinearity says what follows the normalization of a node that is a layer.
+enum class Nonlinearity { relu, gelu, none };  // none: the normalization is one itself
+
+/// Pooling says what the classifier is given of the last node's pixels.
+enum class Pooling { mean, maximum };
 
 /// Who reads a node, in the order of the forward pass.
 struct Readers {
@@ -69,11 +92,20 @@ struct Readers {
 struct Plan {
   std::vector<Node> nodes;       // the image first, each after those that it reads
   std::vector<Branch> branches;  // in the order of the forward pass
-  std::optional<Dense> hidden;   // with dropout before it and ReLU after it
-  Dense last;                    // after the mean over the last node's pixels
-  Layout parameters, buffers;    // buffers: those of float32
-  std::size_t counters = 0;      // num_batches_tracked
-  bool rectifies = true;         // there is a ReLU in each node that is a layer
+  std::optional<Whitening> whitening;
+  Pooling pooling = Pooling::mean;
+  std::optional<Dense> hidden;  // with dropout before it and ReLU after it
+  Dense last;                   // after the pooling
+  float output_scale = 1;       // of what the last layer returns
+  // All parameters in the network's order. Places are those in two buffers: of parameters that are
+  // trained and, counted on from their end, of the others.
+  Layout tensors;
+  Layout parameters, frozen;                        // each kind, by itself
+  std::vector<std::optional<std::size_t>> trained;  // by tensor: its index in `parameters`
+  Layout buffers;                                   // those of float32
+  std::size_t counters = 0;                         // num_batches_tracked
+  Nonlinearity nonlinearity = Nonlinearity::relu;
+  double norm_share = kBatchNormMomentum;  // of the newest batch in running values
   // The normalization has this many groups of channels of a sample (0: it takes statistics of a
   // batch's channels), and may divide by ranges.
   std::size_t groups = 0;
@@ -84,6 +116,16 @@ struct Plan {
   const Node& node(int i) const { return nodes[static_cast<std::size_t>(i)]; }
   const Branch& branch(int i) const { return branches[static_cast<std::size_t>(i)]; }
   const Readers& readers_of(int node) const { return readers[static_cast<std::size_t>(node)]; }
+  bool rectifies() const { return nonlinearity == Nonlinearity::relu; }
+
+  /// The values of a tensor in the buffers of both kinds.
+  template <typename Value>
+  std::span<Value> values(std::size_t tensor, std::span<Value> of_trained,
+                          std::span<Value> of_frozen) const {
+    const TensorSlice& slice = tensors[tensor];
+    return trained[tensor] ? of_trained.subspan(slice.offset, slice.count)
+                           : of_frozen.subspan(slice.offset - of_trained.size(), slice.count);
+  }
 };
 
 /// @throws Error{usage} for a network, an input, a task or an option that is not built with 8-bit
@@ -132,16 +174,18 @@ void for_each_kept_pixel(const Node& from, const Node& to, const Body& body) {
 
 // The values that a network starts training with.
 //
-// Source   K. He, X. Zhang, S. Ren, J. Sun, ICCV 2015, eq. (14), by fan-out, for convolutions;
-//          PyTorch's uniform values for linear layers; M. Matsumoto, T. Nishimura, 1998 (the
+// Source   K. He, X. Zhang, S. Ren, J. Sun, ICCV 2015, eq. (14), by fan-out, for convolutions, and
+//          K. Jordan, arXiv:2404.00498, section 3.3, for those that pass their input on; PyTorch's
+//          uniform values for linear layers; M. Matsumoto, T. Nishimura, 1998 (the
 //          Mersenne twister); G. Box, M. Muller, 1958 (normal values)
 // Draws    those of the network that LibTorch runs, in the same order, so that runs of one seed
 //          start from the same weights in every precision. LibTorch's own values depend on the
 //          processor in their last bits, for it has approximations of its own on some. These are
 //          the same on all processors, and differ from LibTorch's by rounding alone.
 
-/// Draws the values from which training starts. @param parameters, buffers  of the plan's layouts
+/// Draws the values from which training starts. @param parameters, frozen, buffers  of the plan's
+/// layouts
 void draw_initial_values(const Plan& plan, std::uint64_t seed, std::span<float> parameters,
-                         std::span<float> buffers);
+                         std::span<float> frozen, std::span<float> buffers);
 
 }  // namespace eqt::model::precision

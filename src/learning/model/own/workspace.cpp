@@ -68,8 +68,7 @@ std::vector<ArenaItem> items_of(const Plan& plan, Pass pass) {
   for (int i = 0; i < nodes; ++i)
     items.push_back({plan.node(i).count(), i, moments.last_of_node(i)});
   for (int b = 0; b < static_cast<int>(plan.branches.size()); ++b)
-    items.push_back(
-        {plan.branch(b).shape.out_count(), plan.branch(b).node, moments.last_of_branch(b)});
+    items.push_back({plan.branch(b).count(), plan.branch(b).node, moments.last_of_branch(b)});
   if (pass == Pass::evaluation) return items;
   for (int i = 0; i < nodes; ++i) {
     const std::size_t bytes = i == 0 ? 0 : plan.node(i).count();
@@ -125,7 +124,7 @@ std::optional<int> computed_again_for(const Plan& plan, int node) {
     return {};
   int before = node;
   for (const int m : readers.nodes)
-    if (plan.node(m).kind == NodeKind::layer && plan.rectifies) before = std::max(before, m);
+    if (plan.node(m).kind == NodeKind::layer && plan.rectifies()) before = std::max(before, m);
   return before;
 }
 
@@ -162,6 +161,8 @@ std::size_t saved_bytes(const Plan& plan, std::size_t samples) {
   for (const ArenaItem& item : items_of(plan, Pass::training))
     if (item.first < turn && item.last > turn)
       bytes += item.bytes * sizeof(Operand) + sizeof(float);
+  for (const Branch& branch : plan.branches)
+    if (branch.pool) bytes += branch.count();  // the places of maxima
   return bytes * samples;
 }
 

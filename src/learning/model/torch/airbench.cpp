@@ -32,10 +32,6 @@
 namespace eqt::model {
 namespace {
 
-// The running values take this share. With 0.1 they lag behind the parameters at the end of a short
-// training.
-constexpr double kShareOfNewestBatch = 0.4;
-
 /// True if LibTorch's operations compute a layer: for a tracer, and on devices.
 bool is_for_torch(const at::Tensor& x) {
   return !x.is_cpu() || at::tracer::impl::is_dispatch_enabled();
@@ -163,14 +159,14 @@ void pass_on(const at::Tensor& weight) {
 
 class BlockImpl : public torch::nn::Module {
  public:
-  BlockImpl(std::int64_t in, std::int64_t out, const NormalizationOptions& norm,
+  BlockImpl(std::int64_t in, std::int64_t out, const NormalizationOptions& norm, double norm_share,
             const at::Generator& random)
       : conv1_(register_module("conv1", Convolution(in, out, 3, 1, random))),
         norm1_(register_module("norm1", make_normalization(norm, out))),
         conv2_(register_module("conv2", Convolution(out, out, 3, 1, random))),
         norm2_(register_module("norm2", make_normalization(norm, out))) {
-    norm1_->track(kShareOfNewestBatch);
-    norm2_->track(kShareOfNewestBatch);
+    norm1_->track(norm_share);
+    norm2_->track(norm_share);
     pass_on(conv1_->named_parameters()["weight"]);
     pass_on(conv2_->named_parameters()["weight"]);
   }
@@ -210,7 +206,8 @@ class Airbench final : public Network {
     std::int64_t channels = plan.whitened;
     for (std::size_t i = 0; i < plan.width.size(); ++i) {
       const std::string name = "block" + std::to_string(i + 1);
-      blocks_.push_back(register_module(name, Block(channels, plan.width[i], norm, random)));
+      blocks_.push_back(
+          register_module(name, Block(channels, plan.width[i], norm, plan.norm_share, random)));
       channels = plan.width[i];
     }
     head_ = register_module("head", Linear(channels, options.outputs, random));

@@ -146,17 +146,12 @@ struct SplitParameters {
 SplitParameters split_parameters(const NamedTensors& parameters, std::span<const TiedName> tied,
                                  std::span<const std::string> patterns) {
   const NamedTensors all = with_tied(parameters, tied);
-  for (const std::string& pattern : patterns) {
-    const auto has_match = [&](const auto& item) { return matches(pattern, item.first); };
-    if (std::ranges::any_of(all, has_match)) continue;
-    fail(Kind::usage,
-         "model.freeze: expected patterns that match the name of a parameter, found \"{}\"; the "
-         "names are {} and so on to {}",
-         pattern, parameters.front().first, parameters.back().first);
-  }
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : all) names.push_back(name);
+  const std::vector<bool> is_frozen = frozen_parameters(names, patterns);
   std::unordered_set<const at::TensorImpl*> matched;
-  for (const auto& [name, tensor] : all)
-    if (matches_any(patterns, name)) matched.insert(tensor.unsafeGetTensorImpl());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (is_frozen[i]) matched.insert(all[i].second.unsafeGetTensorImpl());
   SplitParameters split;
   for (const auto& [name, tensor] : parameters) {
     if (!matched.contains(tensor.unsafeGetTensorImpl()) && tensor.requires_grad()) {
@@ -167,11 +162,7 @@ SplitParameters split_parameters(const NamedTensors& parameters, std::span<const
     handle.set_requires_grad(false);
     split.frozen.emplace_back(name, tensor);
   }
-  if (split.trained.empty())
-    fail(
-        Kind::usage,
-        "model.freeze: expected at least one parameter to train, found all {} frozen; freeze fewer",
-        parameters.size());
+  check_trains(split.trained.size(), parameters.size());
   return split;
 }
 
