@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Trains a ResNet on Fashion-MNIST with MPI ranks that send compressed gradients: installs the
+# Trains a small network on Fashion-MNIST with MPI ranks that send compressed gradients: installs the
 # Debian packages that are missing, builds build/release/equant-train, trains with
 # configs/quickstart.json and prints a table of results. A second call builds only what has changed.
 #

@@ -64,5 +64,5 @@ export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 say "Ranks with LibTorch of both versions"
 EQT_PROGRAM=$usual EQT_OTHER_PROGRAM=$BUILD/equant-train EQT_BUILD_DIR=$EQT_ROOT/build/release tests/e2e/mixed_torch.sh
-say "The quick start with the newer one"
-scripts/run_local.sh --ranks 2 --program "$BUILD/equant-train" configs/quickstart.json --out runs/quickstart-torch2 --overwrite
+say "ResNet-20 with the newer one"
+scripts/run_local.sh --ranks 2 --program "$BUILD/equant-train" configs/fashion_mnist_resnet20.json --out runs/torch2 --overwrite

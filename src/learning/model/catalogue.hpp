@@ -29,7 +29,6 @@ struct ModelRow {
   PublishedInput published = kImageNet;
   int largest_side = kLargestSide;  // [pixels] of the images that it takes
   int least_side = 16;              // [pixels] of the images that it can halve as often as it does
-  int framed_side = 32;             // [pixels] larger images than least_side get a frame up to here
   bool normalizes = true;           // it has normalization layers
   bool pads_shortcuts = false;      // it takes Shortcut::padding
   bool images_only = true;          // pictures are its only input

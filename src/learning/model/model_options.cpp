@@ -12,6 +12,8 @@
 namespace eqt::model {
 namespace {
 
+constexpr int kFramedSide = 32;  // [pixels] smaller images are framed with zeros
+
 void check_images(const ModelOptions& options) {
   const auto [channels, height, width] = images_of(options);
   const ModelRow& model = *options.model;
@@ -132,7 +134,7 @@ void Replica::save_safetensors(const std::string&, const Metadata&) const {
 Frame frame_of(const ModelRow& model, const data::ImageShape& images) {
   if (!model.images_only) return {};
   const int longer = std::max(images.height, images.width);
-  const int side = longer <= model.least_side ? model.least_side : model.framed_side;
+  const int side = longer <= model.least_side ? model.least_side : kFramedSide;
   const int rows = std::max(0, side - images.height);
   const int columns = std::max(0, side - images.width);
   return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
