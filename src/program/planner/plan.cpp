@@ -115,7 +115,11 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
             : std::nan(""));
   int boards = 0;
   for (const forecast::Boards& kind : file.cluster.boards) boards += kind.count;
-  if (boards > 1) plans.one_board = plan_one_board(schemes[plans.best], file, subject);
+  if (boards == 1) return plans;
+  plans.one_board = plan_one_board(schemes[plans.best], file, subject);
+  for (std::size_t s = 0; s < schemes.size(); ++s)
+    plans.pays_from.push_back(
+        paying_megabits(plans.whole[s], *plans.one_board, schemes[s], file, subject));
   return plans;
 }
 
@@ -184,19 +188,26 @@ Recommendation recommend(const ClusterFile& cluster, CodecSpeeds& codecs) {
       network_of(schemes[0].config,
                  schemes[0].config.data.name->look(setup::dataset_options(schemes[0].config)));
   const Subject subject = {.network = network, .codecs = codecs, .machine = {}, .samples = {}};
-  std::vector<PlannedRun> runs;
-  for (const Scheme& scheme : schemes) runs.push_back(plan_run(scheme, cluster, subject));
+  Plans plans;
+  for (const Scheme& scheme : schemes) plans.whole.push_back(plan_run(scheme, cluster, subject));
+  plans.float32 = 0;
+  plans.one_board = plan_one_board(schemes[0], cluster, subject);
+  for (std::size_t s = 0; s < schemes.size(); ++s)
+    plans.pays_from.push_back(
+        paying_megabits(plans.whole[s], *plans.one_board, schemes[s], cluster, subject));
   const auto seconds = [](const PlannedRun& run) { return run.forecast.mean_seconds; };
-  const double fastest = seconds(*std::ranges::min_element(runs, {}, seconds));
-  const PlannedRun& best = *std::ranges::find_if(
-      runs, [&](const PlannedRun& run) { return seconds(run) <= (1 + kTie) * fastest; });
+  const double fastest = seconds(*std::ranges::min_element(plans.whole, {}, seconds));
+  const auto place = std::ranges::find_if(
+      plans.whole, [&](const PlannedRun& run) { return seconds(run) <= (1 + kTie) * fastest; });
+  plans.best = static_cast<std::size_t>(place - plans.whole.begin());
+  const PlannedRun& best = *place;
   Recommendation result = {.compressor = best.scheme,
                            .collective = best.collective,
                            .step_seconds = seconds(best),
-                           .float32_step_seconds = seconds(runs[0]),
+                           .float32_step_seconds = seconds(plans.whole[0]),
                            .sentence = {}};
-  result.sentence =
-      &best == &runs[0]
+  const std::string with =
+      plans.best == 0
           ? fmt::format(
                 "On these links ResNet-18 with batches of 64 needs no compression: {:.3g} s "
                 "a step by {} in float32, by forecast.",
@@ -206,10 +217,10 @@ Recommendation recommend(const ClusterFile& cluster, CodecSpeeds& codecs) {
                 "{:.3g} s a step; float32 {:.3g} s, by forecast.",
                 result.compressor, result.collective, result.step_seconds,
                 result.float32_step_seconds);
-  const PlannedRun alone = plan_one_board(schemes[0], cluster, subject);
-  const double times = seconds_a_sample(alone) / seconds_a_sample(best);
-  result.sentence += fmt::format(" That is {:.2f} times {}{}.", times, alone.scheme,
-                                 times > 1 ? "" : ": more boards bring nothing here");
+  const std::string more = more_boards_sentence(plans, cluster);
+  result.sentence = one_board_is_fastest(plans)
+                        ? fmt::format("For ResNet-18 with batches of 64 {} {}", more, with)
+                        : fmt::format("{} {}", with, more);
   return result;
 }
 

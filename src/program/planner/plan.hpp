@@ -46,7 +46,8 @@ struct Recommendation {
 
 /// Recommends for ResNet-18 on CIFAR-sized images in batches of 64: the one of float32, bf16 and
 /// 4-bit E-ElastiQuant that loses least of those that are at most 2 % slower than the fastest. Says
-/// how fast that is beside one board alone.
+/// how fast that is beside one board alone and from which link on more boards pay; first, where one
+/// board alone is the fastest.
 /// @pre several boards
 Recommendation recommend(const ClusterFile& cluster, CodecSpeeds& codecs);
 

@@ -77,6 +77,29 @@ std::optional<double> forward_overlap_of(const PlannedStep& step,
   return forecast.mean_seconds / left - 1;
 }
 
+/// Seconds of a step that does not vary, if all rates are `factor` times as high.
+double steady_seconds(PlannedStep step, double factor) {
+  for (forecast::Link& link : step.cluster.links) link.bytes_per_second *= factor;
+  for (forecast::Switch& s : step.cluster.switches) s.bytes_per_second *= factor;
+  for (forecast::Boards& boards : step.cluster.boards) boards.speed.cv = 0;
+  return forecast_of(step).mean_seconds;
+}
+
+/// Returns the greatest factor, within 1 %, for which this holds; 0: for none from a millionth on;
+/// infinite: for all up to a thousand.
+/// @pre it holds for all smaller factors than one for which it holds
+template <typename Predicate>
+double last_factor(const Predicate& holds) {
+  double low = 1e-6, high = 1e3;
+  if (holds(high)) return std::numeric_limits<double>::infinity();
+  if (!holds(low)) return 0;
+  while (high / low > 1.01) {
+    const double middle = std::sqrt(low * high);
+    (holds(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
 }  // namespace
 
 PlannedRun plan_run(const Scheme& scheme, const ClusterFile& cluster, const Subject& subject) {
@@ -167,33 +190,35 @@ std::vector<PlannedRun::FirstEpoch> first_epochs_of(const PlannedRun& run, const
   return epochs;
 }
 
-double break_even_megabits(const Scheme& scheme, const Scheme& other, const ClusterFile& cluster,
-                           const Subject& subject) {
-  constexpr double kGain = 1.01, kRange = 1000;
-  PlannedStep first =
-      plan_step(scheme.config, subject.network, cluster, subject.codecs, subject.machine);
-  PlannedStep second =
-      plan_step(other.config, subject.network, cluster, subject.codecs, subject.machine);
+double slowest_megabits(const ClusterFile& cluster) {
   double slowest = std::numeric_limits<double>::infinity();
   for (const forecast::Boards& boards : cluster.cluster.boards)
     slowest = std::min(slowest, cluster.cluster.links[boards.link].bytes_per_second);
-  const auto is_faster = [&](double factor) {
-    const auto seconds = [&](PlannedStep step) {
-      for (forecast::Link& link : step.cluster.links) link.bytes_per_second *= factor;
-      for (forecast::Switch& s : step.cluster.switches) s.bytes_per_second *= factor;
-      for (forecast::Boards& boards : step.cluster.boards) boards.speed.cv = 0;
-      return forecast_of(step).mean_seconds;
-    };
-    return seconds(second) > kGain * seconds(first);
-  };
-  if (is_faster(kRange)) return std::numeric_limits<double>::infinity();
-  double low = 1 / kRange, high = kRange;
-  if (!is_faster(low)) return 0;
-  while (high / low > 1.01) {
-    const double middle = std::sqrt(low * high);
-    (is_faster(middle) ? low : high) = middle;
-  }
-  return low * slowest / kGoodput * 8 / 1e6;
+  return slowest / kGoodput * 8 / 1e6;
+}
+
+double break_even_megabits(const Scheme& scheme, const Scheme& other, const ClusterFile& cluster,
+                           const Subject& subject) {
+  const PlannedStep first =
+      plan_step(scheme.config, subject.network, cluster, subject.codecs, subject.machine);
+  const PlannedStep second =
+      plan_step(other.config, subject.network, cluster, subject.codecs, subject.machine);
+  return last_factor([&](double factor) {
+           return steady_seconds(second, factor) > kGain * steady_seconds(first, factor);
+         }) *
+         slowest_megabits(cluster);
+}
+
+double paying_megabits(const PlannedRun& run, const PlannedRun& alone, const Scheme& scheme,
+                       const ClusterFile& cluster, const Subject& subject) {
+  const PlannedStep step =
+      plan_step(scheme.config, subject.network, cluster, subject.codecs, subject.machine);
+  const double varying = run.forecast.mean_seconds - steady_seconds(step, 1);
+  return last_factor([&](double factor) {
+           const double seconds = steady_seconds(step, factor) + varying;
+           return seconds_a_sample(alone) < kGain * seconds / run.samples;
+         }) *
+         slowest_megabits(cluster);
 }
 
 double compression_noise(double variance, int quantisations, int ranks, double samples,

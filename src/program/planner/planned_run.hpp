@@ -81,11 +81,26 @@ std::vector<PlannedRun::FirstEpoch> first_epochs_of(const PlannedRun& run, const
                                                     const ClusterFile& cluster,
                                                     const Subject& subject);
 
+/// A scheme pays, in place of another or of one board alone, if it is so many times as fast.
+inline constexpr double kGain = 1.01;
+
 /// The rate of the slowest link [megabits/s] below which the scheme is at least 1 % faster than
 /// `other`, if all rates change in proportion; 0: it never is; infinite: it always is, up to a
 /// thousand times the rates.
 double break_even_megabits(const Scheme& scheme, const Scheme& other, const ClusterFile& cluster,
                            const Subject& subject);
+
+/// The rate of the slowest link [megabits/s] from which on the scheme takes at least 1 % more
+/// samples a second than one board alone, if all rates change in proportion; 0: at all rates, down
+/// to a millionth; infinite: at none, up to a thousand times the rates. What steps take longer
+/// because they vary counts as at the cluster's own rates.
+/// @param run  the scheme's plan on this cluster
+/// @param alone  plan_one_board()
+double paying_megabits(const PlannedRun& run, const PlannedRun& alone, const Scheme& scheme,
+                       const ClusterFile& cluster, const Subject& subject);
+
+/// The rate of the slowest link that boards are at [megabits/s].
+double slowest_megabits(const ClusterFile& cluster);
 
 /// Returns q, the variance that compression adds to the mean, in units of V, that of the mean over
 /// a batch. As in adaptation/gradient_noise.hpp, of |G|^2 = 1 that is V = X / B, with the noise

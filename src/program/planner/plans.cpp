@@ -15,6 +15,21 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// "0.123", "12.3", "1234".
+std::string megabits_text(double rate) {
+  return rate < 100 ? fmt::format("{:.3g} Mb/s", rate) : fmt::format("{:.0f} Mb/s", rate);
+}
+
+ordered_json finite_or_null(double rate) {
+  return std::isfinite(rate) ? ordered_json(rate) : ordered_json(nullptr);
+}
+
+/// A rate of the table; NaN, for what is not known, leaves the place empty.
+ordered_json rate_of(double rate, const char* at_zero, const char* at_infinity) {
+  if (rate == 0) return at_zero;
+  return std::isinf(rate) ? ordered_json(at_infinity) : finite_or_null(rate);
+}
+
 /// "on 8 ranks: 0.33 s a step, 16.2 min an epoch".
 std::string speed_text(const PlannedRun& run) {
   std::string text = fmt::format("{} a step", duration(run.forecast.mean_seconds));
@@ -64,17 +79,22 @@ PlanTable scheme_table(const Plans& plans) {
         "x one board: samples a second, divided by those of one board alone, the kind that "
         "computes most,");
     table.remarks.emplace_back("with the same batch on each of its ranks and no exchange.");
+    table.columns.push_back({"pays_from", "pays from [Mb/s]", 3});
+    table.remarks.emplace_back(
+        "Pays from: the rate of the slowest link from which on the scheme is faster than one board "
+        "alone.");
   }
   bool joules = false, targets = false;
   for (std::size_t s = 0; s < plans.whole.size(); ++s) {
     const PlannedRun& run = plans.whole[s];
     figures::Row row = readable(run);
-    if (std::isinf(plans.break_even[s])) row["break_even"] = "always";
-    if (std::isfinite(plans.break_even[s])) row["break_even"] = plans.break_even[s];
-    if (plans.break_even[s] == 0) row["break_even"] = "never";
+    row["break_even"] = rate_of(plans.break_even[s], "never", "always");
     joules = joules || run.joules > 0;
     targets = targets || run.noise;
-    if (plans.one_board) row["times_one_board"] = times_one_board(plans, run);
+    if (plans.one_board) {
+      row["times_one_board"] = times_one_board(plans, run);
+      row["pays_from"] = rate_of(plans.pays_from[s], "always", "never");
+    }
     table.rows.push_back(std::move(row));
   }
   if (plans.one_board) {
@@ -179,7 +199,43 @@ std::string pays_sentence(const Plans& plans) {
   const std::string& name = plans.whole[scheme].scheme;
   if (std::isinf(*most))
     return fmt::format("Compression pays on links of every rate here ({}).", name);
-  return fmt::format("Compression pays below {:.3g} Mb/s of the slowest link ({}).", *most, name);
+  return fmt::format("Compression pays below {} of the slowest link ({}).", megabits_text(*most),
+                     name);
+}
+
+std::size_t first_to_pay(const Plans& plans) {
+  std::size_t first = plans.best;
+  for (std::size_t s = 0; s < plans.pays_from.size(); ++s)
+    if (plans.pays_from[s] < plans.pays_from[first]) first = s;
+  return first;
+}
+
+std::string more_boards_sentence(const Plans& plans, const ClusterFile& file) {
+  if (!plans.one_board) return "";
+  const auto from = [](double rate, const char* link) {
+    if (std::isinf(rate)) return std::string("on no link");
+    if (rate == 0) return std::string("on links of every rate");
+    return fmt::format("from {}{} on", megabits_text(rate), link);
+  };
+  const std::size_t first = first_to_pay(plans);
+  const double least = plans.pays_from[first];
+  const PlannedRun& best = plans.whole[plans.best];
+  std::string text = one_board_is_fastest(plans)
+                         ? fmt::format("{} is the fastest: {}; more", plans.one_board->scheme,
+                                       speed_text(*plans.one_board))
+                         : "More";
+  text += fmt::format(" boards pay {}", from(least, " of the slowest link"));
+  if (std::isfinite(least)) {
+    text += fmt::format(" ({})", plans.whole[first].scheme);
+    if (plans.float32 && *plans.float32 != first)
+      text += fmt::format(", float32 {}", from(plans.pays_from[*plans.float32], ""));
+  }
+  text +=
+      fmt::format("; here, at {}, {:.2f} times one board alone ({})",
+                  megabits_text(slowest_megabits(file)), times_one_board(plans, best), best.scheme);
+  if (plans.float32 && *plans.float32 != plans.best)
+    text += fmt::format(", float32 {:.2f}", times_one_board(plans, plans.whole[*plans.float32]));
+  return text + ".";
 }
 
 std::optional<int> crossover(const std::vector<PlannedRun>& by_ranks) {
@@ -273,15 +329,10 @@ figures::Row row_of(const PlannedRun& run) {
   return row;
 }
 
-std::string first_sentence(const Plans& plans, const ClusterFile& file) {
+std::string best_sentence(const Plans& plans, const ClusterFile& file) {
   const PlannedRun& best = plans.whole[plans.best];
   std::string text = fmt::format("{} by {} on {} ranks: {}", best.scheme, best.collective,
                                  best.ranks, speed_text(best));
-  if (plans.one_board)
-    text += fmt::format(", {:.2f} times one board alone", times_one_board(plans, best));
-  if (one_board_is_fastest(plans))
-    text = fmt::format("{} is the fastest: {}; {}", plans.one_board->scheme,
-                       speed_text(*plans.one_board), text);
   if (const std::string ties = ties_of(plans); !ties.empty())
     text += fmt::format("; as fast, within {:g} %: {}", 100 * kTie, ties);
   if (plans.float32 && *plans.float32 != plans.best)
@@ -300,10 +351,9 @@ std::string first_sentence(const Plans& plans, const ClusterFile& file) {
 }
 
 std::vector<std::string> answer_of(const Plans& plans, const ClusterFile& file) {
-  std::vector<std::string> sentences = {first_sentence(plans, file)};
-  if (std::string pays = pays_sentence(plans); !pays.empty())
-    sentences.insert(one_board_is_fastest(plans) ? sentences.end() : sentences.begin(),
-                     std::move(pays));
+  std::vector<std::string> sentences = {more_boards_sentence(plans, file), pays_sentence(plans),
+                                        best_sentence(plans, file)};
+  std::erase(sentences, "");
   return sentences;
 }
 
@@ -400,24 +450,30 @@ void print_text(const Plans& plans, const ClusterFile& file,
 
 void print_json(const Plans& plans, const ClusterFile& file,
                 const std::vector<std::string>& notes) {
-  ordered_json document = {{"summary", first_sentence(plans, file)},
-                           {"ranks", file.cluster.ranks()},
-                           {"best", plans.whole[plans.best].scheme},
-                           {"compression", pays_sentence(plans)}};
+  const std::string more_boards = more_boards_sentence(plans, file);
+  ordered_json document = {
+      {"summary", more_boards + (more_boards.empty() ? "" : " ") + best_sentence(plans, file)},
+      {"ranks", file.cluster.ranks()},
+      {"best", plans.whole[plans.best].scheme},
+      {"compression", pays_sentence(plans)}};
   if (plans.one_board) {
     document["one_board"] = row_of(*plans.one_board);
     document["one_board"]["fastest"] = one_board_is_fastest(plans);
+    const std::size_t first = first_to_pay(plans);
+    document["one_board"]["more_pay_from_megabits"] = finite_or_null(plans.pays_from[first]);
+    document["one_board"]["more_pay_with"] = plans.whole[first].scheme;
   }
   document["schemes"] = ordered_json::array();
   for (std::size_t s = 0; s < plans.whole.size(); ++s) {
     ordered_json row = row_of(plans.whole[s]);
-    row["break_even_megabits"] = std::isfinite(plans.break_even[s])
-                                     ? ordered_json(plans.break_even[s])
-                                     : ordered_json(nullptr);
+    row["break_even_megabits"] = finite_or_null(plans.break_even[s]);
     row["as_fast_as_best"] =
         seconds_a_sample(plans.whole[s]) <= (1 + kTie) * seconds_a_sample(plans.whole[plans.best]);
     row["always_faster"] = std::isinf(plans.break_even[s]);
-    if (plans.one_board) row["times_one_board"] = times_one_board(plans, plans.whole[s]);
+    if (plans.one_board) {
+      row["times_one_board"] = times_one_board(plans, plans.whole[s]);
+      row["pays_from_megabits"] = finite_or_null(plans.pays_from[s]);
+    }
     row["by_ranks"] = ordered_json::array();
     for (const PlannedRun& run : plans.by_ranks[s]) row["by_ranks"].push_back(row_of(run));
     row["more_make_it_slower_from"] = nullptr;

@@ -27,6 +27,7 @@ struct Plans {
   std::optional<std::size_t> float32{};           // the scheme that compresses nothing
   std::size_t best = 0;
   std::optional<PlannedRun> one_board{};  // plan_one_board(); none: the cluster has only one
+  std::vector<double> pays_from{};        // by scheme, paying_megabits(); empty without one_board
   std::vector<std::string> left_out{};    // schemes without a plan, and why
 };
 
@@ -38,10 +39,18 @@ inline double times_one_board(const Plans& plans, const PlannedRun& run) {
   return seconds_a_sample(*plans.one_board) / seconds_a_sample(run);
 }
 
-/// Returns true if no scheme on the whole cluster is faster than one board alone.
+/// Returns true if no scheme on the whole cluster is at least 1 % faster than one board alone.
 inline bool one_board_is_fastest(const Plans& plans) {
-  return plans.one_board && times_one_board(plans, plans.whole[plans.best]) * kFaster <= 1;
+  return plans.one_board && times_one_board(plans, plans.whole[plans.best]) < kGain;
 }
+
+/// Returns the scheme with which more boards pay on the slowest links, the best one among equals.
+/// @pre pays_from is not empty
+std::size_t first_to_pay(const Plans& plans);
+
+/// Says from which link on more boards pay, beginning with one board alone where that is the
+/// fastest; "" if the cluster has only one.
+std::string more_boards_sentence(const Plans& plans, const ClusterFile& file);
 
 /// Schemes that differ by less are equally fast: forecasts are no better.
 inline constexpr double kTie = 0.02;
@@ -111,11 +120,11 @@ figures::Row row_of(const PlannedRun& run);
 /// "1.23 s", "16.2 min", "3.4 h", "2.1 days".
 std::string duration(double seconds);
 
-/// The answer in one sentence.
-std::string first_sentence(const Plans& plans, const ClusterFile& file);
+/// Names the best scheme and its times, in one sentence.
+std::string best_sentence(const Plans& plans, const ClusterFile& file);
 
-/// Returns what a reader is told first: on which links compression pays and first_sentence(), which
-/// comes first where it names one board alone.
+/// Returns what a reader is told first: from which link on more boards pay, below which compression
+/// does, and best_sentence().
 std::vector<std::string> answer_of(const Plans& plans, const ClusterFile& file);
 
 }  // namespace eqt::planner

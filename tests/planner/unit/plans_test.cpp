@@ -73,38 +73,71 @@ TEST_CASE("the number of ranks beyond which more are slower", "[planner]") {
 TEST_CASE("one board alone is named first where nothing beats it", "[planner]") {
   Plans plans = made();
   const ClusterFile file = cluster(0, 0);
-  CHECK(first_sentence(plans, file).find("one board") == std::string::npos);
+  CHECK(more_boards_sentence(plans, file).empty());
+  CHECK(answer_of(plans, file).size() == 2);
   CHECK(tables_of(plans, file)[0].rows.size() == 2);
   // "fast" takes 1.25 s for 4 * 64 samples: 204.8 a second.
   plans.one_board = run("one pi alone", 1, 1);  // 64 a second: 3.2 times less
+  plans.pays_from = {410, 12.34};
   CHECK_FALSE(one_board_is_fastest(plans));
   CHECK(times_one_board(plans, plans.whole[1]) == Approx(3.2));
-  CHECK_THAT(first_sentence(plans, file),
-             Catch::Matchers::StartsWith("fast<&> by ring on 4 ranks: 1.25 s a step") &&
-                 ContainsSubstring(", 3.20 times one board alone"));
+  // 10 MB/s of data in 1514 of 1448 bytes are 83.6 Mb/s; "slow" takes 5 s for 256 samples.
+  CHECK(answer_of(plans, file)[0] ==
+        "More boards pay from 12.3 Mb/s of the slowest link on (fast<&>), float32 from 410 Mb/s "
+        "on; here, at 83.6 Mb/s, 3.20 times one board alone (fast<&>), float32 0.80.");
+  CHECK_THAT(answer_of(plans, file)[2],
+             Catch::Matchers::StartsWith("fast<&> by ring on 4 ranks: 1.25 s a step"));
   auto table = tables_of(plans, file)[0];
   REQUIRE(table.rows.size() == 3);
-  CHECK(table.rows[0]["times_one_board"] == Approx(0.8));  // 256 samples in 5 s
+  CHECK(table.rows[0]["times_one_board"] == Approx(0.8));
+  CHECK(table.rows[0]["pays_from"] == 410);
   CHECK(table.rows[2]["scheme"] == "one pi alone");
   // 213 a second: 0.96 times as many.
   plans.one_board = run("one pi alone", 1, 0.3);
   CHECK(one_board_is_fastest(plans));
-  CHECK_THAT(first_sentence(plans, file),
-             Catch::Matchers::StartsWith("one pi alone is the fastest: 0.3 s a step, ") &&
-                 ContainsSubstring("; fast<&> by ring on 4 ranks") &&
-                 ContainsSubstring(", 0.96 times one board"));
+  CHECK_THAT(answer_of(plans, file)[0],
+             Catch::Matchers::StartsWith("one pi alone is the fastest: 0.3 s a step, 0.469 s an "
+                                         "epoch; more boards pay from 12.3 Mb/s") &&
+                 ContainsSubstring(" 0.96 times one board alone (fast<&>)"));
   table = tables_of(plans, file)[0];
   CHECK(table.rows[0]["scheme"] == "one pi alone");
   CHECK(table.rows[0]["times_one_board"] == 1);
-  // Equally fast: more boards bring nothing.
-  plans.one_board = run("one pi alone", 1, 64 / 204.8);
+  // Faster by less than 1 %: more boards bring nothing.
+  plans.one_board = run("one pi alone", 1, 1.009 * 64 / 204.8);
   CHECK(one_board_is_fastest(plans));
+  plans.one_board = run("one pi alone", 1, 1.011 * 64 / 204.8);
+  CHECK_FALSE(one_board_is_fastest(plans));
+}
+
+TEST_CASE("links of every rate and of none on which more boards pay", "[planner]") {
+  Plans plans = made();
+  const ClusterFile file = cluster(0, 0);
+  plans.one_board = run("one pi alone", 1, 1);
+  plans.pays_from = {INFINITY, 0};
+  CHECK(first_to_pay(plans) == 1);
+  CHECK_THAT(more_boards_sentence(plans, file),
+             Catch::Matchers::StartsWith(
+                 "More boards pay on links of every rate (fast<&>), float32 on no link; here"));
+  CHECK(tables_of(plans, file)[0].rows[0]["pays_from"] == "never");
+  CHECK(tables_of(plans, file)[0].rows[1]["pays_from"] == "always");
+  // The best scheme here, "fast", need not be the first one that pays.
+  plans.pays_from = {3, 5};
+  CHECK(first_to_pay(plans) == 0);
+  CHECK_THAT(more_boards_sentence(plans, file),
+             Catch::Matchers::StartsWith(
+                 "More boards pay from 3 Mb/s of the slowest link on (slow); here, at 83.6 Mb/s, "
+                 "3.20 times one board alone (fast<&>)"));
+  plans.pays_from = {5, 5};
+  CHECK(first_to_pay(plans) == 1);
+  plans.pays_from = {INFINITY, INFINITY};
+  CHECK_THAT(more_boards_sentence(plans, file),
+             Catch::Matchers::StartsWith("More boards pay on no link; here, at"));
 }
 
 TEST_CASE("schemes within 2 % of the best are equally fast", "[planner]") {
   Plans plans = made();
   CHECK(ties_of(plans).empty());
-  CHECK(first_sentence(plans, cluster(0, 0)).find("as fast") == std::string::npos);
+  CHECK(best_sentence(plans, cluster(0, 0)).find("as fast") == std::string::npos);
   // 1.25 s a step: 1.27 s is 1.6 % more, 1.28 s 2.4 %.
   for (const auto& [name, seconds] : {std::pair("near", 1.27), std::pair("behind", 1.28)}) {
     plans.whole.push_back(run(name, 4, seconds));
@@ -113,7 +146,7 @@ TEST_CASE("schemes within 2 % of the best are equally fast", "[planner]") {
     plans.compresses.push_back(true);
   }
   CHECK(ties_of(plans) == "near");
-  CHECK_THAT(first_sentence(plans, cluster(0, 0)),
+  CHECK_THAT(best_sentence(plans, cluster(0, 0)),
              ContainsSubstring("as fast, within 2 %: near; slow: 5 s"));
 }
 
