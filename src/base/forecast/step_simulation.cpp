@@ -92,14 +92,19 @@ StepForecast Simulation::forecast() const {
     for (const GroupState& state : states_) end = std::max(end, state.ends[step]);
     return end;
   };
-  double before = 0;
-  for (std::size_t last = every - 1; last < steps; last += every) {
+  // With a delay no mean is waited for in the first round, and the last one's is still under way at
+  // the end: the first round is left out of times, and so is one of the means.
+  const std::size_t first = work_.delay > 0 && steps >= 2 * every ? every : 0;
+  double before = first == 0 ? 0 : end_of(first - 1);
+  const double begin = before;
+  for (std::size_t last = first + every - 1; last < steps; last += every) {
     const double end = end_of(last);
     result.step_seconds.push_back((end - before) / static_cast<double>(every));
     before = end;
   }
   const auto counted = static_cast<double>(result.step_seconds.size() * every);
-  result.mean_seconds = before / counted;
+  result.mean_seconds = (before - begin) / counted;
+  const auto synchronized = static_cast<double>(steps - first);
   result.boards.resize(cluster_.boards.size());
   std::vector<double> ranks(cluster_.boards.size());
   double all = 0;
@@ -111,11 +116,11 @@ StepForecast Simulation::forecast() const {
     const double rate = groups_.link_of(g).bytes_per_second;
     ranks[group.boards] += weight;
     all += weight;
-    result.sent_bytes += weight * state.sent_bytes / static_cast<double>(steps);
+    result.sent_bytes += weight * state.sent_bytes / synchronized;
     use.computing += weight * state.use.computing / static_cast<double>(steps);
-    use.waiting += weight * state.use.waiting / static_cast<double>(steps);
-    use.communicating += weight * state.use.communicating / static_cast<double>(steps);
-    use.sending += weight * group.per_board * state.link_bytes / rate / static_cast<double>(steps);
+    use.waiting += weight * state.use.waiting / synchronized;
+    use.communicating += weight * state.use.communicating / synchronized;
+    use.sending += weight * group.per_board * state.link_bytes / rate / synchronized;
   }
   result.sent_bytes /= all;
   for (std::size_t b = 0; b < result.boards.size(); ++b) {

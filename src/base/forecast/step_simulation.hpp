@@ -39,9 +39,11 @@ struct BoardUse {
 };
 
 struct StepForecast {
-  std::vector<double> step_seconds;  // mean over each `every` steps in a row, in order
-  double mean_seconds = 0;           // of a step
-  double sent_bytes = 0;             // by a rank in a step, mean over ranks
+  // Mean over each `every` steps in a row, in order; with a delay without the first ones, in which
+  // no mean is waited for.
+  std::vector<double> step_seconds;
+  double mean_seconds = 0;  // of a step
+  double sent_bytes = 0;    // by a rank in a step, mean over ranks
   std::vector<BoardUse> boards;
   bool by_rank = true;  // false: equal boards were represented by one or two
 
