@@ -234,6 +234,63 @@ program plan --config "$WORK/resnet18.json" --cluster "$WORK/lan.json" --vary co
 expect_code 0 "plan with open bits"
 expect_equal 1 "$(grep -c 'with compressor.bits "auto" a run chooses' "$OUT")" "plan with open bits: notes"
 
+# The whole recipe, from a probe: what --json says follows from the probe's records by the formulas of
+# docs/plan.md, and the options that it names are a config.
+train 2 probe --set compressor.name=auto --set train.steps=24 --set train.epochs=3 --set data.limit_test=256
+expect_code 0 "a probe"
+accuracy=$(python3 - "$WORK/probe/metrics.jsonl" <<'PY'
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1])]
+reached = [r["test_accuracy"] for r in records if r["type"] == "epoch"]
+print(max(reached))
+PY
+)
+tune=(plan --config "$WORK/tiny.json" --probe "$WORK/probe" --calibration "$WORK/calibration.json")
+program "${tune[@]}" --cluster "$WORK/lan.json" --to-accuracy "$accuracy" --json
+expect_code 0 "plan --to-accuracy"
+cp "$OUT" "$WORK/tuned"
+python3 - "$WORK" "$accuracy" <<'PY' || wrong "plan --to-accuracy: figures that do not follow from the probe"
+import json, math, sys
+work, accuracy = sys.argv[1], float(sys.argv[2])
+plan = json.load(open(f"{work}/tuned"))
+records = [json.loads(line) for line in open(f"{work}/probe/metrics.jsonl")]
+epochs = [(r["step"], r["test_accuracy"]) for r in records if r["type"] == "epoch"]
+at = next(i for i, (_, found) in enumerate(epochs) if found >= accuracy)
+steps = epochs[at][0]  # the target is an evaluation's own accuracy
+probe = plan["probe"]
+assert abs(probe["steps"] - steps) < 1e-6 and probe["samples"] == 32 and not probe["extrapolated"], probe
+scales = {r["noise_scale"] for r in records if r["type"] == "noise"}
+X, q, S = probe["noise_scale"], probe["compression_noise"], probe["steps_at_1"]
+assert any(abs(X / scale - 1) < 1e-9 for scale in scales if scale), (X, scales)
+assert abs(S * (1 + (1 + q) * X / 32) / steps - 1) < 1e-9, probe
+assert {c["local_steps"] for c in plan["candidates"]} == {1, 2, 4, 8, 16}
+assert {c["batch_size"] for c in plan["candidates"]} == {8, 16, 32, 64}, "of 256 samples and four ranks"
+for c in plan["candidates"] + [plan["one_board"]]:
+    B, H, n = c["samples"], c["local_steps"], c["ranks"]
+    assert B == n * c["batch_size"], c
+    rounds = S * (1 + X / (H * B))
+    assert c["target_steps"] == H * math.ceil(rounds - 1e-9), (c, rounds)
+    assert abs(c["target_seconds"] / (c["target_steps"] * c["step_seconds"]) - 1) < 1e-9
+    assert abs(c["learning_rate"] / (0.05 * (1 + X / 32) / (H + X / B)) - 1) < 1e-3, c
+    assert f"train.steps={c['target_steps']:.0f}" in c["sets"] and f"optimizer.learning_rate={c['learning_rate']:.4g}" in c["sets"]
+seconds = {(c["batch_size"], c["local_steps"]): c["step_seconds"] for c in plan["candidates"]}
+assert seconds[64, 1] > seconds[16, 1] > 0 and seconds[16, 16] < seconds[16, 2], seconds  # larger batches, fewer rounds
+best, first = plan["candidates"][0], min(c["target_seconds"] for c in plan["candidates"])
+assert best == plan["choice"] and best["target_seconds"] <= 1.02 * first, (best, first)
+assert " --set ".join(plan["choice"]["sets"]) in plan["summary"], plan["summary"]
+assert plan["as_it_is"]["batch_size"] == 16 and plan["as_it_is"]["local_steps"] == 1
+PY
+mapfile -t chosen < <(python3 -c "
+import json
+for words in json.load(open('$WORK/tuned'))['choice']['sets']: print('--set', words, sep='\n')")
+program check --config "$WORK/tiny.json" "${chosen[@]}"
+expect_code 0 "a config with the chosen keys"
+program "${tune[@]}" --cluster "$WORK/lan.json" --to-accuracy "$accuracy"
+expect_code 0 "plan --to-accuracy in text"
+head -1 "$OUT" | grep -q "^Soonest at an accuracy of .*--set train.batch_size=.*the config as it is" ||
+  wrong "plan --to-accuracy: its first line is: $(head -1 "$OUT")"
+grep -q 'local steps' "$OUT" || wrong "plan --to-accuracy: no table"
+
 program schema --cluster
 expect_code 0 "schema --cluster"
 python3 - "$OUT" "$CONFIGS/clusters/seeds-rack.json" <<'PY' || wrong "schema --cluster: not the keys of a cluster"
@@ -286,6 +343,28 @@ for endless in "$WORK/pipe" /dev/zero; do
   RUN_LIMIT=20 program plan --calibrate "$WORK/c.json" --from "$WORK/unfinished"
   expect_failure 3 'records of steps' "plan --calibrate: records at $endless"
 done
+
+# Probes that tell nothing, and targets that a probe does not support.
+aims() { # WORDS CODE ARGUMENT...
+  local words=$1 code=$2
+  shift 2
+  program plan --config "$WORK/tiny.json" --cluster "$WORK/lan.json" --calibration "$WORK/calibration.json" "$@"
+  expect_failure "$code" "$words" "plan $*"
+}
+aims 'to-accuracy requires --probe' 2 --to-accuracy 0.5
+aims 'between 0 and 1' 2 --to-accuracy 50 --probe "$WORK/probe"
+aims 'between 0 and 1' 2 --to-accuracy 100% --probe "$WORK/probe"
+aims 'excludes' 2 --to-accuracy 0.5 --probe "$WORK/probe" --vary seed=1
+aims 'without --plot and --page' 2 --to-accuracy 0.5 --probe "$WORK/probe" --page "$WORK/tuned.html"
+aims 'noise scale' 3 --to-accuracy 0.5 --probe "$WORK/timed"
+aims 'expected a probe' 3 --to-accuracy 0.9999 --probe "$WORK/probe"
+aims 'optimizer.name' 2 --to-accuracy 50% --probe "$WORK/probe" --set optimizer.name=adamw
+aims 'model.name' 2 --to-accuracy 50% --probe "$WORK/probe" --set model.name=resnet56
+aims 'local-sgd' 2 --to-accuracy 50% --probe "$WORK/probe" --set synchronization.algorithm=choco-sgd
+mkdir "$WORK/blind"
+cp "$WORK/probe/config.json" "$WORK/blind"
+grep -v '"type":"epoch"' "$WORK/probe/metrics.jsonl" >"$WORK/blind/metrics.jsonl"
+aims 'test_accuracy' 3 --to-accuracy 0.5 --probe "$WORK/blind"
 
 # Names with characters that mean something in JSON pointers.
 program plan --config "$WORK/tiny.json" --cluster "$WORK/lan.json" --vary name=a~b,c

@@ -18,6 +18,23 @@
 namespace eqt::app {
 namespace {
 
+/// Takes "0.9" as it is and "90%" as 0.9.
+CLI::Validator share_or_percentage() {
+  return {[](std::string& text) {
+            const bool percent = text.ends_with('%');
+            double number = 0;
+            const bool is_number =
+                CLI::detail::lexical_cast(percent ? text.substr(0, text.size() - 1) : text, number);
+            if (percent) number /= 100;
+            if (!is_number || !(number > 0 && number < 1))
+              return fmt::format(
+                  "expected an accuracy between 0 and 1, or between 0% and 100%, found {}", text);
+            text = fmt::format("{}", number);
+            return std::string();
+          },
+          "SHARE or PERCENTAGE%"};
+}
+
 /// Adds the options of `plan` to the verb; parsing fills `plan`, which has to live as long.
 void add_plan_options(CLI::App& verb, planner::PlanCommand& plan) {
   add_config_options(verb, plan.config_path, plan.sets);
@@ -46,6 +63,21 @@ void add_plan_options(CLI::App& verb, planner::PlanCommand& plan) {
           ->check(number_between(1e-9, 1e15));
   steps->needs(scale);
   scale->needs(steps);
+  CLI::Option* const accuracy =
+      verb.add_option("--to-accuracy", plan.to_accuracy,
+                      "Choose batch, local steps and learning rate for this test accuracy, a share "
+                      "or with %; with --probe")
+          ->type_name("A")
+          ->transform(share_or_percentage());
+  CLI::Option* const probe =
+      verb.add_option("--probe", plan.probe,
+                      "Run folder of some epochs of the config with the compressor auto")
+          ->type_name("RUN");
+  accuracy->needs(probe);
+  probe->needs(accuracy);
+  for (CLI::Option* const other :
+       {steps, scale, verb.get_option("--vary"), verb.get_option("--ranks")})
+    accuracy->excludes(other);
   verb.add_option("--plot", plan.plot, "Epochs by ranks as a plot")->type_name("FILE.svg|png");
   verb.add_option("--page", plan.page, "Tables and plots as one HTML page")->type_name("FILE.html");
   verb.add_flag("--json", plan.json, "One JSON document");
@@ -72,6 +104,10 @@ void require_complete(const planner::PlanCommand& plan) {
            "two; try equant-train plan --help");
     return;
   }
+  if (!plan.probe.empty() && (!plan.page.empty() || !plan.plot.empty()))
+    fail(Kind::usage,
+         "command line: expected plan --to-accuracy without --plot and --page, which draw schemes, "
+         "found one of them; leave it out");
   if (!plan.page.empty() && !plan.page.ends_with(".html"))
     fail(Kind::usage, "command line: expected plan --page with a file that ends in .html, found {}",
          plan.page);

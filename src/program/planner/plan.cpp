@@ -18,6 +18,8 @@
 #include "planner/calibration/calibrate.hpp"
 #include "planner/calibration/from_calibration.hpp"
 #include "planner/plans.hpp"
+#include "planner/probe.hpp"
+#include "planner/tuning.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/memory_estimate.hpp"
 
@@ -140,6 +142,7 @@ void run_plan(const PlanCommand& command) {
         config::read_document(command.calibration_path, "--calibration",
                               "what plan --calibrate wrote or bench codecs --json printed"),
         command.calibration_path);
+  const ClusterFile as_written = file;
   std::vector<std::string> remarks =
       complete(file, command.cluster_path, calibration,
                config::parse_config(command.config_text, command.config_path, command.sets));
@@ -168,6 +171,23 @@ void run_plan(const PlanCommand& command) {
   if (facts && !config.train.is_emulated()) {
     const setup::MemoryEstimate estimate = setup::estimate_memory(config, *facts, 1, 1);
     subject.other_memory = estimate.program + estimate.data_set + estimate.activations;
+  }
+  if (!command.probe.empty()) {
+    Tuning tuning = tune({.config_text = command.config_text,
+                          .config_path = command.config_path,
+                          .sets = command.sets,
+                          .cluster = as_written,
+                          .cluster_path = command.cluster_path,
+                          .calibration = calibration,
+                          .facts = facts,
+                          .subject = subject,
+                          .accuracy = command.to_accuracy},
+                         read_probe(command.probe));
+    remarks.push_back(note_on_codecs(subject));
+    if (const std::string guessed = note_on_guesses(subject); !guessed.empty())
+      remarks.push_back(guessed);
+    std::ranges::move(remarks, std::back_inserter(tuning.notes));
+    return print_tuning(tuning, command.json);
   }
   Plans plans = plan_all(command, file, schemes, subject);
   mark_fronts(plans, file);

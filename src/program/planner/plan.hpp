@@ -24,13 +24,16 @@ struct PlanCommand {
   std::vector<std::string> vary;  // "key=a,b,c"; empty = compressors
   double steps_at_1 = 0;          // of an unlimited batch, to a target; 0 = not given
   double noise_scale = 0;         // [samples]; 0 = not given
+  double to_accuracy = 0;         // 0 = not given; else batch, local steps and rate are chosen
+  std::string probe;              // run folder; with to_accuracy
   bool json = false;
   std::string plot;  // "" = none; *.svg or *.png
   std::string page;  // "" = none; an HTML file
 };
 
-/// Prints the plan: a sentence, tables and what was guessed, or one JSON document; or makes a
-/// calibration. Needs no MPI and no data.
+/// Prints the plan: a sentence, tables and what was guessed, or one JSON document; or the batch,
+/// local steps and rate that are soonest at an accuracy; or makes a calibration. Needs no MPI and
+/// no data.
 /// @throws Error{usage} for a config, cluster or calibration that is none, or a scheme that has no
 /// plan; Error{data} for a run folder without steps; Error{output}
 void run_plan(const PlanCommand& command);

@@ -366,18 +366,26 @@ std::vector<PlanTable> tables_of(const Plans& plans, const ClusterFile& file) {
 
 using nlohmann::ordered_json;
 
+std::string note_on_codecs(const Subject& subject) {
+  return "speeds of compressors: " + subject.codecs.origin();
+}
+
+std::string note_on_guesses(const Subject& subject) {
+  if (subject.machine.guessed.empty()) return "";
+  return fmt::format("guessed: {}", fmt::join(subject.machine.guessed, ", "));
+}
+
 std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
                                   const Subject& subject) {
-  std::vector<std::string> notes;
-  notes.push_back("speeds of compressors: " + subject.codecs.origin());
+  std::vector<std::string> notes = {note_on_codecs(subject)};
   std::vector<std::string> flops;
   for (std::size_t b = 0; b < file.facts.size(); ++b)
     if (file.facts[b].flops) flops.push_back(file.cluster.boards[b].name);
   if (!flops.empty())
     notes.push_back(
         fmt::format("computing times of {} are guessed from flops", fmt::join(flops, ", ")));
-  if (!subject.machine.guessed.empty())
-    notes.push_back(fmt::format("guessed: {}", fmt::join(subject.machine.guessed, ", ")));
+  if (const std::string guessed = note_on_guesses(subject); !guessed.empty())
+    notes.push_back(guessed);
   if (!plans.whole[plans.best].forecast.by_rank && file.cluster.ranks() > 1)
     notes.push_back("equal boards were represented by one or two of them");
   if (!subject.samples)

@@ -72,6 +72,12 @@ std::optional<int> crossover(const std::vector<PlannedRun>& by_ranks);
 /// boards' prices or watts are known.
 void mark_fronts(Plans& plans, const ClusterFile& file);
 
+/// Says where the speeds of compressors come from.
+std::string note_on_codecs(const Subject& subject);
+
+/// Says what nothing measured; "" if all was.
+std::string note_on_guesses(const Subject& subject);
+
 /// Returns what a reader has to know beside the figures: what was guessed, what does not fit.
 std::vector<std::string> notes_of(const Plans& plans, const ClusterFile& file,
                                   const Subject& subject);
