@@ -10,6 +10,7 @@ inline constexpr const char* kRecords = "metrics.jsonl";      // one record a li
 inline constexpr const char* kSummary = "summary.json";       // marks a finished run
 inline constexpr const char* kStarts = "starts.jsonl";        // with whom, and what was lost
 inline constexpr const char* kDecisions = "decisions.jsonl";  // by measured times
+inline constexpr const char* kTuned = "tuned.json";           // what train.tune chose
 inline constexpr const char* kTimeline = "timeline.jsonl";    // what every rank did when
 inline constexpr const char* kLastWeights = "model.pt";       // after the last step
 inline constexpr const char* kBestWeights = "model_best.pt";  // of the best test result

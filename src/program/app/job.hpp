@@ -17,6 +17,7 @@
 #include "config/facts.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
+#include "planner/plan.hpp"
 #include "setup/build_model.hpp"
 
 namespace eqt::app {
@@ -54,6 +55,12 @@ OwnConfig read_own_config(const TrainCommand& command);
 config::RunConfig share_config(const TrainCommand& command, const OwnConfig& own,
                                comm::Communicator& comm);
 
+/// What train.tune has chosen.
+struct Choice {
+  planner::TunedRecipe recipe;
+  config::RunConfig config;  // with it, and without train.tune
+};
+
 /// This is known of a job before its run is built.
 struct Job {
   const TrainCommand& command;
@@ -68,6 +75,7 @@ struct Job {
   Laboratory laboratory;
   std::string note_on_mixed_ranks;  // empty if all ranks have the same
   setup::DeviceChoice device;
+  std::optional<Choice> choice;  // none: the config's own recipe
 };
 
 }  // namespace eqt::app

@@ -38,8 +38,9 @@ constexpr std::array kEvaluationFiles = {report::kEvaluationFile, "classes.csv",
 constexpr std::string_view kEvents = "events.out.tfevents.";
 constexpr const char* kLock = ".lock";
 
-constexpr std::array kWritten = {files::kConfig, files::kStarts, files::kDecisions,
-                                 files::kTimeline, files::kVocabulary};  // beside results
+constexpr std::array kWritten = {files::kConfig,     files::kStarts,
+                                 files::kDecisions,  files::kTimeline,
+                                 files::kVocabulary, files::kTuned};  // beside results
 constexpr const char* kFoldersOfRecords[] = {"checkpoints", "gradients"};
 
 bool is_one_of(std::span<const char* const> names, const std::string& name) {

@@ -15,6 +15,7 @@
 #include "app/check_findings.hpp"
 #include "app/preprocessing.hpp"
 #include "app/trained_run.hpp"
+#include "app/tuned_job.hpp"
 #include "comm/host_facts.hpp"
 #include "comm/launch.hpp"
 #include "core/shipped.hpp"
@@ -266,6 +267,16 @@ void write_start(const Job& job, const setup::Run& run, const metrics::StartReco
   record.memory_estimate_bytes = memory_bytes;
   sink.write(record);
   sink.write(start);
+  if (job.choice) {
+    const planner::TunedRecipe& recipe = job.choice->recipe;
+    write_choice(job);
+    sink.write(metrics::DecisionRecord{
+        .step = 0,
+        .kind = "recipe",
+        .values = {static_cast<double>(recipe.batch_size), static_cast<double>(recipe.local_steps),
+                   recipe.learning_rate, static_cast<double>(recipe.steps)},
+        .why = recipe.sentence});
+  }
   for (const std::string& note : notes_on_start(job, run))
     sink.write(metrics::NoteRecord{.step = 0, .text = note});
   if (job.resume && !job.resume->note.empty())

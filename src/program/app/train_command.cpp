@@ -13,6 +13,7 @@
 #include "app/job.hpp"
 #include "app/run_records.hpp"
 #include "app/trained_run.hpp"
+#include "app/tuned_job.hpp"
 #include "app/verbs.hpp"
 #include "checkpoint/memory_folder.hpp"
 #include "checkpoint/state_folder.hpp"
@@ -322,6 +323,40 @@ void train_and_record(Job& job, setup::Run& run, const config::Facts& files,
     fmt::print("\n{}", next_commands(job, run.plan.emulated));  // after the table
 }
 
+/// Builds the run of a job whose folder is open, and trains it. Collective.
+void train_job(Job& job) {
+  const TrainCommand& command = job.command;
+  comm::Communicator& comm = job.comm;
+  comm.heartbeat("start of the threads");
+  setup::require_threads(setup::threads_for(job.config, comm, command.simulate),
+                         std::max(1, command.simulate), comm);
+  comm.heartbeat("choice of a device");
+  job.device = setup::choose_device(job.config, comm);
+  const model::Placement& placement = job.device.placement;
+  comm.heartbeat("estimate of memory");
+  const std::uint64_t memory_bytes =
+      setup::require_memory(job.config, command.simulate, placement.cuda.has_value(), comm);
+  const std::unique_ptr<setup::Run> run = setup::build_run(
+      job.config, comm, job.session.allows_communication_thread(), job.fault,
+      job.resume ? std::optional(job.resume->position) : std::nullopt, command.simulate, placement);
+  const config::Facts files = setup::facts_of_named_files(job.config, command.simulate, comm);
+  if (job.resume) {
+    require_saved_files(*job.resume, files, comm);  // names them, which the data do not
+    require_saved_data(job.resume->resumption.set, run->data.facts, comm);
+  }
+  if (is_finished(job.resume, *run, job.folder.get(), comm)) {
+    if (comm.rank() == 0 && !command.quiet)
+      comm::print_warning(fmt::format(
+          "the run in {} is finished after {} steps; raise train.epochs or train.steps to continue",
+          job.path, job.resume->position.step));
+    return;
+  }
+  remove_replaced(job.path, job.resume.has_value(), job.folder.get(), comm);
+  // From here on a signal waits until records are written, later until the step ends.
+  comm::note_signals(comm::OnSignal::finish_step);
+  train_and_record(job, *run, files, memory_bytes);
+}
+
 int train_rank(const TrainCommand& command, const char* program, const OwnConfig& own,
                const comm::Session& session) {
   comm::MessageFaults message_faults;  // declared before objects that point to it
@@ -340,42 +375,18 @@ int train_rank(const TrainCommand& command, const char* program, const OwnConfig
           .resume = {},
           .laboratory = {},
           .note_on_mixed_ranks = setup::note_on_mixed_ranks(comm),
-          .device = {}};
+          .device = {},
+          .choice = {}};
   comm.set_timeout(job.config.synchronization.timeout_seconds);
   session.set_timeout(job.config.synchronization.timeout_seconds);
   job.fault = fault_from_environment(comm, message_faults);
   comm.heartbeat("the start");
   if (job.fault) job.fault->inject(comm::Fault::Phase::start, comm.rank(), 0, {});
+  if (job.config.train.tunes() && command.resume) take_earlier_choice(job);
   open_folder(job);
-
-  comm.heartbeat("start of the threads");
-  setup::require_threads(setup::threads_for(job.config, comm, command.simulate),
-                         std::max(1, command.simulate), comm);
-  comm.heartbeat("choice of a device");
-  job.device = setup::choose_device(job.config, comm);
-  const model::Placement& placement = job.device.placement;
-  comm.heartbeat("estimate of memory");
-  const std::uint64_t memory_bytes =
-      setup::require_memory(job.config, command.simulate, placement.cuda.has_value(), comm);
-  const std::unique_ptr<setup::Run> run = setup::build_run(
-      job.config, comm, session.allows_communication_thread(), job.fault,
-      job.resume ? std::optional(job.resume->position) : std::nullopt, command.simulate, placement);
-  const config::Facts files = setup::facts_of_named_files(job.config, command.simulate, comm);
-  if (job.resume) {
-    require_saved_files(*job.resume, files, comm);  // names them, which the data do not
-    require_saved_data(job.resume->resumption.set, run->data.facts, comm);
-  }
-  if (is_finished(job.resume, *run, job.folder.get(), comm)) {
-    if (comm.rank() == 0 && !command.quiet)
-      comm::print_warning(fmt::format(
-          "the run in {} is finished after {} steps; raise train.epochs or train.steps to continue",
-          job.path, job.resume->position.step));
-    return 0;
-  }
-  remove_replaced(job.path, job.resume.has_value(), job.folder.get(), comm);
-  // From here on a signal waits until records are written, later until the step ends.
-  comm::note_signals(comm::OnSignal::finish_step);
-  train_and_record(job, *run, files, memory_bytes);
+  // A run that goes on has made its choice.
+  if (job.config.train.tunes()) choose_by_probe(job, train_job);
+  train_job(job);
   return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "data/catalogue.hpp"
 #include "figures/draw.hpp"
 #include "planner/calibration/calibrate.hpp"
+#include "planner/calibration/calibration.hpp"
 #include "planner/calibration/from_calibration.hpp"
 #include "planner/plans.hpp"
 #include "planner/probe.hpp"
@@ -168,7 +169,7 @@ void run_plan(const PlanCommand& command) {
                      .samples = samples_of(config, facts),
                      .steps_at_1 = command.steps_at_1,
                      .noise_scale = command.noise_scale};
-  if (facts && !config.train.is_emulated()) {
+  if (facts && !config.train.is_emulated() && command.probe.empty()) {
     const setup::MemoryEstimate estimate = setup::estimate_memory(config, *facts, 1, 1);
     subject.other_memory = estimate.program + estimate.data_set + estimate.activations;
   }
@@ -196,6 +197,39 @@ void run_plan(const PlanCommand& command) {
   command.json ? print_json(plans, file, notes) : print_text(plans, file, notes);
   if (!command.page.empty()) write_page(command.page, plans, file, notes);
   figures::draw_if_asked(command.plot, [&] { return drawing_of(plans); });
+}
+
+TunedRecipe tune_job(const std::string& config_text, const std::string& origin,
+                     const ClusterFile& cluster, const std::string& probe, double accuracy) {
+  const config::RunConfig config = config::parse_config(config_text, origin, {});
+  Calibration calibration;
+  calibration.runs.push_back(run_times(probe));
+  CodecSpeeds codecs = calibration.codec_speeds("");
+  const auto facts = facts_of(config);
+  PlannedNetwork network = network_of(config, facts);
+  MachineCosts machine = calibration.machine();
+  take_moments(network, calibration, config, machine.guessed);
+  const std::vector<std::string> no_sets;
+  const Tuning tuning = tune({.config_text = config_text,
+                              .config_path = origin,
+                              .sets = no_sets,
+                              .cluster = cluster,
+                              .cluster_path = "the hosts of this job",
+                              .calibration = calibration,
+                              .facts = facts,
+                              .subject = {.network = network,
+                                          .codecs = codecs,
+                                          .machine = std::move(machine),
+                                          .samples = samples_of(config, facts)},
+                              .accuracy = accuracy},
+                             read_probe(probe));
+  const Candidate& choice = tuning.choice();
+  return {.sentence = sentence_of(tuning),
+          .sets = choice.sets,
+          .batch_size = choice.batch,
+          .local_steps = choice.local_steps,
+          .steps = static_cast<std::uint64_t>(choice.target_steps),
+          .learning_rate = choice.rate};
 }
 
 void print_cluster_schema() { fmt::print("{}", cluster_schema()); }

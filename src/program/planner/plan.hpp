@@ -4,8 +4,11 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "config/run_config.hpp"
 
 namespace eqt::planner {
 
@@ -37,6 +40,23 @@ struct PlanCommand {
 /// @throws Error{usage} for a config, cluster or calibration that is none, or a scheme that has no
 /// plan; Error{data} for a run folder without steps; Error{output}
 void run_plan(const PlanCommand& command);
+
+/// What a job chose for itself.
+struct TunedRecipe {
+  std::string sentence;
+  std::vector<std::string> sets;  // "key=JSON": what makes it of the config
+  std::uint64_t batch_size = 0, local_steps = 1, steps = 0;
+  double learning_rate = 0;
+};
+
+/// @throws Error{usage} for a config whose batch and local steps cannot be chosen
+void require_tunable(const config::RunConfig& config);
+
+/// Chooses as run_plan() does with a probe, of the job itself.
+/// @param cluster  its hosts; a board without step_seconds has those of the probe
+/// @throws Error{usage}, Error{data} as run_plan()
+TunedRecipe tune_job(const std::string& config_text, const std::string& origin,
+                     const ClusterFile& cluster, const std::string& probe, double accuracy);
 
 /// Prints the JSON Schema of cluster files.
 void print_cluster_schema();

@@ -15,6 +15,7 @@
 #include "figures/rows.hpp"
 #include "model/catalogue.hpp"
 #include "planner/calibration/from_calibration.hpp"
+#include "planner/plan.hpp"
 #include "planner/plans.hpp"
 #include "setup/memory_estimate.hpp"
 #include "sync/algorithm.hpp"
@@ -24,31 +25,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Refuses configs that say nothing of local steps, and probes of something else.
-void require_tunable(const config::RunConfig& config, const Probe& probe) {
-  const auto& s = config.synchronization;
-  if (!(s.algorithm == sync::kAllreduce || s.algorithm == sync::kLocalSgd) || s.is_asynchronous())
-    fail(Kind::usage,
-         "plan --to-accuracy: expected synchronization.algorithm \"allreduce\" or \"local-sgd\" "
-         "without a quorum, whose local steps are chosen, found \"{}\"{}; set it",
-         s.algorithm->name, s.quorum > 0 ? " with a quorum" : "");
-  if (!s.local_steps.count)
-    fail(Kind::usage,
-         "plan --to-accuracy: expected a number of synchronization.local_steps, found \"qsr\", "
-         "which changes it along the run; set a number");
-  if (config.train.is_emulated())
-    fail(Kind::usage,
-         "plan --to-accuracy: expected train.emulate_compute null, for such a run trains nothing, "
-         "found it set; leave it out");
-  if (std::holds_alternative<std::vector<std::uint64_t>>(config.train.batch_sizes))
-    fail(Kind::usage,
-         "plan --to-accuracy: expected train.batch_sizes null or \"auto\", for the batch is "
-         "chosen, found a list; leave it out");
+/// Refuses a probe of something else.
+void require_probe_of(const config::RunConfig& config, const Probe& probe) {
   const auto require_same = [&](const char* key, std::string_view own, std::string_view probed) {
     if (own == probed) return;
     fail(Kind::usage,
-         "plan --to-accuracy: expected a probe with the config's {} \"{}\", found \"{}\" in {}; "
-         "make a probe of this config",
+         "tuning: expected a probe with the config's {} \"{}\", found \"{}\" in {}; make a probe "
+         "of this config",
          key, own, probed, probe.run);
   };
   require_same("model.name", config.model.name->name, probe.config.model.name->name);
@@ -349,6 +332,27 @@ void print_candidates(const Tuning& tuning) {
 
 }  // namespace
 
+void require_tunable(const config::RunConfig& config) {
+  const auto& s = config.synchronization;
+  if (!(s.algorithm == sync::kAllreduce || s.algorithm == sync::kLocalSgd) || s.quorum > 0)
+    fail(Kind::usage,
+         "tuning: expected synchronization.algorithm \"allreduce\" or \"local-sgd\" without a "
+         "quorum, whose local steps are chosen, found \"{}\"{}; set it",
+         s.algorithm->name, s.quorum > 0 ? " with a quorum" : "");
+  if (!s.local_steps.count)
+    fail(Kind::usage,
+         "tuning: expected a number of synchronization.local_steps, found \"qsr\", which changes "
+         "it along the run; set a number");
+  if (config.train.is_emulated())
+    fail(Kind::usage,
+         "tuning: expected train.emulate_compute null, for such a run trains nothing, found it "
+         "set; leave it out");
+  if (std::holds_alternative<std::vector<std::uint64_t>>(config.train.batch_sizes))
+    fail(Kind::usage,
+         "tuning: expected train.batch_sizes null or \"auto\", for the batch is chosen, found a "
+         "list; leave it out");
+}
+
 double steps_of_rounds(double steps_at_1, const RoundOfSteps& round) {
   return round.local_steps * steps_to_target(steps_at_1, round.added_noise,
                                              round.local_steps * round.samples, round.noise_scale);
@@ -365,7 +369,8 @@ double rate_for(const RoundOfSteps& to, double rate, const RoundOfSteps& from, b
 Tuning tune(const TuningInput& input, const Probe& probe) {
   const config::RunConfig base =
       config::parse_config(input.config_text, input.config_path, input.sets);
-  require_tunable(base, probe);
+  require_tunable(base);
+  require_probe_of(base, probe);
   Tuning tuning = {.accuracy = input.accuracy,
                    .probe = probe.run,
                    .steps = steps_to_accuracy(probe.accuracies, input.accuracy, probe.run),
@@ -396,8 +401,7 @@ Tuning tune(const TuningInput& input, const Probe& probe) {
     }
   }
   if (tuning.candidates.empty())
-    fail(Kind::usage, "plan --to-accuracy: no batch and number of local steps has a plan; {}",
-         reasons.back());
+    fail(Kind::usage, "tuning: no batch and number of local steps has a plan; {}", reasons.back());
   std::ranges::sort(tuning.candidates, {}, &Candidate::target_seconds);
   const double limit = (1 + kTie) * tuning.candidates[0].target_seconds;
   const auto tied = std::ranges::find_if(

@@ -346,6 +346,29 @@ void check_batches(const RunConfig& config, const codec::Properties& compressor,
        origin, partition.kind->name, partition.kind->reshuffles ? " without reshuffling" : "");
 }
 
+/// Refuses a run that is to choose its recipe where nothing tells which is the best.
+void check_tuning(const RunConfig& config, const std::string& origin) {
+  const RunConfig::Train& train = config.train;
+  if (train.tunes() != (train.tune_target > 0))
+    fail(Kind::usage,
+         "{}: expected train.tune \"auto\" and a train.tune_target above 0 together, found one of "
+         "them; set the other, too",
+         origin);
+  if (!train.tunes()) return;
+  if (train.is_emulated() || config.task.kind != model::tasks::classification)
+    fail(Kind::usage,
+         "{}: expected a network that is trained for task.kind \"{}\" with train.tune \"auto\", "
+         "whose target is an accuracy, found {}; leave train.tune out",
+         origin, model::tasks::classification.name,
+         train.is_emulated() ? std::string("train.emulate_compute")
+                             : fmt::format("\"{}\"", config.task.kind->name));
+  if (config.checkpoint.memory_seconds > 0)
+    fail(Kind::usage,
+         "{}: expected checkpoint.memory_seconds 0 with train.tune \"auto\", whose choice is in "
+         "the run folder of rank 0's host, found {}; take the config.json of a tuned run",
+         origin, config.checkpoint.memory_seconds);
+}
+
 /// Refuses a memory where grades are unbiased, and none where they need one.
 void check_feedback_of_grades(const RunConfig& config, const std::string& cause,
                               const std::string& origin) {
@@ -478,6 +501,7 @@ void check_combinations(const RunConfig& config, const std::string& origin) {
   check_emulation(config, properties, origin);
   check_board_speed(config, origin);
   check_batches(config, properties, origin);
+  check_tuning(config, origin);
   check_selection(config, origin);
   check_groups(config, properties, origin);
   check_schedule(config, origin);

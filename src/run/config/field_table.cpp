@@ -24,6 +24,13 @@ constexpr Named<Device> kDevices[] = {
     {Device::automatic, "auto",
      "cuda if every rank has a device and the run can use it, else cpu"}};
 
+constexpr Named<Tune> kTune[] = {
+    {Tune::off, "off", "the config"},
+    {Tune::automatic, "auto",
+     "the run: a probe of tune_epochs observes the gradients' noise, and what is soonest at "
+     "tune_target by plan is trained from the start"},
+};
+
 constexpr Named<OnDivergence> kOnDivergence[] = {
     {OnDivergence::stop, "stop", "end with exit 4, and say where the value is"},
     {OnDivergence::rollback, "rollback",
@@ -302,6 +309,16 @@ std::vector<Field> train_fields() {
       EQT_FIELD(train.paranoid, may_change)
           .says(
               "compare the replicas that must be equal after each step, not only after each epoch"),
+      EQT_FIELD(train.tune, must_stay)
+          .says("who chooses train.batch_size, synchronization.algorithm and .local_steps, "
+                "optimizer.learning_rate and train.steps"),
+      EQT_FIELD(train.tune_target, must_stay)
+          .within({0, 1, false, true})
+          .says("tune \"auto\": the test accuracy that is to be reached soonest; 0 = none"),
+      EQT_FIELD(train.tune_epochs, must_stay)
+          .from(1, 1e6)
+          .in("epochs")
+          .says("tune \"auto\": length of the probe"),
       EQT_FIELD(train.early_stopping, must_stay)
           .from(0, 1e6)
           .in("epochs")
@@ -626,6 +643,7 @@ std::vector<Field> output_fields() {
 }  // namespace
 
 std::span<const Named<Device>> names_of(Device) { return kDevices; }
+std::span<const Named<Tune>> names_of(Tune) { return kTune; }
 std::span<const Named<OnDivergence>> names_of(OnDivergence) { return kOnDivergence; }
 std::span<const Named<ErrorFeedback>> names_of(ErrorFeedback) { return kErrorFeedback; }
 std::span<const Named<MomentumCorrection>> names_of(MomentumCorrection) {

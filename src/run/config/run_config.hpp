@@ -39,6 +39,11 @@ std::span<const Named<Device>> names_of(Device);
 enum class OnDivergence { stop, rollback };
 std::span<const Named<OnDivergence>> names_of(OnDivergence);
 
+/// A run chooses its batch, local steps and learning rate itself, by a probe, or has those of its
+/// config.
+enum class Tune { off, automatic };
+std::span<const Named<Tune>> names_of(Tune);
+
 /// Memory of what compression left out, where ranks average.
 enum class ErrorFeedback { automatic, none, ef14, ef21 };
 std::span<const Named<ErrorFeedback>> names_of(ErrorFeedback);
@@ -141,7 +146,11 @@ struct RunConfig {
     double ema = 0;                    // decay of the weights' moving average; 0 = none
     double mixup = 0;                  // alpha; 0 = off
     bool paranoid = false;
+    Tune tune = Tune::off;
+    double tune_target = 0;         // auto: test accuracy; 0 = none
+    std::uint64_t tune_epochs = 5;  // auto: of the probe
 
+    bool tunes() const { return tune == Tune::automatic; }
     bool has_batches_by_rank() const {
       return !std::holds_alternative<std::monostate>(batch_sizes);
     }
