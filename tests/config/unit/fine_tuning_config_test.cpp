@@ -96,3 +96,20 @@ TEST_CASE("mixup is for classification", "[config]") {
   CHECK_THAT(rejection("{}", {"train.mixup=0.2", "task.kind=regression"}),
              ContainsSubstring("train.mixup"));
 }
+
+TEST_CASE("a run chooses its recipe only for an accuracy that it trains for", "[config]") {
+  const std::string tunes = "train.tune=auto", target = "train.tune_target=0.9";
+  CHECK(parse("{}", {tunes, target}).train.tunes());
+  CHECK_FALSE(parse("{}", {}).train.tunes());
+  for (const std::string& one : {tunes, target})
+    CHECK_THAT(rejection("{}", {one}), ContainsSubstring("train.tune_target above 0 together"));
+  CHECK_THAT(rejection("{}", {tunes, "train.tune_target=1"}), ContainsSubstring("[0, 1)"));
+  CHECK_THAT(rejection("{}", {tunes, target, "train.emulate_compute=1", "train.steps=1"}),
+             ContainsSubstring("found train.emulate_compute"));
+  CHECK_THAT(
+      rejection("{}", {tunes, target, "data.name=arrays", "data.path=x", "task.kind=regression",
+                       "model.name=torchscript", "model.path=net.pt"}),
+      ContainsSubstring("found \"regression\""));
+  CHECK_THAT(rejection("{}", {tunes, target, "checkpoint.memory_seconds=1"}),
+             ContainsSubstring("checkpoint.memory_seconds 0"));
+}
