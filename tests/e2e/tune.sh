@@ -79,6 +79,10 @@ expect_code 0 "--resume with train.tune"
 [[ ! -e $WORK/resumed/probe ]] || wrong "--resume with train.tune made another probe"
 expect_equal "$whole" "$(hash_of "$WORK/resumed")" "--resume with train.tune: the same parameters"
 
+train 2 resumed --overwrite
+expect_code 0 "a run in place of a tuned one"
+[[ ! -e $WORK/resumed/tuned.json ]] || wrong "a run in place of a tuned one has kept its choice"
+
 # untunable WORDS RANKS ARGUMENT...
 untunable() {
   local words=$1 ranks=$2

@@ -226,6 +226,7 @@ void RunFolder::begin() {
   // From here on no summary of an older run may be left, even if this run fails.
   for (const fs::path& result : results_in(path_)) remove_old(result);
   for (const char* name : kMadeOfResults) remove_old(fs::path(path_) / name);
+  remove_old(fs::path(path_) / files::kTuned);  // a run that goes on would take it for its own
 }
 
 bool RunFolder::replaces(const std::string& file) const {
