@@ -52,8 +52,8 @@ struct PlainPlan {
 struct AirbenchPlan {
   std::int64_t whitened = 24;                        // channels: each component, with both signs
   std::vector<std::int64_t> width = {64, 256, 256};  // channels of the blocks
-  // Of the newest batch in running values: with 0.1 they lag behind the parameters at the end of a
-  // short training.
+  // The newest batch has this share in running values. With 0.1 they lag behind the parameters at
+  // the end of a short training.
   double norm_share = 0.4;
 };
 

@@ -55,7 +55,7 @@ OwnConfig read_own_config(const TrainCommand& command);
 config::RunConfig share_config(const TrainCommand& command, const OwnConfig& own,
                                comm::Communicator& comm);
 
-/// What train.tune has chosen.
+/// A Choice is what train.tune has chosen.
 struct Choice {
   planner::TunedRecipe recipe;
   config::RunConfig config;  // with it, and without train.tune

@@ -41,7 +41,7 @@ struct PlanCommand {
 /// plan; Error{data} for a run folder without steps; Error{output}
 void run_plan(const PlanCommand& command);
 
-/// What a job chose for itself.
+/// A TunedRecipe is what a job chose for itself.
 struct TunedRecipe {
   std::string sentence;
   std::vector<std::string> sets;  // "key=JSON": what makes it of the config

@@ -54,7 +54,7 @@ struct Candidate {
   double target_steps = 0, target_seconds = 0;
 };
 
-/// What is known before candidates are compared.
+/// A TuningInput holds what is known before candidates are compared.
 struct TuningInput {
   const std::string& config_text;
   const std::string& config_path;  // named in errors
@@ -86,8 +86,8 @@ struct Tuning {
   }
 };
 
-/// Of candidates that are within kTie of the soonest, the one with the fewest local steps and the
-/// batch nearest to the config's comes first, for it needs the least of these laws.
+/// Compares candidates and puts the choice first: within kTie of the soonest, it has the fewest
+/// local steps and the batch nearest to the config's, for that needs the least of these laws.
 /// @throws Error{usage} for a config of another network or optimizer than the probe's, with an
 /// algorithm that tells no local steps, and one of which no candidate has a plan; Error{data} as
 /// steps_to_accuracy()

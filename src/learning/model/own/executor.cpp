@@ -252,7 +252,7 @@ std::span<const float> Executor<Operand>::forward(const Pictures& pictures, Pass
   return means_;
 }
 
-/// A picture of the batch with its frame, in the room's first values.
+/// Puts a picture of the batch, with its frame, into the room's first values.
 template <typename Operand>
 std::span<float> Executor<Operand>::picture(std::size_t n, Room& room) const {
   const Node& first = plan_.nodes[0];
@@ -279,7 +279,7 @@ std::span<float> Executor<Operand>::picture(std::size_t n, Room& room) const {
   return framed;
 }
 
-/// What the filters say about a picture, in the room's second values.
+/// Puts what the filters find in a picture into the room's second values.
 template <typename Operand>
 std::span<float> Executor<Operand>::filtered(std::size_t n, Room& room) const {
   const std::span<float> out(room.second.get(), plan_.nodes[0].count());
@@ -433,7 +433,8 @@ void Executor<Operand>::convolve(int b, std::span<float> buffers) {
   layer.norm->finish();
 }
 
-/// The maxima of a convolution's outputs, which are the room's first values, in its second ones.
+/// Puts the maxima of a convolution's outputs, which are the room's first values, into its second
+/// ones.
 template <typename Operand>
 Floats Executor<Operand>::pooled(int b, std::size_t first, std::size_t n, Room& room) {
   const Branch& branch_plan = plan_.branch(b);
@@ -518,7 +519,7 @@ void Executor<Operand>::average() {
   }
 }
 
-/// The maxima of the last node's floats, before it is rounded once more.
+/// Takes the maxima of the last node's floats, before they are rounded once more.
 template <typename Operand>
 void Executor<Operand>::take_maxima(std::size_t n, Floats x) {
   const auto channels = static_cast<std::size_t>(plan_.nodes.back().channels);

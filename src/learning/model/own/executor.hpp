@@ -131,6 +131,10 @@ class Executor {
   void backward(std::span<const float> means, const RandomKey& key, std::span<float> gradient,
                 const SliceReady& ready);
 
+  /// Returns where the gradient of a tensor is written: in that of plan().parameters, or, if the
+  /// tensor is frozen, where nobody reads it.
+  std::span<float> gradient_of(std::size_t tensor, std::span<float> gradient);
+
   /// Bytes of all that is allocated after steps of `trained` samples and evaluations of
   /// `evaluated` ones.
   std::size_t bytes(std::size_t trained, std::size_t evaluated) const;
@@ -294,7 +298,6 @@ class Executor {
   std::size_t chunk(int node) const;  // samples at a time
   std::span<const float> values(std::size_t tensor) const;
   NormParameters norm_parameters(const Branch& branch) const;
-  std::span<float> of(std::span<float> gradient, std::size_t tensor);
   RandomKey key_for(int index, int kind) const;
   std::string_view label(const char* what, const std::string& layer, Room& room) const;
 
@@ -330,7 +333,7 @@ class Executor {
   StepId step_ = 0;
   RandomKey key_;
   std::span<const float> parameters_, frozen_;
-  std::vector<float> frozen_gradient_;  // which nobody reads
+  std::vector<float> frozen_gradient_;
   Pictures pictures_;
   std::vector<float> filters_;       // of the plan's whitening: (taps, filters)
   std::vector<double> filter_sums_;  // (lanes, filters) of errors

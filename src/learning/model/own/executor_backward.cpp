@@ -21,7 +21,7 @@ enum ErrorKind { kOfNode = 0, kOfBranch = 1 };
 }  // namespace
 
 template <typename Operand>
-std::span<float> Executor<Operand>::of(std::span<float> gradient, std::size_t tensor) {
+std::span<float> Executor<Operand>::gradient_of(std::size_t tensor, std::span<float> gradient) {
   return plan_.values(tensor, gradient, std::span(frozen_gradient_));
 }
 
@@ -88,8 +88,8 @@ void Executor<Operand>::start_error(std::span<const float> means) {
   });
 }
 
-/// The error of the last node in the room's first values. 8-bit values are often equal: each of
-/// several maxima has an equal share, as in LibTorch's amax().
+/// Puts the error of the last node into the room's first values. 8-bit values are often equal: each
+/// of several maxima has an equal share, as in LibTorch's amax().
 template <typename Operand>
 void Executor<Operand>::spread_over_maxima(std::size_t n, Floats gradient, Room& room) {
   const int last = static_cast<int>(plan_.nodes.size()) - 1;
@@ -105,7 +105,7 @@ void Executor<Operand>::spread_over_maxima(std::size_t n, Floats gradient, Room&
   }
 }
 
-/// GELU's gradient, of floats; ReLU's is that of rounded errors, in sum_error().
+/// Multiplies by GELU's derivative. ReLU's is taken of rounded errors, in sum_error().
 template <typename Operand>
 void Executor<Operand>::through_activation(int i, std::size_t n, Room& room,
                                            std::span<float> error) {
@@ -195,7 +195,8 @@ void Executor<Operand>::sum_of_readers(int i, const Lane& lane, std::size_t firs
   }
 }
 
-/// The gradient of the filters' bias, from the errors of the first node in the room's first values.
+/// Adds to the sums of the filters' bias, from the errors of the first node in the room's first
+/// values.
 template <typename Operand>
 void Executor<Operand>::through_filters(const Lane& lane, std::size_t first, std::size_t n) {
   const std::size_t count = plan_.nodes[0].count();
@@ -215,7 +216,7 @@ void Executor<Operand>::through_filters(const Lane& lane, std::size_t first, std
 
 template <typename Operand>
 void Executor<Operand>::finish_filters(std::span<float> gradient, const SliceReady& ready) {
-  const std::span<float> bias = of(gradient, plan_.whitening->bias);
+  const std::span<float> bias = gradient_of(plan_.whitening->bias, gradient);
   for (std::size_t c = 0; c < bias.size(); ++c) {
     double sum = 0;
     for (std::size_t k = c; k < filter_sums_.size(); k += bias.size()) sum += filter_sums_[k];
@@ -356,9 +357,10 @@ void Executor<Operand>::finish_norm(int b, std::span<float> gradient, const Slic
   }
   const std::size_t weight = *branch_plan.norm, bias = weight + 1, v = weight + 2;
   const bool activates = plan_.nonlinearity == Nonlinearity::none;
-  layer_of(b).norm->finish_backward({.weight = of(gradient, weight),
-                                     .bias = of(gradient, bias),
-                                     .v = activates ? of(gradient, v) : std::span<float>()});
+  layer_of(b).norm->finish_backward(
+      {.weight = gradient_of(weight, gradient),
+       .bias = gradient_of(bias, gradient),
+       .v = activates ? gradient_of(v, gradient) : std::span<float>()});
   if (activates) tell(ready, v);
   tell(ready, bias);
   tell(ready, weight);
@@ -372,7 +374,7 @@ void Executor<Operand>::start_weights(int i, std::span<float> gradient) {
     const Branch& branch_plan = plan_.branch(b);
     WeightSum& sum = weight_sum(b);
     sum = {.how = how_to_sum(branch_plan),
-           .gradient = of(gradient, branch_plan.weight),
+           .gradient = gradient_of(branch_plan.weight, gradient),
            .others = {},
            .errors = {},
            .scales = {}};
@@ -487,7 +489,7 @@ void Executor<Operand>::finish_bias(int b, std::span<float> gradient, const Slic
   const Branch& branch_plan = plan_.branch(b);
   const Layer& layer = layer_of(b);
   const auto scales = layer.convolution.weight_scales();
-  const std::span<float> bias = of(gradient, *branch_plan.bias);
+  const std::span<float> bias = gradient_of(*branch_plan.bias, gradient);
   for (std::size_t c = 0; c < bias.size(); ++c) {
     double sum = 0;
     for (std::size_t k = c; k < layer.bias_sums.size(); k += bias.size()) sum += layer.bias_sums[k];

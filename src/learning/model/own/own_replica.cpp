@@ -107,7 +107,6 @@ class OwnReplica final : public Replica, public WeightRounding {
         parameters_(total_count(plan().parameters)),
         gradient_(total_count(plan().parameters)),
         frozen_(total_count(plan().frozen)),
-        frozen_gradient_(total_count(plan().frozen)),
         buffers_(total_count(plan().buffers)),
         counters_(plan().counters) {
     draw_initial_values(plan(), options.seed, parameters_.span(), frozen_.span(), buffers_.span());
@@ -164,9 +163,6 @@ class OwnReplica final : public Replica, public WeightRounding {
   std::span<float> values(std::size_t tensor) const {
     return plan().values(tensor, parameters_.span(), frozen_.span());
   }
-  std::span<float> gradient_of(std::size_t tensor) const {
-    return plan().values(tensor, gradient_.span(), frozen_gradient_.span());
-  }
 
   std::span<const float> pictures_of(const data::Batch& batch) const;
   void run(const data::Batch& batch);
@@ -189,7 +185,7 @@ class OwnReplica final : public Replica, public WeightRounding {
   Frame frame_;
   Executor<Operand> executor_;
   ArrayLoss loss_;
-  FlatBuffer parameters_, gradient_, frozen_, frozen_gradient_, buffers_;
+  FlatBuffer parameters_, gradient_, frozen_, buffers_;
   std::vector<std::uint64_t> counters_;  // of batches, one for each norm
   StepId batches_ = 0;                   // trained on so far; names the next one's random numbers
 
@@ -263,8 +259,9 @@ void OwnReplica<Operand>::classify_backward(std::span<const float> means, const 
   const auto backward = [&](const Dense& dense, std::span<const float> g, std::span<const float> x,
                             std::vector<float>& dx) {
     dx.resize(x.size());
-    dense_backward(g, x, values(dense.weight), dx, gradient_of(dense.weight),
-                   gradient_of(dense.bias));
+    dense_backward(g, x, values(dense.weight), dx,
+                   executor_.gradient_of(dense.weight, gradient_.span()),
+                   executor_.gradient_of(dense.bias, gradient_.span()));
     for (const std::size_t tensor : {dense.bias, dense.weight})
       if (const auto slice = plan().trained[tensor]) ready(*slice);
   };
