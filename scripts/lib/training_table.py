@@ -5,12 +5,13 @@
 usage: training_table.py STEPS.csv --compressor NAME --ranks N [--pixels 32] [--machine TEXT]
 
 Every speed-up is against the fastest float32 column of its row, which is named, or against one rank alone with the
-same batch.
+same batch. With several rounds the smallest and the largest of the rounds' own medians and ratios stand in brackets.
 """
 
 import argparse
 import collections
 import csv
+import itertools
 import os
 import platform
 import statistics
@@ -93,60 +94,81 @@ def digits(seconds):
     return f"{seconds:.2f}" if seconds >= 0.2 else f"{seconds:.3f}"
 
 
+class Seconds:
+    """Of a way: the median of all its steps, and the median of each round by its number."""
+
+    def __init__(self, rounds):
+        self.rounds = {number: statistics.median(seconds) for number, seconds in rounds.items()}
+        self.median = statistics.median(itertools.chain.from_iterable(rounds.values()))
+
+    def text(self, form):
+        return form(self.median) + brackets(self.rounds.values(), form)
+
+
+def brackets(values, form):
+    return f" ({form(min(values))} to {form(max(values))})" if len(values) > 1 else ""
+
+
 def read(path):
-    """(model, batch, rate, burst) -> way -> median seconds, in the order of the file; counts of steps."""
-    steps = collections.defaultdict(lambda: collections.defaultdict(list))
+    """(model, batch, rate, burst) -> way -> Seconds, in the order of the file; counts of steps; of rounds."""
+    steps = collections.defaultdict(lambda: collections.defaultdict(lambda: collections.defaultdict(list)))
     for row in csv.DictReader(open(path, newline="")):
         key = row["model"], int(row["batch"]), row["rate"], int(row["burst_bytes"])
-        steps[key][row["way"]].append(float(row["seconds"]))
-    medians = {key: {way: statistics.median(s) for way, s in ways.items()} for key, ways in steps.items()}
-    counts = sorted({len(s) for ways in steps.values() for s in ways.values()})
-    return medians, counts
+        steps[key][row["way"]][int(row["round"])].append(float(row["seconds"]))
+    measured = {key: {way: Seconds(rounds) for way, rounds in ways.items()} for key, ways in steps.items()}
+    every = [rounds for ways in steps.values() for rounds in ways.values()]
+    counts = sorted({sum(map(len, rounds.values())) for rounds in every})
+    return measured, counts, max(map(len, every), default=0)
 
 
 def fastest_float32(ways):
     there = [way for way in FLOAT32 if way in ways]
-    return min(there, key=ways.get) if there else None
+    return min(there, key=lambda way: ways[way].median) if there else None
 
 
-def table(medians, names, compressor, ranks):
+def table(measured, names, compressor, ranks):
     """Markdown: a row for each network, batch and link."""
-    columns = [way for way in names if any(way in ways for ways in medians.values())]
+    columns = [way for way in names if any(way in ways for ways in measured.values())]
     head = ["network, batch", "link (burst)", *(heading_of(way, compressor) for way in columns)]
-    relative = any(fastest_float32(ways) and "best" in ways for ways in medians.values())
+    relative = any(fastest_float32(ways) and "best" in ways for ways in measured.values())
     if relative:
         head += ["over the fastest fp32", "no communication over it"]
-    if any({"best", "alone"} <= set(ways) for ways in medians.values()):
+    if any({"best", "alone"} <= set(ways) for ways in measured.values()):
         head += ["slower than without communication", "x one rank: fastest fp32, " + compressor]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for (model, batch, rate, burst), ways in medians.items():
+    for (model, batch, rate, burst), ways in measured.items():
         fastest = fastest_float32(ways)
         cells = [f"{model_text(model)}, {batch}", f"{rate_text(rate)} ({bytes_text(burst)})"]
         for way in columns:
-            text = digits(ways[way]) if way in ways else "–"
+            text = ways[way].text(digits) if way in ways else "–"
             cells.append(f"**{text}**" if way == "best" else f"*{text}*" if way == fastest else text)
         if relative:
             cells += [ratio(ways, fastest, "best"), ratio(ways, fastest, "alone")]
         if "slower than without communication" in head:
             both = {"best", "alone"} <= set(ways)
-            cells.append(f"{100 * (ways['best'] / ways['alone'] - 1):.0f} %" if both else "–")
+            cells.append(f"{100 * (ways['best'].median / ways['alone'].median - 1):.0f} %" if both else "–")
             cells.append(f"{times_one(ways, fastest, ranks)}, {times_one(ways, 'best', ranks)}" if both else "–")
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
-def ratio(ways, slow, fast):
-    return f"{ways[slow] / ways[fast]:.2f}" if slow in ways and fast in ways else "–"
+def ratio(ways, slow, fast, factor=1):
+    """The ratio of the medians; of each round's own, where a round ran both."""
+    if slow not in ways or fast not in ways:
+        return "–"
+    both = ways[slow].rounds.keys() & ways[fast].rounds.keys()
+    rounds = [factor * ways[slow].rounds[number] / ways[fast].rounds[number] for number in both]
+    return f"{factor * ways[slow].median / ways[fast].median:.2f}" + brackets(rounds, "{:.2f}".format)
 
 
 def times_one(ways, way, ranks):
     """Samples a second of all ranks, divided by those of one that computes alone."""
-    return f"{ranks * ways['alone'] / ways[way]:.2f}" if way in ways and "alone" in ways else "–"
+    return ratio(ways, "alone", way, ranks)
 
 
-def sentences(medians, names, ranks):
+def sentences(measured, names, ranks):
     """Sentences that may be quoted: each speed-up with the column that it is compared with."""
-    for (model, batch, rate, _), ways in medians.items():
+    for (model, batch, rate, _), ways in measured.items():
         fastest = fastest_float32(ways)
         if fastest is None or "best" not in ways:
             continue
@@ -154,7 +176,7 @@ def sentences(medians, names, ranks):
                 f"{ratio(ways, fastest, 'best')} times as fast as the fastest float32 column, {names[fastest]}")
         if "alone" in ways:
             text += (f"; no communication at all would be {ratio(ways, fastest, 'alone')} times as fast "
-                     f"({100 * ways['alone'] / ways['best']:.0f} % of that factor is reached); {ranks} ranks are "
+                     f"({100 * ways['alone'].median / ways['best'].median:.0f} % of that factor is reached); {ranks} ranks are "
                      f"{times_one(ways, 'best', ranks)} times as fast as one alone, with that float32 "
                      f"{times_one(ways, fastest, ranks)} times")
         yield "* " + text + "."
@@ -169,24 +191,25 @@ def main():
     parser.add_argument("--machine", default=None)
     options = parser.parse_args()
     try:
-        medians, counts = read(options.steps)
+        measured, counts, rounds = read(options.steps)
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise SystemExit(f"training_table.py: expected steps as bench_training.sh writes them in {options.steps}, "
                          f"found {type(error).__name__}: {error}") from None
-    if not medians:
+    if not measured:
         raise SystemExit(f"training_table.py: expected steps in {options.steps}, found none")
     names = {**FLOAT32, **{way: name.format(options.compressor) for way, name in OTHERS.items()}}
     steps = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    print(f"Seconds per step, medians of {steps} steps; pictures of {options.pixels} x {options.pixels} pixels; "
+    of = f" of {rounds} rounds, in brackets the least and the largest of a round" if rounds > 1 else ""
+    print(f"Seconds per step, medians of {steps} steps{of}; pictures of {options.pixels} x {options.pixels} pixels; "
           f"{options.ranks} ranks with one thread each on {options.machine or machine()}.")
     print("The burst is what an idle link lets pass at once. In italics: the fastest float32 of the row; "
           "DDP runs with channels_last.\n")
     headings = ((heading_of(way, options.compressor), name) for way, name in names.items()
-                if any(way in ways for ways in medians.values()))
+                if any(way in ways for ways in measured.values()))
     print("Columns: " + "; ".join(f"{heading}: {name}" for heading, name in headings) + ".\n")
-    print("\n".join(table(medians, names, options.compressor, options.ranks)))
+    print("\n".join(table(measured, names, options.compressor, options.ranks)))
     print()
-    print("\n".join(sentences(medians, names, options.ranks)))
+    print("\n".join(sentences(measured, names, options.ranks)))
 
 
 if __name__ == "__main__":

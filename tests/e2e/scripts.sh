@@ -162,4 +162,14 @@ for text in '| ResNet-18, 16 | 100 Mb/s (8 KiB) | 5.00 | *4.00* | 4.20 | 2.50 | 
   '2 ranks are 1.60 times as fast as one alone, with that float32 0.40 times'; do
   grep -qF -- "$text" "$OUT" || wrong "the table of measured steps: expected \"$text\""
 done
+# A second round, in which only two ways ran: brackets have its medians, and ratios of ways within a round.
+for step in 3 4 5; do
+  printf 'resnet18,16,100mbit,8192,%s,2,%d,%s\n' ddp $step 4.2 best $step 2.0
+done >>"$WORK/steps.csv"
+run python3 "$EQT_ROOT/scripts/lib/training_table.py" "$WORK/steps.csv" --compressor e-elastiquant --ranks 2 --machine here
+expect_code 0 "the table of two rounds"
+for text in 'of 2 rounds, in brackets the least and the largest of a round' '| *4.10 (4.00 to 4.20)* | 4.20 |' \
+  '**1.50 (1.00 to 2.00)**' '| 2.73 (2.10 to 4.00) |'; do
+  grep -qF -- "$text" "$OUT" || wrong "the table of two rounds: expected \"$text\""
+done
 finish
