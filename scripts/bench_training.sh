@@ -37,7 +37,8 @@
 #   --steps S        measured steps of a run, after 2 warm-up steps [6]
 #   --rounds R       every way is run R times, alternating [1]
 #   --out FILE       the table goes to FILE and the steps to FILE.csv [stdout only]
-#   --add            adds to the steps in FILE.csv: a long table in several short calls
+#   --add            adds to the steps in FILE.csv: a long table in several short calls; what it has already of these
+#                    rows and ways are earlier rounds
 #   --help           this text
 #
 # A figure is the median of all steps, of batches where a step has 4, and of a fourth of the time of 4
@@ -200,7 +201,11 @@ PYTHON
 
 echo "model,batch,rate,burst_bytes,way,round,step,seconds" >"$work/steps.csv"
 [[ $add -eq 0 || ! -e $out.csv ]] || cp "$out.csv" "$work/steps.csv"
-for ((round = 1; round <= rounds; ++round)); do
+# The last round of these rows and ways in the file that is added to.
+before=$(awk -F, -v rows="$rows" -v ways="$ways" '
+  BEGIN { split(rows, row, ","); split(ways, way, ","); for (i in row) for (j in way) wanted[row[i] "," way[j]] }
+  ($1 ":" $2 "@" $3 "," $5) in wanted && $6 > last { last = $6 } END { print last + 0 }' "$work/steps.csv")
+for ((round = before + 1; round <= before + rounds; ++round)); do
   for row in ${rows//,/ }; do
     model=${row%%:*} rate=${row#*@} batch=${row#*:}
     batch=${batch%@*}

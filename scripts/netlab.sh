@@ -18,6 +18,8 @@
 #   --latency TIME       the longest wait in a link's queue; later packets are dropped [200ms]
 #   --loss PERCENT       how many of the packets that a host receives are lost, at random: 1, 0.5
 #                        (needs nft) [none]
+#   --cores SHARE        how much of a core the processes of each host get: 0.5, 1, 2 (needs root and the kernel's
+#                        control group "cpu") [no limit]
 #   --mca KEY VALUE      passed on to mpirun; may be repeated
 #   --no-mpi             start CMD once per rank without mpirun; RANK, WORLD_SIZE, LOCAL_RANK,
 #                        MASTER_ADDR and MASTER_PORT tell it where it is
@@ -56,6 +58,7 @@ latency=200ms
 no_mpi=0
 once=0
 loss=""
+share=""
 cut=""
 cut_host=""
 cut_after=""
@@ -109,16 +112,48 @@ burst_for() {
   fi
 }
 
+# make_groups: makes a control group for each host that limits its processes to the share, and prints their folder.
+make_groups() {
+  local root=/sys/fs/cgroup period=10000 quota file folder host
+  quota=$(awk -v share="$share" -v period=$period 'BEGIN { printf "%d", share * period }')
+  if [[ -e $root/cgroup.controllers ]]; then
+    file=cpu.max
+    echo +cpu >"$root/cgroup.subtree_control" || true  # it may be so already; without it the limit below fails
+  else
+    root+=/cpu file=cpu.cfs_quota_us
+  fi 2>/dev/null
+  folder=$(mktemp -d "$root/netlab.XXXXXX" 2>/dev/null) ||
+    fail 1 "--cores needs the control group \"cpu\" of the kernel, which $root does not let this user make: run as root."
+  for ((host = 0; host < hosts; host++)); do
+    if ! {
+      [[ $file != cpu.max ]] || echo +cpu >"$folder/cgroup.subtree_control"
+      mkdir "$folder/board$host"
+      if [[ $file == cpu.max ]]; then
+        echo "$quota $period" >"$folder/board$host/$file"
+      else
+        echo $period >"$folder/board$host/cpu.cfs_period_us"
+        echo "$quota" >"$folder/board$host/$file"
+      fi
+    } 2>/dev/null; then
+      rmdir "$folder"/board* "$folder" 2>/dev/null || true
+      fail 1 "--cores $share was refused by the kernel in $folder/board$host/$file: run where control groups may be made."
+    fi
+  done
+  printf '%s\n' "$folder"
+}
+
 inside=0
+groups=""  # the folder of the hosts' control groups
 if [[ ${1:-} == --inside ]]; then
   inside=1
-  shift
+  groups=$2
+  shift 2
 fi
 arguments=("$@")
 declare -A options=(
   [--ranks]="natural ranks" [--ranks-per-host]="natural per_host" [--rate]="text rate"
   [--rate-of]="list rates_of" [--change]="list changes" [--burst]="text burst" [--latency]="text latency" [--mca]="passed2 mca"
-  [--no-mpi]="flag no_mpi" [--once]="flag once" [--cut]="text cut" [--loss]="text loss" [--counters]="text counters"
+  [--no-mpi]="flag no_mpi" [--once]="flag once" [--cut]="text cut" [--loss]="text loss" [--cores]="text share" [--counters]="text counters"
   [--timeout]="natural seconds" [--check]="flag only_check"
 )
 read_options "$@"
@@ -148,6 +183,10 @@ done
 if [[ -n $loss ]]; then
   [[ $loss =~ ^[0-9]{1,2}(\.[0-9]{1,2})?$ ]] || fail 2 "--loss needs a percentage such as 1 or 0.5, found \"$loss\"."
   command -v nft >/dev/null || fail 1 "--loss needs nft: install Debian's nftables."
+fi
+if [[ -n $share ]]; then
+  [[ $share =~ ^([1-9][0-9]{0,2}(\.[0-9]{1,2})?|0\.[0-9]{1,2})$ && $share =~ [1-9] ]] ||
+    fail 2 "--cores needs a share of a core such as 0.5, or several such as 2, found \"$share\"."
 fi
 if [[ -n $cut ]]; then
   [[ $cut =~ ^([0-9]+)=([1-9][0-9]{0,5})(-([1-9][0-9]{0,5}))?$ ]] || fail 2 "--cut needs HOST=SECONDS or HOST=SECONDS-UNTIL, found \"$cut\"."
@@ -205,7 +244,11 @@ if ! "${enter[@]}" true 2>/dev/null; then
       "container with --privileged), or allow users to (sysctl kernel.unprivileged_userns_clone=1)."
 fi
 
-"${enter[@]}" bash "${BASH_SOURCE[0]}" --inside "${arguments[@]}" <&0 &
+if [[ -n $share ]]; then
+  groups=$(make_groups) || exit
+  trap 'rmdir "$groups"/* "$groups" 2>/dev/null || true' EXIT  # empty by then; what kill -9 leaves uses nothing
+fi
+"${enter[@]}" bash "${BASH_SOURCE[0]}" --inside "$groups" "${arguments[@]}" <&0 &
 laboratory=$!
 signalled=""
 

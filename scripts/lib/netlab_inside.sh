@@ -21,6 +21,7 @@ on() { (exec_on "$@"); }
 exec_on() {
   local host=$1
   shift
+  [[ -z $groups ]] || echo "$BASHPID" >"$groups/board$host/cgroup.procs"
   exec nsenter --net="$state/board$host.net" --uts="$state/board$host.uts" -- "$@"
 }
 
@@ -93,6 +94,7 @@ laboratory_text() {
   text="hosts=$hosts ranks_per_host=$per_host rates=$(IFS=,; echo "${host_rates[*]}")"
   text+=" queue=$latency"
   [[ -z $loss ]] || text+=" loss=$loss%"
+  [[ -z $share ]] || text+=" cores=$share"
   [[ ${#changes[@]} -eq 0 ]] || text+=" changes=$(IFS=,; echo "${changes[*]}")"
   echo "$text"
 }
@@ -114,6 +116,7 @@ build_laboratory() {
 host=\$1
 shift
 [ ! -e $state/\$host.cut ] || { echo "\$host cannot be reached" >&2; exit 255; }
+[ -z "$groups" ] || echo \$\$ >"$groups/\$host/cgroup.procs"
 case "\$*" in *rted*) ;; *) echo \$\$ >>"$state/\$host.shells" ;; esac
 exec nsenter --net="$state/\$host.net" --uts="$state/\$host.uts" -- sh -c "\$*"
 SH

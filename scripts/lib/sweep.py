@@ -208,7 +208,7 @@ def runs_of_file(options, sweep):
             options.seed or sweep.seeds or [None]):
         played = row.simulate or sweep.simulate
         chosen = Row(row.name, ranks, row.config, row.sets, played, row.stage, row.step_seconds)
-        runs.append(Run(options, chosen, (*sets, *more), seed, link, told))
+        runs.append(Run(options, chosen, (*sets, *more), seed, link, told, sweep.cores))
     return sorted(runs, key=lambda run: run.stage)
 
 

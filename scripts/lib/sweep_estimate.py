@@ -143,7 +143,7 @@ class Estimate:
 
     @staticmethod
     def _key(run):
-        return (run.file, run.ranks, run.link, run.simulate,
+        return (run.file, run.ranks, run.link, run.cores, run.simulate,
                 tuple(value for value in run.values if not value.startswith(NOT_TIMED)))
 
     def total(self):

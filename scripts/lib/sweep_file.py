@@ -15,15 +15,20 @@ import re
 
 from files import read_json, read_text
 
+
+class Share(float):
+    """A share of a core, or several."""
+
+
 # configs/sweeps/sweep.jsonschema is the same, for editors.
 FLOW = {"name": str, "about": str, "configs": list, "rows": str, "only": list, "set": dict,
-        "seeds": list, "ranks": list, "link": list, "simulate": bool, "threads": int,
+        "seeds": list, "ranks": list, "link": list, "cores": Share, "simulate": bool, "threads": int,
         "timeout": int, "table": str, "plan_links": list, "plan_step_seconds": float, "short": dict, "$schema": str}
 LISTS = ("seeds", "ranks", "link", "only", "plan_links")  # a single value is a list of one
 ITEM = {"name": str, "config": str, "set": dict, "ranks": list, "simulate": bool, "stage": int,
         "plan_step_seconds": float}
 NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false",
-         int: "a whole number of at least 1", float: "seconds above 0"}
+         int: "a whole number of at least 1", float: "seconds above 0", Share: "cores above 0"}
 MOST_MEGABITS, MOST_SECONDS = 1e6, 1e6
 NATURAL = "[1-9][0-9]{0,8}"
 RATE = r"unlimited|[0-9]*[1-9][0-9]*(\.[0-9]+)?[kmg]?bit"
@@ -93,9 +98,9 @@ def check_members(members, kinds, where):
             hint = f'did you mean "{near[0]}"?' if near else f"keys are {', '.join(kinds)}."
             raise SweepError(f'{where}: unknown key "{key}"; {hint}')
         kind = kinds[key]
-        good = isinstance(value, (int, float) if kind is float else kind)
-        good = good and not (kind in (int, float) and isinstance(value, bool))
-        if not good or (kind is int and value < 1) or (kind is float and not 0 < value < MOST_SECONDS):
+        good = isinstance(value, (int, float) if issubclass(kind, float) else kind)
+        good = good and (kind is bool or not isinstance(value, bool))
+        if not good or (kind is int and value < 1) or (issubclass(kind, float) and not 0 < value < MOST_SECONDS):
             raise SweepError(f'{where}: expected {NAMES[kind]} for "{key}", found {shown(value)}.')
 
 
@@ -249,6 +254,10 @@ class SweepFile:
         if self.simulate and self.links != [None]:
             raise SweepError(f'{self.path}: expected no "link" with "simulate", whose ranks send '
                              "nothing, found both.")
+        self.cores = flow.get("cores")
+        if self.cores is not None and self.links == [None]:
+            raise SweepError(f'{self.path}: expected a "link" with "cores", which limits the hosts behind links, '
+                             "found none.")
 
     def combinations(self):
         """(row, ranks, link, sets, other parts of the folder's name) of every run, without seeds."""

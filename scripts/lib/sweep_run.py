@@ -43,10 +43,11 @@ def is_summary(found):
 class Run:
     """One combination: its command, its folder and its result."""
 
-    def __init__(self, options, row, sets, seed, link=None, told=()):
+    def __init__(self, options, row, sets, seed, link=None, told=(), cores=None):
         self.config, self.sets, self.seed = row.name or row.config, sets, seed
         self.file, self.ranks = row.config, row.ranks or "2"
         self.link, self.simulate, self.stage = link, row.simulate, row.stage
+        self.cores = cores  # of each host behind a link; None: all
         self.step_seconds = row.step_seconds  # of a board, for plans; None: as in the run
         self.state = "not run"
         self.process, self.was_stopped = None, False
@@ -67,6 +68,8 @@ class Run:
             self.recipe["row"] = row.sets
         if self.link:
             self.recipe["link"] = self.link
+        if self.cores is not None:
+            self.recipe["cores"] = self.cores
         if self.simulate:
             self.recipe["simulate"] = True
 
@@ -80,6 +83,7 @@ class Run:
 
     def title(self):
         link = f" at {self.link}" if self.link else ""
+        link += f" with {self.cores:g} of a core" if self.cores is not None else ""
         played = " by one process" if self.simulate else ""
         return " ".join([self.config, *self.values, f"on {self.ranks} ranks{link}{played}"])
 
@@ -138,7 +142,8 @@ class Run:
             arguments = ["--set", f"threads_per_rank={options.threads}", *arguments]
         if self.link:
             limit = ["--timeout", options.timeout] if options.timeout else []
-            return [str(ROOT / "scripts/netlab.sh"), "--ranks", self.ranks, "--rate", self.link,
+            share = ["--cores", f"{self.cores:g}"] if self.cores is not None else []
+            return [str(ROOT / "scripts/netlab.sh"), "--ranks", self.ranks, "--rate", self.link, *share,
                     *limit, "--", PROGRAM, *arguments]
         limit = ["timeout", "--kill-after=300", options.timeout] if options.timeout else []
         return [*limit, PROGRAM, *arguments, "--simulate", self.ranks]

@@ -112,6 +112,27 @@ run "$netlab" --ranks 3 --ranks-per-host 2 --rate unlimited --mca orte_tag_outpu
 expect_code 0 "ranks under mpirun"
 expect_equal "0 2 board0,1 2 board0,2 1 board1" "$(sort "$OUT" | paste -sd,)" "ranks on two hosts"
 expect_text '^board1 +2-2 +unlimited' "the table of counters"
+# A host with a share of a core gets no more than that of the processor's time, under mpirun and without; other
+# programs may leave it less.
+cat >"$WORK/spin.py" <<'PY'
+import resource, subprocess, sys
+subprocess.run(["timeout", "2", sys.executable, "-c", "while True: pass"], check=False)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print("used", used.ru_utime + used.ru_stime, flush=True)
+PY
+for way in "" --no-mpi; do
+  run "$netlab" --ranks 2 --cores 0.25 $way -- python3 "$WORK/spin.py"
+  if [[ $CODE -eq 1 ]] && grep -q 'control group\|refused by the kernel' "$ERR"; then
+    echo "[eqt-note] hosts with a share of a core were not tested: $(cat "$ERR")"
+    break
+  fi
+  expect_code 0 "hosts with a quarter of a core ${way:-under mpirun}"
+  expect_equal 2 "$(grep -c '^used' "$OUT")" "hosts that used a quarter of a core"
+  while read -r _ seconds; do
+    expect_number "$seconds" '>' 0 "seconds of a processor in 2 s"
+    expect_number "$seconds" '<=' 0.75 "seconds of a processor in 2 s, a quarter of it and the start of Python"
+  done < <(grep '^used' "$OUT")
+done
 run "$netlab" --ranks 2 --rate unlimited -- sh -c 'exit 7'
 expect_code 7 "an exit code under mpirun"
 

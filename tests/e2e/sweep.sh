@@ -62,6 +62,8 @@ refuses 'seconds above 0 for "plan_step_seconds", found true' \
   '{"configs": [{"name": "a", "config": "tiny.json", "plan_step_seconds": true}]}'
 refuses 'true or false for "simulate", found 2' '{"configs": ["tiny.json"], "simulate": 2}'
 refuses 'no "link" with "simulate"' '{"configs": ["tiny.json"], "simulate": true, "link": ["1gbit"]}'
+refuses 'cores above 0 for "cores", found 0' '{"configs": ["tiny.json"], "link": "1gbit", "cores": 0}'
+refuses 'a "link" with "cores"' '{"configs": ["tiny.json"], "cores": 0.5}'
 refuses 'at least 1 for "stage", found 0' '{"configs": [{"name": "a", "config": "tiny.json", "stage": 0}]}'
 refuses 'hours above 0 such as 2.5, found "0"' '{"configs": ["tiny.json"]}' --hours 0
 refuses 'at least 1, found "0"' '{"configs": ["tiny.json"]}' --jobs 0
@@ -294,12 +296,12 @@ for file in sorted((root / "configs/sweeps").glob("*.json")):
     assert not errors, (file, errors)
 for wrong in ({}, {"configs": ["a.json"], "rows": "b"}, {"configs": ["a.json"], "seed": 1}, {"configs": []},
               {"configs": ["a.json"], "ranks": 0}, {"configs": ["a.json"], "ranks": []},
-              {"configs": ["a.json"], "link": "fast"}, {"configs": [{"config": "a.json"}]},
+              {"configs": ["a.json"], "link": "fast"}, {"configs": ["a.json"], "link": "1gbit", "cores": 0}, {"configs": [{"config": "a.json"}]},
               {"configs": ["a.json"], "short": {"short": {}}}, {"configs": ["a.json"], "threads": 1.5},
               {"configs": ["a.json"], "plan_links": 0}, {"configs": ["a.json"], "plan_links": [1000000]},
               {"configs": ["a.json"], "set": {"a": []}}, {"configs": ["a.json"], "table": "b"}):
     assert list(validator.iter_errors(wrong)), wrong
-for good in ({"configs": ["a.json"], "ranks": 2, "link": "10mbit"}, {"rows": "a.rows", "only": "b*", "short": {"seeds": 1, "plan_links": [0.5, 10]}},
+for good in ({"configs": ["a.json"], "ranks": 2, "link": "10mbit", "cores": 0.5}, {"rows": "a.rows", "only": "b*", "short": {"seeds": 1, "plan_links": [0.5, 10]}},
              {"$schema": "sweep.jsonschema", "configs": [{"name": "a", "config": "a.json", "ranks": 3}]}):
     assert not list(validator.iter_errors(good)), good
 PY

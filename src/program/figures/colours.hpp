@@ -9,8 +9,9 @@
 
 namespace eqt::figures {
 
-// "#rrggbb": the backgrounds of page_style().
+// "#rrggbb": the backgrounds of page_style(), and text on the dark one.
 inline constexpr std::string_view kLightPage = "#ffffff", kDarkPage = "#16181b";
+inline constexpr std::string_view kDarkInk = "#e8e8e8";
 
 // Grids have this colour, and everything that belongs to no group.
 inline constexpr std::string_view kNeutral = "#7b7b7b";

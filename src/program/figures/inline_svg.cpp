@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "figures/colours.hpp"
 #include "figures/text.hpp"
 
 namespace eqt::figures {
@@ -58,13 +59,23 @@ std::string_view view_box_of(std::string_view open_tag) {
   return open_tag.substr(begin, open_tag.find('"', begin + 9) + 1 - begin);
 }
 
+/// Rules for a reader whose pages are dark: gnuplot's white and black become those of such a page.
+std::string dark_style() {
+  return fmt::format(
+      "<style>@media (prefers-color-scheme: dark) {{ [fill=\"{0}\"] {{ fill: {1}; }} "
+      "[fill=\"black\"] {{ fill: {2}; }} [stroke=\"black\"] {{ stroke: {2}; }} "
+      "[color=\"black\"] {{ color: {2}; }} }}</style>\n",
+      kLightPage, kDarkPage, kDarkInk);
+}
+
 }  // namespace
 
 std::string inline_svg(std::string_view file, std::string_view prefix, std::string_view title,
                        std::string_view description) {
   std::string_view open_tag;
-  const std::string content =
-      without_elements(without_elements(content_of(file, open_tag), "title"), "desc");
+  // The page's own style has the colours of dark pages, and one in a picture would count for all.
+  const std::string content = without_elements(
+      without_elements(without_elements(content_of(file, open_tag), "title"), "desc"), "style");
   EQT_CHECK(content.find("<script") == std::string::npos, "gnuplot's SVG has a script");
   std::string svg = fmt::format(
       "<svg {0} role=\"img\" aria-labelledby=\"{1}title {1}desc\">\n<title "
@@ -88,6 +99,7 @@ std::string described_svg(std::string_view file, std::string_view title,
   std::string svg(file.substr(0, static_cast<std::size_t>(content.data() - file.data())));
   svg += fmt::format("\n<title>{}</title>\n<desc>{}</desc>\n", html_text(title),
                      html_text(description));
+  svg += dark_style();
   svg += without_elements(without_elements(content, "title"), "desc");
   return svg + "</svg>\n";
 }

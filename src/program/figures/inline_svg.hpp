@@ -14,7 +14,8 @@ namespace eqt::figures {
 std::string inline_svg(std::string_view file, std::string_view prefix, std::string_view title,
                        std::string_view description);
 
-/// The file itself with its title and description in place of gnuplot's.
+/// The file itself with its title and description in place of gnuplot's, and with the colours of a
+/// dark page for readers who have asked their system for such pages.
 std::string described_svg(std::string_view file, std::string_view title,
                           std::string_view description);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seconds of a step by phase, and bits per value: horizontal bars, one per group.
+// Seconds of training, seconds of a step by phase, and bits per value: horizontal bars, one per
+// group.
 
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 
 #include "figures/script.hpp"
 #include "report/drawing.hpp"
+#include "report/quantities.hpp"
 
 namespace eqt::report {
 using figures::bar_rows;
@@ -104,6 +106,46 @@ void draw_phases(const std::vector<Group>& groups, Drawings& drawings) {
                           height_of_bars(labels_of(rows))});
 }
 
+Figure seconds_of_training(const Run& run) {
+  if (run.epochs.empty()) return std::nullopt;
+  double sum = 0;
+  for (const Epoch& epoch : run.epochs) sum += epoch.seconds.total;
+  return sum;
+}
+
+/// Each bar has its figures at its end, so that nothing must be looked up on an axis.
+void draw_training(const std::vector<Group>& groups, Drawings& drawings) {
+  const MainFigure figure = main_figure(groups);
+  std::vector<std::string> labels;
+  std::string data, text;
+  double most = 0;
+  for (const Group& group : groups) {
+    const Spread seconds = group.spread(seconds_of_training);
+    const Spread result = group.spread([&](const Run& run) { return figure.of(run); });
+    if (seconds.known == 0 || result.known == 0) continue;
+    const std::string said =
+        fmt::format("{:.3g} s, {:.{}f}{}", seconds.mean, figure.scale() * result.mean,
+                    figure.metric.fraction ? 1 : 3, figure.metric.fraction ? " %" : "");
+    data += fmt::format("{} {} {} \"{}\"\n", labels.size(), data_text(seconds.mean),
+                        data_text(seconds.deviation.value_or(0)), said);
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", group.label, said);
+    labels.push_back(group.label);
+    most = std::max(most, seconds.mean + seconds.deviation.value_or(0));
+  }
+  if (labels.empty()) return;  // another plot says why
+  constexpr double kRoomForText = 1.6;
+  const std::string title = fmt::format("Seconds of training, and {}", figure.title());
+  drawings.all.push_back(
+      {"training-seconds", title, title + " at its end: " + text + ".",
+       frame(title, "seconds of training", "", Key::none) + bar_rows(labels, kRoomForText * most) +
+           fmt::format("set xrange [0:{:.9g}]\n", kRoomForText * most) + "$d << end\n" + data +
+           fmt::format("end\nplot $d using 2:1:(0):2:($1-0.36):($1+0.36) with boxxyerror fs solid "
+                       "noborder lc rgb '{}', $d using 2:1:3 with xerrorbars pt -1 lc rgb '{}', "
+                       "$d using ($2+$3):1:4 with labels left offset 0.5,0\n",
+                       colour(0), kNeutral),
+       height_of_bars(labels)});
+}
+
 void draw_bits(const std::vector<Group>& groups, Drawings& drawings) {
   std::vector<std::string> labels;
   std::string data, text;
@@ -132,6 +174,7 @@ void draw_bits(const std::vector<Group>& groups, Drawings& drawings) {
 }  // namespace
 
 void draw_bars(const std::vector<Group>& groups, Drawings& drawings) {
+  draw_training(groups, drawings);
   draw_phases(groups, drawings);
   draw_bits(groups, drawings);
 }

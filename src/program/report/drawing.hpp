@@ -32,7 +32,8 @@ std::vector<Style> styles_of(const std::vector<Group>& groups);
 /// Accuracy and losses against epochs, seconds and bytes; both variances and consensus distance by
 /// epoch.
 void draw_curves(const std::vector<Group>& groups, Drawings& drawings);
-/// Seconds of a step by phase, stacked, and bits per value.
+/// Seconds of training with the main figure at its end; seconds of a step by phase, stacked; bits
+/// per value.
 void draw_bars(const std::vector<Group>& groups, Drawings& drawings);
 /// Accuracy against bytes, with the Pareto front.
 void draw_pareto(const std::vector<Group>& groups, Drawings& drawings);

@@ -70,6 +70,9 @@ TEST_CASE("a drawing's file has a title and a description", "[figures]") {
   CHECK(svg.find("<title>a &lt; b</title>\n<desc>more</desc>") != std::string::npos);
   CHECK(svg.find("Gnuplot") == std::string::npos);
   CHECK(test::unbalanced_tag(svg.substr(svg.find("<svg"))) == "");
+  // It has the colours of a dark page, which stay outside pages with a style of their own.
+  CHECK(svg.find("prefers-color-scheme: dark") != std::string::npos);
+  CHECK(inline_svg(svg, "p", "a", "b").find("<style") == std::string::npos);
 }
 
 TEST_CASE("a malformed drawing is a bug", "[figures]") {
