@@ -63,7 +63,8 @@ Gradient::Room Gradient::take(Scratch& scratch, std::size_t samples) const {
       (blocks_ * samples * sample_steps_ + whole_steps_ - steps_ + kernels_.product_steps) *
       kPanelStep);
   room.padded_error = scratch.take<std::byte>(steps_ * per_step_ * output_blocks_ * kLanes);
-  room.block = scratch.take<std::byte>(whole_steps_ * kPanelStep);
+  room.block = scratch.take<std::byte>(
+      (joins_ ? output_blocks_ * samples : 1) * whole_steps_ * kPanelStep);
   room.rows = scratch.take<std::byte>(tiles_ * tile_bytes(samples));
   room.correction = scratch.take<std::int32_t>(samples * tiles_ * kernels_.rows);
   room.sums = scratch.take<std::int32_t>(at(shape_.out_channels));
@@ -74,12 +75,8 @@ Gradient::Room Gradient::take(Scratch& scratch, std::size_t samples) const {
   return room;
 }
 
-std::size_t Gradient::turned_bytes(std::size_t samples) const noexcept {
-  return row_pitch(samples * whole_steps_ * kStepBytes);
-}
-
 std::size_t Gradient::tile_bytes(std::size_t samples) const noexcept {
-  return kernels_.rows * (turns() ? turned_bytes(samples) : samples * steps_ * kStepBytes);
+  return samples * (turns() ? whole_steps_ : steps_) * kernels_.rows * kStepBytes;
 }
 
 std::size_t Gradient::scratch_bytes(std::size_t samples) const {
@@ -99,11 +96,10 @@ void Gradient::add(std::span<const std::int8_t> x, int zero_point, std::span<con
   const int excess = kernels_.element_bytes == 1 ? zero_point + kernels_.offset : 0;
   const std::size_t groups = make_groups(error, scales, error_scales, excess, room);
   lay_out(samples, groups, room);
-  if (joins_)
-    std::memset(room.rows + tiles.begin * tile_bytes(samples), 0,
-                (tiles.end - tiles.begin) * tile_bytes(samples));
+  if (joins_) std::memset(room.block, 0, output_blocks_ * samples * whole_steps_ * kPanelStep);
   for (std::size_t n = 0; n < samples; ++n)
     pack_error(error.data() + n * shape_.out_count(), n, samples, tiles, room);
+  if (joins_) turn_joined(samples, tiles, room);
   const TileScope scope(kernels_);
   const int columns = all_taps_ ? 1 : shape_.kernel;
   for (int column = 0; column < columns; ++column) {
@@ -119,7 +115,7 @@ void Gradient::add(std::span<const std::int8_t> x, int zero_point, std::span<con
   }
 }
 
-/// Decides where samples begin in the rows of errors, and makes runs of the groups' samples.
+/// Makes runs of the groups' samples, and decides where samples begin in blocks to be turned.
 void Gradient::lay_out(std::size_t samples, std::size_t groups, const Room& room) const {
   std::size_t place = 0, run = 0, n = 0;
   for (GradientGroup& group : std::span(room.groups, groups)) {
@@ -171,6 +167,9 @@ void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t s
   packing.from += first_block * kLanes;
   for (std::size_t block = first_block; block < end_block; ++block, packing.from += kLanes) {
     packing.pack_to(room.block);
+    if (joins_)
+      packing.pack_to(room.block +
+                      (block * samples * whole_steps_ + room.places[n]) * kPanelStep);
     for (std::size_t part = 0; divides && part < 4; ++part) {
       const std::size_t lane = block * kLanes + 4 * part, tile = lane / tile_rows;
       if (!tiles.has(tile)) continue;
@@ -179,23 +178,29 @@ void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t s
       packing.step_bytes = step_bytes;
     }
     pack(packing);
-    if (turns())
-      turn_block(block, n, samples, tiles, room);
-    else if (!divides)
+    if (turns() && !joins_) {
+      std::memset(room.block + steps_ * kPanelStep, 0, (whole_steps_ - steps_) * kPanelStep);
+      turn_block(block, room.block, n, whole_steps_, samples, room);
+    } else if (!turns() && !divides) {
       cut_block(block, n, samples, tiles, room);
+    }
   }
 }
 
-void Gradient::turn_block(std::size_t block, std::size_t n, std::size_t samples, TileRange tiles,
-                          const Room& room) const {
-  const std::size_t lane = block * kLanes, tile = lane / kernels_.rows;
-  if (!tiles.has(tile)) return;
-  std::memset(room.block + steps_ * kPanelStep, 0, (whole_steps_ - steps_) * kPanelStep);
-  const std::size_t row_bytes = turned_bytes(samples);
-  kernels_.turn(room.block, whole_steps_,
-                room.rows + tile * tile_bytes(samples) + lane % kernels_.rows * row_bytes +
-                    room.places[n] * kStepBytes,
-                row_bytes);
+/// Turns the errors of a block of channels from sample n on.
+void Gradient::turn_block(std::size_t block, const std::byte* packed, std::size_t n,
+                          std::size_t steps, std::size_t samples, const Room& room) const {
+  const std::size_t tile = block * kLanes / kernels_.rows;
+  kernels_.turn(packed, steps, block * kLanes % kernels_.rows,
+                room.rows + tile * tile_bytes(samples) +
+                    room.places[n] * kernels_.rows * kStepBytes);
+}
+
+void Gradient::turn_joined(std::size_t samples, TileRange tiles, const Room& room) const {
+  const std::size_t steps = samples * whole_steps_, blocks = kernels_.rows / kLanes;
+  const std::size_t end = std::min(output_blocks_, tiles.end * blocks);
+  for (std::size_t block = tiles.begin * blocks; block < end; ++block)
+    turn_block(block, room.block + block * steps * kPanelStep, 0, steps, samples, room);
 }
 
 void Gradient::cut_block(std::size_t block, std::size_t n, std::size_t samples, TileRange tiles,
@@ -319,7 +324,6 @@ void Gradient::add_tap(int kernel_row, std::size_t tap, std::size_t samples, std
   float unused[2 * kLanes] = {};  // where rows that do not exist are added
   float* to[kMostRows];
   GradientTile part{.rows = nullptr,
-                    .row_bytes = turned_bytes(samples),
                     .row_count = 0,
                     .panel = nullptr,
                     .runs = room.runs,

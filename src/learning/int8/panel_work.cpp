@@ -64,7 +64,7 @@ class Correlation {
   Room take(Scratch& scratch, std::size_t samples) const;
   /// The end of a run may be copied with bytes behind it.
   std::size_t copies_bytes() const noexcept {
-    return kernels_.copied_rows * copy_bytes_ + kPanelStep;
+    return kernels_.copied_rows * copy_bytes() + kPanelStep;
   }
 
   /// @param frames       one for each sample
@@ -77,6 +77,7 @@ class Correlation {
            const Room& room) const;
 
  private:
+  std::size_t copy_bytes() const noexcept { return row_pitch(block_bytes_ / kLanes); }
   void pack_block(std::size_t block, std::span<const std::int8_t> q);
 
   const TileKernels& kernels_;
@@ -84,7 +85,6 @@ class Correlation {
   PixelGrid grid_;
   Taps taps_;
   std::size_t lanes_, blocks_, steps_, block_bytes_;
-  std::size_t copy_bytes_;  // of a row's runs, one behind the other
   std::vector<std::ptrdiff_t> runs_;
   std::vector<std::size_t> from_;  // bytes in the frame, of each result pixel
   std::vector<std::size_t> to_;    // values in the result image
@@ -140,7 +140,6 @@ Correlation::Correlation(const TileKernels& kernels, const Frame& frame, const P
   blocks_ = blocks_of(lanes);
   steps_ = (at(taps_.columns * frame.channels) * element + kStepBytes - 1) / kStepBytes;
   block_bytes_ = rounded_up(at(taps_.rows) * steps_, kernels.product_steps) * kPanelStep;
-  copy_bytes_ = row_pitch(block_bytes_ / kLanes);
   panel_ = make_long_array<std::byte>(blocks_ * block_bytes_);
   column_sums_.resize(blocks_ * kLanes);
   for (int row = 0; row < taps_.rows; ++row)
@@ -237,7 +236,7 @@ void Correlation::run(const std::byte* frames, std::size_t frame_bytes, int exce
                   .lane_scales = lane_scales,
                   .lanes = lanes_,
                   .copies = room.copies,
-                  .copy_bytes = copy_bytes_});
+                  .copy_bytes = copy_bytes()});
 }
 
 /// Along one axis, for input pixels first, first + stride, ...: the taps that lead from an error to

@@ -48,8 +48,7 @@ struct GradientGroup {
 
 /// A tile of a weight gradient: for each group, to[i][l] += (sum - correction[i]) * scale.
 struct GradientTile {
-  const std::byte* rows;       // [run][step][kRows][4 bytes]; turned: [kRows][run][step][4 bytes]
-  std::size_t row_bytes;       // from a turned row to the next
+  const std::byte* rows;       // [run][step][kRows][4 bytes], or as `turn` has them
   std::size_t row_count;       // that exist
   const std::byte* panel;      // of the first block
   const std::ptrdiff_t* runs;  // where steps begin in each block [bytes]
@@ -73,10 +72,10 @@ struct TileKernels {
   std::size_t (*repeat)(std::size_t repetitions);
   std::size_t product_steps = 1;  // of a product; a run of a gradient has whole products
   std::size_t copied_rows = 0;    // that store() copies at a time
-  // Turns a block of `steps` steps, a multiple of product_steps, into 16 rows, `row_bytes` apart.
-  // Null if rows of gradients are read in the order of steps.
-  void (*turn)(const std::byte* block, std::size_t steps, std::byte* to,
-               std::size_t row_bytes) = nullptr;
+  // Makes a block, [step][16 rows][4 bytes] of whole products, the rows from first_row on of a tile,
+  // [product][kRows][step][4 bytes]. Null if rows of gradients are read in the order of steps.
+  void (*turn)(const std::byte* block, std::size_t steps, std::size_t first_row,
+               std::byte* tile) = nullptr;
   // Prepare this thread for store() and accumulate(), and undo it (TileScope); null if nothing is
   // needed.
   void (*begin)() = nullptr, (*end)() = nullptr;

@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kRows = 32, kHalf = 16, kWide = 2 * kLanes;
 constexpr std::size_t kProductSteps = 16, kProductBytes = kProductSteps * kStepBytes;
 constexpr std::size_t kPanelBytes = kProductSteps * kPanelStep;  // of a product
+constexpr std::size_t kTurnedBytes = kRows * kProductBytes;      // of a product of a gradient
 constexpr std::size_t kCopiedRows = 128;
 
 /// The shapes of the registers (Intel SDM, volume 1, 18.2): all of 16 rows of 64 bytes.
@@ -43,9 +44,9 @@ template <std::size_t kHalves, std::size_t kBlocks>
 
 template <std::size_t kHalves, std::size_t kBlocks>
 [[gnu::always_inline]] inline void add_products(const std::byte* rows, std::size_t row_bytes,
-                                                const std::byte* panel, std::size_t block_bytes,
-                                                std::size_t products) {
-  for (; products > 0; --products, rows += kProductBytes, panel += kPanelBytes) {
+                                                std::size_t next_rows, const std::byte* panel,
+                                                std::size_t block_bytes, std::size_t products) {
+  for (; products > 0; --products, rows += next_rows, panel += kPanelBytes) {
     _tile_loadd(4, rows, row_bytes);
     _tile_loadd(6, panel, kPanelStep);
     _tile_dpbssd(0, 4, 6);
@@ -79,7 +80,7 @@ __mmask16 mask_of(std::size_t lanes) {
 // The forms without masks make GCC 12 warn of a vector that is not initialized.
 __m512 to_floats(__m512i sums) { return _mm512_maskz_cvtepi32_ps(0xFFFF, sums); }
 
-/// Copies the runs of rows, one run behind the other.
+/// Copies the runs of rows, one run behind the other, to t.copies.
 void copy_rows(const StoreTiles& t, std::size_t first, std::size_t count) {
   const std::size_t bytes = t.steps * kStepBytes, whole = bytes / 64 * 64;
   const __mmask64 rest = (std::uint64_t{1} << (bytes - whole)) - 1;
@@ -103,7 +104,7 @@ void store_tile(const StoreTiles& t, const std::byte* copies, std::size_t row,
                 std::size_t first_lane, std::size_t lanes) {
   alignas(64) Sums sums;
   clear<2, kBlocks>();
-  add_products<2, kBlocks>(copies, t.copy_bytes,
+  add_products<2, kBlocks>(copies, t.copy_bytes, kProductBytes,
                            t.panel + first_lane / kLanes * t.block_bytes, t.block_bytes,
                            t.block_bytes / kPanelBytes);
   keep_sums<2, kBlocks>(sums);
@@ -149,6 +150,8 @@ void store(const StoreTiles& t) {
 template <std::size_t kHalves, std::size_t kBlocks>
 void accumulate_halves(const GradientTile& t) {
   alignas(64) Sums sums;
+  // What is added to more than once is a copy: rows of dw are far apart.
+  alignas(64) float copy[kHalves * kHalf][kWide];
   const std::byte* rows = t.rows;
   const std::ptrdiff_t* next_run = t.runs;
   __mmask16 masks[kBlocks];
@@ -156,23 +159,29 @@ void accumulate_halves(const GradientTile& t) {
   for (std::size_t i = 0; i < t.row_count; ++i)
     for (std::size_t b = 0; b < kBlocks; ++b) __builtin_prefetch(t.to[i] + b * kLanes, 1);
   for (std::size_t group = 0; group < t.group_count; ++group) {
-    const std::size_t steps = t.groups[group].steps;
+    const std::size_t products = t.groups[group].steps / kProductSteps;
     clear<kHalves, kBlocks>();
-    for (std::size_t run = 0; run < t.groups[group].runs; ++run) {
-      add_products<kHalves, kBlocks>(rows, t.row_bytes, t.panel + *next_run++, t.block_bytes,
-                                     steps / kProductSteps);
-      rows += steps * kStepBytes;
-    }
+    for (std::size_t run = 0; run < t.groups[group].runs; ++run, rows += products * kTurnedBytes)
+      add_products<kHalves, kBlocks>(rows, kProductBytes, kTurnedBytes, t.panel + *next_run++,
+                                     t.block_bytes, products);
     keep_sums<kHalves, kBlocks>(sums);
+    const bool first = group == 0, last = group + 1 == t.group_count;
+    const std::int32_t* const corrections = t.correction + group * kRows;
     const __m512 scale = _mm512_set1_ps(t.groups[group].scale);
     for (std::size_t i = 0; i < t.row_count; ++i) {
-      const __m512i correction = _mm512_set1_epi32(t.correction[group * kRows + i]);
+      float* const to = t.to[i];
+      const __m512i correction = _mm512_set1_epi32(corrections[i]);
       for (std::size_t b = 0; b < kBlocks; ++b) {
-        float* const to = t.to[i] + b * kLanes;
         const __m512i exact = _mm512_sub_epi32(_mm512_load_si512(sums[i] + b * kLanes), correction);
         const __m512 product = _mm512_mul_ps(to_floats(exact), scale);
-        const __m512 before = _mm512_maskz_loadu_ps(masks[b], to);
-        _mm512_mask_storeu_ps(to, masks[b], _mm512_add_ps(before, product));
+        float* const copied = copy[i] + b * kLanes;
+        const __m512 before = first ? _mm512_maskz_loadu_ps(masks[b], to + b * kLanes)
+                                    : _mm512_load_ps(copied);
+        const __m512 after = _mm512_add_ps(before, product);
+        if (last)
+          _mm512_mask_storeu_ps(to + b * kLanes, masks[b], after);
+        else
+          _mm512_store_ps(copied, after);
       }
     }
   }
@@ -195,7 +204,7 @@ __m512i even_parts(__m512i a, __m512i b) {
 __m512i odd_parts(__m512i a, __m512i b) { return _mm512_maskz_shuffle_i32x4(0xFFFF, a, b, 0xDD); }
 
 /// Transposes a matrix of 16 x 16 values of 4 bytes.
-void turn_product(const std::byte* from, std::byte* to, std::size_t row_bytes) {
+void turn_product(const std::byte* from, std::byte* to) {
   __m512i a[16], b[16];
   for (std::size_t i = 0; i < 16; ++i) a[i] = _mm512_loadu_si512(from + i * kPanelStep);
   // Within every 128 bits: of 4 rows each, first pairs, then pairs of pairs.
@@ -214,17 +223,18 @@ void turn_product(const std::byte* from, std::byte* to, std::size_t row_bytes) {
     const __m512i even = even_parts(a[j], a[4 + j]), odd = odd_parts(a[j], a[4 + j]);
     const __m512i later_even = even_parts(a[8 + j], a[12 + j]);
     const __m512i later_odd = odd_parts(a[8 + j], a[12 + j]);
-    std::byte* const row = to + j * row_bytes;
-    _mm512_storeu_si512(row, even_parts(even, later_even));
-    _mm512_storeu_si512(row + 4 * row_bytes, even_parts(odd, later_odd));
-    _mm512_storeu_si512(row + 8 * row_bytes, odd_parts(even, later_even));
-    _mm512_storeu_si512(row + 12 * row_bytes, odd_parts(odd, later_odd));
+    std::byte* const row = to + j * kProductBytes;
+    _mm512_store_si512(row, even_parts(even, later_even));
+    _mm512_store_si512(row + 4 * kProductBytes, even_parts(odd, later_odd));
+    _mm512_store_si512(row + 8 * kProductBytes, odd_parts(even, later_even));
+    _mm512_store_si512(row + 12 * kProductBytes, odd_parts(odd, later_odd));
   }
 }
 
-void turn(const std::byte* block, std::size_t steps, std::byte* to, std::size_t row_bytes) {
-  for (std::size_t step = 0; step < steps; step += kProductSteps)
-    turn_product(block + step * kPanelStep, to + step * kStepBytes, row_bytes);
+void turn(const std::byte* block, std::size_t steps, std::size_t first_row, std::byte* tile) {
+  std::byte* to = tile + first_row * kProductBytes;
+  for (std::size_t step = 0; step < steps; step += kProductSteps, to += kTurnedBytes)
+    turn_product(block + step * kPanelStep, to);
 }
 
 std::size_t repeat(std::size_t repetitions) {
