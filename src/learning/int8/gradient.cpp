@@ -63,8 +63,8 @@ Gradient::Room Gradient::take(Scratch& scratch, std::size_t samples) const {
       (blocks_ * samples * sample_steps_ + whole_steps_ - steps_ + kernels_.product_steps) *
       kPanelStep);
   room.padded_error = scratch.take<std::byte>(steps_ * per_step_ * output_blocks_ * kLanes);
-  room.block = scratch.take<std::byte>(
-      (joins_ ? output_blocks_ * samples : 1) * whole_steps_ * kPanelStep);
+  room.block =
+      scratch.take<std::byte>((joins_ ? output_blocks_ * samples : 1) * whole_steps_ * kPanelStep);
   room.rows = scratch.take<std::byte>(tiles_ * tile_bytes(samples));
   room.correction = scratch.take<std::int32_t>(samples * tiles_ * kernels_.rows);
   room.sums = scratch.take<std::int32_t>(at(shape_.out_channels));
@@ -168,8 +168,7 @@ void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t s
   for (std::size_t block = first_block; block < end_block; ++block, packing.from += kLanes) {
     packing.pack_to(room.block);
     if (joins_)
-      packing.pack_to(room.block +
-                      (block * samples * whole_steps_ + room.places[n]) * kPanelStep);
+      packing.pack_to(room.block + (block * samples * whole_steps_ + room.places[n]) * kPanelStep);
     for (std::size_t part = 0; divides && part < 4; ++part) {
       const std::size_t lane = block * kLanes + 4 * part, tile = lane / tile_rows;
       if (!tiles.has(tile)) continue;
@@ -191,9 +190,9 @@ void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t s
 void Gradient::turn_block(std::size_t block, const std::byte* packed, std::size_t n,
                           std::size_t steps, std::size_t samples, const Room& room) const {
   const std::size_t tile = block * kLanes / kernels_.rows;
-  kernels_.turn(packed, steps, block * kLanes % kernels_.rows,
-                room.rows + tile * tile_bytes(samples) +
-                    room.places[n] * kernels_.rows * kStepBytes);
+  kernels_.turn(
+      packed, steps, block * kLanes % kernels_.rows,
+      room.rows + tile * tile_bytes(samples) + room.places[n] * kernels_.rows * kStepBytes);
 }
 
 void Gradient::turn_joined(std::size_t samples, TileRange tiles, const Room& room) const {
@@ -226,7 +225,8 @@ std::size_t Gradient::make_groups(std::span<const std::int8_t> error, std::span<
   std::size_t groups = 0;
   for (std::size_t n = 0; n < scales.size(); ++n) {
     const bool same = n > 0 && scales[n] == scales[n - 1] && error_scales[n] == error_scales[n - 1];
-    if (!same) room.groups[groups++] = {.runs = 0, .steps = 0, .scale = scales[n] * error_scales[n]};
+    if (!same)
+      room.groups[groups++] = {.runs = 0, .steps = 0, .scale = scales[n] * error_scales[n]};
     ++room.groups[groups - 1].runs;
   }
   const std::size_t outputs = at(shape_.out_channels), tile_rows = kernels_.rows;

@@ -46,8 +46,8 @@ bool may_use_tiles() {
 }
 
 bool has_amx_int8() {
-  constexpr unsigned kTilesAndInt8 = 3u << 24;        // of EDX, leaf 7
-  constexpr unsigned kXsave = 1u << 27;               // of ECX, leaf 1: the system uses XSAVE
+  constexpr unsigned kTilesAndInt8 = 3u << 24;           // of EDX, leaf 7
+  constexpr unsigned kXsave = 1u << 27;                  // of ECX, leaf 1: the system uses XSAVE
   constexpr unsigned kSavedTiles = 1u << 17 | 1u << 18;  // of XCR0
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!has_avx512_vnni() || __get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kXsave) == 0 ||

@@ -15,8 +15,8 @@ enum class Kernels { scalar, avx2_pair, avx512_vnni, avx_vnni, neon_long, neon_d
 std::span<const Named<Kernels>> names_of(Kernels);
 
 /// Those that this processor runs, the system permits and allowed_instructions() has, the fastest
-/// first; the last is scalar. The first call asks Linux for the tiles of AMX, for all threads of the
-/// process: from then on an alternate signal stack must have room for them (MINSIGSTKSZ, 11 KiB).
+/// first; the last is scalar. The first call asks Linux for the tiles of AMX, for all threads of
+/// the process: from then on an alternate signal stack must hold them too, about 11 KiB.
 std::vector<Kernels> available();
 
 /// The first of available().

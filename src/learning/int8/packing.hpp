@@ -75,8 +75,8 @@ inline std::size_t rounded_up(std::size_t count, std::size_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-/// From a row to the next, of operands that are stored by rows of `bytes`: whole cache lines, an odd
-/// number of them, so that 16 neighbouring rows are in 16 sets of the cache.
+/// Returns the distance of operands that are stored by rows of `bytes`: an odd number of cache
+/// lines, so that 16 neighbouring rows are in 16 sets of the cache.
 inline std::size_t row_pitch(std::size_t bytes) { return rounded_up(bytes, 64) | 64; }
 
 inline std::size_t blocks_of(std::size_t lanes) { return (lanes + kLanes - 1) / kLanes; }

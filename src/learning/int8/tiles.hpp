@@ -72,8 +72,8 @@ struct TileKernels {
   std::size_t (*repeat)(std::size_t repetitions);
   std::size_t product_steps = 1;  // of a product; a run of a gradient has whole products
   std::size_t copied_rows = 0;    // that store() copies at a time
-  // Makes a block, [step][16 rows][4 bytes] of whole products, the rows from first_row on of a tile,
-  // [product][kRows][step][4 bytes]. Null if rows of gradients are read in the order of steps.
+  // Makes a block, [step][16 rows][4 bytes] of whole products, the rows from first_row on of a
+  // tile, [product][kRows][step][4 bytes]. Null if rows of gradients are read in steps.
   void (*turn)(const std::byte* block, std::size_t steps, std::size_t first_row,
                std::byte* tile) = nullptr;
   // Prepare this thread for store() and accumulate(), and undo it (TileScope); null if nothing is

@@ -175,8 +175,8 @@ void accumulate_halves(const GradientTile& t) {
         const __m512i exact = _mm512_sub_epi32(_mm512_load_si512(sums[i] + b * kLanes), correction);
         const __m512 product = _mm512_mul_ps(to_floats(exact), scale);
         float* const copied = copy[i] + b * kLanes;
-        const __m512 before = first ? _mm512_maskz_loadu_ps(masks[b], to + b * kLanes)
-                                    : _mm512_load_ps(copied);
+        const __m512 before =
+            first ? _mm512_maskz_loadu_ps(masks[b], to + b * kLanes) : _mm512_load_ps(copied);
         const __m512 after = _mm512_add_ps(before, product);
         if (last)
           _mm512_mask_storeu_ps(to + b * kLanes, masks[b], after);
@@ -197,10 +197,8 @@ __m512i low_pairs(__m512i a, __m512i b) { return _mm512_maskz_unpacklo_epi32(0xF
 __m512i high_pairs(__m512i a, __m512i b) { return _mm512_maskz_unpackhi_epi32(0xFFFF, a, b); }
 __m512i low_fours(__m512i a, __m512i b) { return _mm512_maskz_unpacklo_epi64(0xFF, a, b); }
 __m512i high_fours(__m512i a, __m512i b) { return _mm512_maskz_unpackhi_epi64(0xFF, a, b); }
-/// Of 128 bits each: the first and third of a, then of b; and the second and fourth.
-__m512i even_parts(__m512i a, __m512i b) {
-  return _mm512_maskz_shuffle_i32x4(0xFFFF, a, b, 0x88);
-}
+/// These take parts of 128 bits: the first and third of a, then of b; or the second and fourth.
+__m512i even_parts(__m512i a, __m512i b) { return _mm512_maskz_shuffle_i32x4(0xFFFF, a, b, 0x88); }
 __m512i odd_parts(__m512i a, __m512i b) { return _mm512_maskz_shuffle_i32x4(0xFFFF, a, b, 0xDD); }
 
 /// Transposes a matrix of 16 x 16 values of 4 bytes.
