@@ -79,6 +79,18 @@ for row in rows:
     numbers = [v for v in row.values() if isinstance(v, float)]
     assert numbers and all(math.isfinite(v) and v > 0 for v in numbers), row
 PY
+program bench convolutions --model airbench_small --seconds 0.002 --json
+expect_code 0 "bench convolutions of a model"
+python3 - "$OUT" <<'PY' || wrong "bench convolutions of a model: see the exception"
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])]
+first = rows[0]
+layers = [(r["height"], r["in_channels"], r["out_channels"], r["kernel"]) for r in rows
+          if r["kernels"] == first["kernels"]]
+# Blocks of 32, 64 and 128 channels behind 24 whitened ones; images of 31 x 31, halved three times.
+assert layers == [(31, 24, 32, 3), (15, 32, 32, 3), (15, 32, 64, 3), (7, 64, 64, 3), (7, 64, 128, 3),
+                  (3, 128, 128, 3)], layers
+PY
 program bench convolutions --kernels nothing
 expect_failure 2 'expected one of .*found nothing' "unknown kernels"
 finish

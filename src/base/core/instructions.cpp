@@ -14,7 +14,8 @@ Instructions allowed_instructions() {
   if (std::string_view(text) == "baseline") return Instructions::baseline;
 #if defined(__x86_64__)
   if (std::string_view(text) == "avx2") return Instructions::avx2;
-  constexpr std::string_view kWords = "baseline or avx2";
+  if (std::string_view(text) == "avx512") return Instructions::avx512;
+  constexpr std::string_view kWords = "baseline, avx2 or avx512";
 #else
   constexpr std::string_view kWords = "baseline";
 #endif

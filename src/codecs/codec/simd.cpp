@@ -27,6 +27,7 @@ void restrict_simd() {
       return hwy::DisableTargets(~std::int64_t{HWY_STATIC_TARGET});
     case Instructions::avx2:
       return hwy::DisableTargets(std::int64_t{HWY_AVX2} - 1);  // better targets are lower bits
+    case Instructions::avx512:
     case Instructions::all:
       return;
   }

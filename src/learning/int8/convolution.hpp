@@ -30,6 +30,8 @@ struct ConvolutionShape {
 
   int out_height() const noexcept { return (height - 1) / stride + 1; }
   int out_width() const noexcept { return (width - 1) / stride + 1; }
+  bool operator==(const ConvolutionShape&) const = default;
+
   std::size_t in_count() const noexcept;      // values of an input sample
   std::size_t out_count() const noexcept;     // values of an output sample
   std::size_t weight_count() const noexcept;  // O kh kw C

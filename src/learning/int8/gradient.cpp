@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/error.hpp"
+#include "int8/kernels.hpp"
+
 namespace eqt::int8 {
 namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
-std::size_t rounded_up(std::size_t count, std::size_t multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
 
 /// Copies a row of a kernel's taps and up to 15 bytes more: copies of known sizes are fast.
 void copy_row(const std::byte* from, std::size_t bytes, std::byte* to) {
@@ -42,7 +41,9 @@ Gradient::Gradient(const TileKernels& kernels, const ConvolutionShape& shape)
   per_step_ = kStepBytes / kernels.element_bytes;
   row_steps_ = rounded_up(at(shape.out_width()), per_step_) / per_step_;
   steps_ = at(shape.out_height()) * row_steps_;
+  whole_steps_ = rounded_up(steps_, kernels.product_steps);
   sample_steps_ = all_taps_ ? steps_ : rounded_up(at(frame_.height), at(stride_)) * row_steps_;
+  joins_ = turns() && sample_steps_ < whole_steps_;
   lanes_ = at(all_taps_ ? shape.kernel * shape.kernel * shape.in_channels : shape.in_channels);
   blocks_ = blocks_of(lanes_);
   output_blocks_ = blocks_of(at(shape.out_channels));
@@ -57,15 +58,25 @@ Gradient::Room Gradient::take(Scratch& scratch, std::size_t samples) const {
   Room room;
   room.frame = scratch.take<std::byte>((frame_.count() + behind) * element);
   room.taps = scratch.take<std::byte>(taps * element);
-  room.lanes = scratch.take<std::byte>(blocks_ * samples * sample_steps_ * kPanelStep);
+  // A whole product may end behind a sample's steps, where errors are 0.
+  room.lanes = scratch.take<std::byte>(
+      (blocks_ * samples * sample_steps_ + whole_steps_ - steps_ + kernels_.product_steps) *
+      kPanelStep);
   room.padded_error = scratch.take<std::byte>(steps_ * per_step_ * output_blocks_ * kLanes);
-  room.block = scratch.take<std::byte>(steps_ * kPanelStep);
-  room.rows = scratch.take<std::byte>(tiles_ * samples * steps_ * kernels_.rows * kStepBytes);
+  room.block =
+      scratch.take<std::byte>((joins_ ? output_blocks_ * samples : 1) * whole_steps_ * kPanelStep);
+  room.rows = scratch.take<std::byte>(tiles_ * tile_bytes(samples));
   room.correction = scratch.take<std::int32_t>(samples * tiles_ * kernels_.rows);
   room.sums = scratch.take<std::int32_t>(at(shape_.out_channels));
   room.runs = scratch.take<std::ptrdiff_t>(samples);
+  room.firsts = scratch.take<std::size_t>(samples);
+  room.places = scratch.take<std::size_t>(samples);
   room.groups = scratch.take<GradientGroup>(samples);
   return room;
+}
+
+std::size_t Gradient::tile_bytes(std::size_t samples) const noexcept {
+  return samples * (turns() ? whole_steps_ : steps_) * kernels_.rows * kStepBytes;
 }
 
 std::size_t Gradient::scratch_bytes(std::size_t samples) const {
@@ -83,9 +94,13 @@ void Gradient::add(std::span<const std::int8_t> x, int zero_point, std::span<con
   Scratch memory(scratch.data());
   const Room room = take(memory, samples);
   const int excess = kernels_.element_bytes == 1 ? zero_point + kernels_.offset : 0;
+  const std::size_t groups = make_groups(error, scales, error_scales, excess, room);
+  lay_out(samples, groups, room);
+  if (joins_) std::memset(room.block, 0, output_blocks_ * samples * whole_steps_ * kPanelStep);
   for (std::size_t n = 0; n < samples; ++n)
     pack_error(error.data() + n * shape_.out_count(), n, samples, tiles, room);
-  const std::size_t groups = make_groups(error, scales, error_scales, excess, room);
+  if (joins_) turn_joined(samples, tiles, room);
+  const TileScope scope(kernels_);
   const int columns = all_taps_ ? 1 : shape_.kernel;
   for (int column = 0; column < columns; ++column) {
     for (std::size_t n = 0; n < samples; ++n) {
@@ -98,6 +113,26 @@ void Gradient::add(std::span<const std::int8_t> x, int zero_point, std::span<con
     for (int row = 0; row < columns; ++row)
       add_tap(row, at(row * columns + column), samples, groups, tiles, dw.data(), room);
   }
+}
+
+/// Makes runs of the groups' samples, and decides where samples begin in blocks to be turned.
+void Gradient::lay_out(std::size_t samples, std::size_t groups, const Room& room) const {
+  std::size_t place = 0, run = 0, n = 0;
+  for (GradientGroup& group : std::span(room.groups, groups)) {
+    const std::size_t count = group.runs;  // samples
+    const std::size_t step = joins_ ? sample_steps_ : turns() ? whole_steps_ : steps_;
+    for (std::size_t k = 0; k < count; ++k, ++n) {
+      room.places[n] = place + k * step;
+      if (k == 0 || !joins_) room.firsts[run++] = n;
+    }
+    group.steps = step;
+    if (joins_) {
+      group.runs = 1;
+      group.steps = rounded_up((count - 1) * sample_steps_ + steps_, kernels_.product_steps);
+    }
+    place += group.runs * group.steps;
+  }
+  EQT_CHECK(n == samples, "groups of {} samples, expected {}", n, samples);
 }
 
 void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t samples,
@@ -119,7 +154,7 @@ void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t s
     from = room.padded_error;
   }
   const auto pack = kernels_.element_bytes == 1 ? pack_bytes : pack_widened;
-  const bool divides = kLanes % tile_rows == 0;
+  const bool divides = !turns() && kLanes % tile_rows == 0;
   Packing packing{.from = from,
                   .pixel_bytes = static_cast<std::ptrdiff_t>(pixel_bytes),
                   .row_bytes = 0,
@@ -132,6 +167,8 @@ void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t s
   packing.from += first_block * kLanes;
   for (std::size_t block = first_block; block < end_block; ++block, packing.from += kLanes) {
     packing.pack_to(room.block);
+    if (joins_)
+      packing.pack_to(room.block + (block * samples * whole_steps_ + room.places[n]) * kPanelStep);
     for (std::size_t part = 0; divides && part < 4; ++part) {
       const std::size_t lane = block * kLanes + 4 * part, tile = lane / tile_rows;
       if (!tiles.has(tile)) continue;
@@ -140,8 +177,29 @@ void Gradient::pack_error(const std::int8_t* error, std::size_t n, std::size_t s
       packing.step_bytes = step_bytes;
     }
     pack(packing);
-    if (!divides) cut_block(block, n, samples, tiles, room);
+    if (turns() && !joins_) {
+      std::memset(room.block + steps_ * kPanelStep, 0, (whole_steps_ - steps_) * kPanelStep);
+      turn_block(block, room.block, n, whole_steps_, samples, room);
+    } else if (!turns() && !divides) {
+      cut_block(block, n, samples, tiles, room);
+    }
   }
+}
+
+/// Turns the errors of a block of channels from sample n on.
+void Gradient::turn_block(std::size_t block, const std::byte* packed, std::size_t n,
+                          std::size_t steps, std::size_t samples, const Room& room) const {
+  const std::size_t tile = block * kLanes / kernels_.rows;
+  kernels_.turn(
+      packed, steps, block * kLanes % kernels_.rows,
+      room.rows + tile * tile_bytes(samples) + room.places[n] * kernels_.rows * kStepBytes);
+}
+
+void Gradient::turn_joined(std::size_t samples, TileRange tiles, const Room& room) const {
+  const std::size_t steps = samples * whole_steps_, blocks = kernels_.rows / kLanes;
+  const std::size_t end = std::min(output_blocks_, tiles.end * blocks);
+  for (std::size_t block = tiles.begin * blocks; block < end; ++block)
+    turn_block(block, room.block + block * steps * kPanelStep, 0, steps, samples, room);
 }
 
 void Gradient::cut_block(std::size_t block, std::size_t n, std::size_t samples, TileRange tiles,
@@ -167,7 +225,8 @@ std::size_t Gradient::make_groups(std::span<const std::int8_t> error, std::span<
   std::size_t groups = 0;
   for (std::size_t n = 0; n < scales.size(); ++n) {
     const bool same = n > 0 && scales[n] == scales[n - 1] && error_scales[n] == error_scales[n - 1];
-    if (!same) room.groups[groups++] = {0, scales[n] * error_scales[n]};
+    if (!same)
+      room.groups[groups++] = {.runs = 0, .steps = 0, .scale = scales[n] * error_scales[n]};
     ++room.groups[groups - 1].runs;
   }
   const std::size_t outputs = at(shape_.out_channels), tile_rows = kernels_.rows;
@@ -257,14 +316,17 @@ void Gradient::add_tap(int kernel_row, std::size_t tap, std::size_t samples, std
   const std::size_t outputs = at(shape_.out_channels), tile_rows = kernels_.rows;
   const std::size_t row_values = shape_.weight_count() / outputs;
   const std::size_t first_step = all_taps_ ? 0 : at(place_of(kernel_row)) * row_steps_;
-  for (std::size_t n = 0; n < samples; ++n)
-    room.runs[n] = static_cast<std::ptrdiff_t>((n * sample_steps_ + first_step) * kPanelStep);
+  std::size_t runs = 0;
+  for (const GradientGroup& group : std::span(room.groups, groups)) runs += group.runs;
+  for (std::size_t run = 0; run < runs; ++run)
+    room.runs[run] =
+        static_cast<std::ptrdiff_t>((room.firsts[run] * sample_steps_ + first_step) * kPanelStep);
   float unused[2 * kLanes] = {};  // where rows that do not exist are added
   float* to[kMostRows];
   GradientTile part{.rows = nullptr,
+                    .row_count = 0,
                     .panel = nullptr,
                     .runs = room.runs,
-                    .steps = steps_,
                     .groups = room.groups,
                     .group_count = groups,
                     .block_bytes = samples * sample_steps_ * kPanelStep,
@@ -272,7 +334,8 @@ void Gradient::add_tap(int kernel_row, std::size_t tap, std::size_t samples, std
                     .correction = nullptr,
                     .lanes = 0};
   for (std::size_t tile = tiles.begin; tile < tiles.end; ++tile) {
-    part.rows = room.rows + tile * samples * steps_ * tile_rows * kStepBytes;
+    part.rows = room.rows + tile * tile_bytes(samples);
+    part.row_count = std::min(tile_rows, outputs - tile * tile_rows);
     part.correction = room.correction + tile * groups * tile_rows;
     for (std::size_t block = 0; block < blocks_;) {
       const std::size_t count = std::min(kernels_.blocks, blocks_ - block);

@@ -3,6 +3,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 #ifndef HWCAP_ASIMDDP
@@ -33,6 +35,33 @@ bool has_avx_vnni() {
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvxVnni) != 0;
 }
 
+#ifdef EQT_HAS_AMX_UNIT
+
+/// The system saves the tiles only of processes that have asked for them. It refuses where it does
+/// not know them, where a sandbox says so, and where an alternate signal stack of the process is
+/// too small for them.
+bool may_use_tiles() {
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+
+bool has_amx_int8() {
+  constexpr unsigned kTilesAndInt8 = 3u << 24;           // of EDX, leaf 7
+  constexpr unsigned kXsave = 1u << 27;                  // of ECX, leaf 1: the system uses XSAVE
+  constexpr unsigned kSavedTiles = 1u << 17 | 1u << 18;  // of XCR0
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!has_avx512_vnni() || __get_cpuid(1, &a, &b, &c, &d) == 0 || (c & kXsave) == 0 ||
+      __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTilesAndInt8) != kTilesAndInt8)
+    return false;
+  unsigned low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  if ((low & kSavedTiles) != kSavedTiles) return false;
+  static const bool permitted = may_use_tiles();
+  return permitted;
+}
+
+#endif
+
 }  // namespace
 #endif
 
@@ -43,7 +72,8 @@ std::span<const Named<Kernels>> names_of(Kernels) {
       {Kernels::avx512_vnni, "avx512-vnni", "vpdpbusd on 512 bits"},
       {Kernels::avx_vnni, "avx-vnni", "vpdpbusd on 256 bits"},
       {Kernels::neon_long, "neon-long", "smull, smlal, sadalp"},
-      {Kernels::neon_dot, "neon-dot", "sdot"}};
+      {Kernels::neon_dot, "neon-dot", "sdot"},
+      {Kernels::amx_int8, "amx-int8", "tdpbssd on tiles of 16 rows of 64 bytes"}};
   return kNames;
 }
 
@@ -52,7 +82,10 @@ std::vector<Kernels> available() {
   if (allowed == Instructions::baseline) return {Kernels::scalar};
   std::vector<Kernels> found;
 #if defined(__x86_64__)
-  if (allowed == Instructions::all) {
+#ifdef EQT_HAS_AMX_UNIT
+  if (allowed == Instructions::all && has_amx_int8()) found.push_back(Kernels::amx_int8);
+#endif
+  if (allowed == Instructions::all || allowed == Instructions::avx512) {
     if (has_avx512_vnni()) found.push_back(Kernels::avx512_vnni);
     if (has_avx_vnni()) found.push_back(Kernels::avx_vnni);
   }
@@ -79,6 +112,10 @@ const TileKernels* tiles_of(Kernels kernels) noexcept {
       return &kAvx512VnniTiles;
     case Kernels::avx_vnni:
       return &kAvxVnniTiles;
+#ifdef EQT_HAS_AMX_UNIT
+    case Kernels::amx_int8:
+      return &kAmxInt8Tiles;
+#endif
 #elif defined(__aarch64__)
     case Kernels::neon_long:
       return &kNeonLongTiles;
@@ -93,6 +130,14 @@ const TileKernels* tiles_of(Kernels kernels) noexcept {
 std::size_t repeat_product(Kernels kernels, std::size_t repetitions) {
   const TileKernels* const tiles = tiles_of(kernels);
   return tiles == nullptr ? 0 : tiles->repeat(repetitions);
+}
+
+TileScope::TileScope(const TileKernels& kernels) : kernels_(kernels) {
+  if (kernels_.begin != nullptr) kernels_.begin();
+}
+
+TileScope::~TileScope() {
+  if (kernels_.end != nullptr) kernels_.end();
 }
 
 }  // namespace eqt::int8

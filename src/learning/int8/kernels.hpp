@@ -11,11 +11,12 @@
 
 namespace eqt::int8 {
 
-enum class Kernels { scalar, avx2_pair, avx512_vnni, avx_vnni, neon_long, neon_dot };
+enum class Kernels { scalar, avx2_pair, avx512_vnni, avx_vnni, neon_long, neon_dot, amx_int8 };
 std::span<const Named<Kernels>> names_of(Kernels);
 
-/// Those that this processor runs and allowed_instructions() has, the fastest first; the last is
-/// scalar.
+/// Those that this processor runs, the system permits and allowed_instructions() has, the fastest
+/// first; the last is scalar. The first call asks Linux for the tiles of AMX, for all threads of
+/// the process: from then on an alternate signal stack must hold them too, about 11 KiB.
 std::vector<Kernels> available();
 
 /// The first of available().
@@ -28,5 +29,17 @@ std::size_t repeat_product(Kernels kernels, std::size_t repetitions);
 struct TileKernels;
 /// Null for scalar. @pre `kernels` is one of available()
 const TileKernels* tiles_of(Kernels kernels) noexcept;
+
+/// While it exists, this thread can run a family's inner loops.
+class TileScope {
+ public:
+  explicit TileScope(const TileKernels& kernels);
+  ~TileScope();
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+
+ private:
+  const TileKernels& kernels_;
+};
 
 }  // namespace eqt::int8

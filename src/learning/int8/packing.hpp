@@ -71,6 +71,14 @@ void fill_frame(const Frame& frame, const std::int8_t* q, int zero_point, int of
 /// Words q - zero_point, with 0 around them.
 void fill_frame(const Frame& frame, const std::int8_t* q, int zero_point, std::int16_t* to);
 
+inline std::size_t rounded_up(std::size_t count, std::size_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+/// Returns the distance of operands that are stored by rows of `bytes`: an odd number of cache
+/// lines, so that 16 neighbouring rows are in 16 sets of the cache.
+inline std::size_t row_pitch(std::size_t bytes) { return rounded_up(bytes, 64) | 64; }
+
 inline std::size_t blocks_of(std::size_t lanes) { return (lanes + kLanes - 1) / kLanes; }
 
 }  // namespace eqt::int8

@@ -59,8 +59,13 @@ class Correlation {
     float** to;
     float* scales;
     std::int32_t* correction;
+    std::byte* copies;  // copies_bytes(); take() leaves them out
   };
   Room take(Scratch& scratch, std::size_t samples) const;
+  /// The end of a run may be copied with bytes behind it.
+  std::size_t copies_bytes() const noexcept {
+    return kernels_.copied_rows * copy_bytes() + kPanelStep;
+  }
 
   /// @param frames       one for each sample
   /// @param excess       what the frame's values have beyond the real ones (offset + zero point)
@@ -72,6 +77,7 @@ class Correlation {
            const Room& room) const;
 
  private:
+  std::size_t copy_bytes() const noexcept { return row_pitch(block_bytes_ / kLanes); }
   void pack_block(std::size_t block, std::span<const std::int8_t> q);
 
   const TileKernels& kernels_;
@@ -133,7 +139,7 @@ Correlation::Correlation(const TileKernels& kernels, const Frame& frame, const P
   const std::size_t element = kernels.element_bytes;
   blocks_ = blocks_of(lanes);
   steps_ = (at(taps_.columns * frame.channels) * element + kStepBytes - 1) / kStepBytes;
-  block_bytes_ = at(taps_.rows) * steps_ * kPanelStep;
+  block_bytes_ = rounded_up(at(taps_.rows) * steps_, kernels.product_steps) * kPanelStep;
   panel_ = make_long_array<std::byte>(blocks_ * block_bytes_);
   column_sums_.resize(blocks_ * kLanes);
   for (int row = 0; row < taps_.rows; ++row)
@@ -188,12 +194,13 @@ void Correlation::pack_block(std::size_t block, std::span<const std::int8_t> q) 
 
 Correlation::Room Correlation::take(Scratch& scratch, std::size_t samples) const {
   const std::size_t tile = kernels_.rows;
-  const std::size_t rows = (samples * from_.size() + tile - 1) / tile * tile;
+  const std::size_t rows = rounded_up(samples * from_.size(), tile);
   Room room;
   room.rows = scratch.take<const std::byte*>(rows);
   room.to = scratch.take<float*>(rows);
   room.scales = scratch.take<float>(rows);
   room.correction = scratch.take<std::int32_t>(column_sums_.size());
+  room.copies = nullptr;
   return room;
 }
 
@@ -215,29 +222,21 @@ void Correlation::run(const std::byte* frames, std::size_t frame_bytes, int exce
   }
   std::ranges::transform(column_sums_, room.correction,
                          [excess](std::int32_t sum) { return excess * sum; });
-  StoreTiles tiles{.tiles = rows / kernels_.rows,
-                   .rows = room.rows,
-                   .to = room.to,
-                   .scales = room.scales,
-                   .runs = runs_.data(),
-                   .run_count = runs_.size(),
-                   .steps = steps_,
-                   .panel = nullptr,
-                   .block_bytes = block_bytes_,
-                   .correction = nullptr,
-                   .lane_scales = nullptr,
-                   .first_lane = 0,
-                   .lanes = 0};
-  for (std::size_t block = 0; block < blocks_;) {
-    const std::size_t count = std::min(kernels_.blocks, blocks_ - block);
-    tiles.first_lane = block * kLanes;
-    tiles.lanes = std::min(count * kLanes, lanes_ - tiles.first_lane);
-    tiles.panel = panel_.get() + block * block_bytes_;
-    tiles.correction = room.correction + tiles.first_lane;
-    tiles.lane_scales = lane_scales + tiles.first_lane;
-    kernels_.store[count - 1](tiles);
-    block += count;
-  }
+  const TileScope scope(kernels_);
+  kernels_.store({.tiles = rows / kernels_.rows,
+                  .rows = room.rows,
+                  .to = room.to,
+                  .scales = room.scales,
+                  .runs = runs_.data(),
+                  .run_count = runs_.size(),
+                  .steps = steps_,
+                  .panel = panel_.get(),
+                  .block_bytes = block_bytes_,
+                  .correction = room.correction,
+                  .lane_scales = lane_scales,
+                  .lanes = lanes_,
+                  .copies = room.copies,
+                  .copy_bytes = copy_bytes()});
 }
 
 /// Along one axis, for input pixels first, first + stride, ...: the taps that lead from an error to
@@ -338,8 +337,11 @@ class PanelWork final : public ConvolutionWork {
     Room room;
     room.frames = scratch.take<std::byte>(samples * frame_bytes(frame));
     room.lane_scales = scratch.take<float>(blocks_of(lanes) * kLanes);
-    // The first part has the most pixels.
-    if (!parts.empty()) room.correlation = parts.front().take(scratch, samples);
+    if (parts.empty()) return room;
+    room.correlation = parts.front().take(scratch, samples);  // the first has the most pixels
+    std::size_t copies = 0;                                   // and another the most taps
+    for (const Correlation& part : parts) copies = std::max(copies, part.copies_bytes());
+    room.correlation.copies = scratch.take<std::byte>(copies);
     return room;
   }
 

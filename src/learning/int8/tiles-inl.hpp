@@ -46,15 +46,16 @@ struct Tile {
   }
 };
 
+/// Stores lanes [first, first + lanes).
 template <class Isa, std::size_t kBlocks>
-void store_tiles(const StoreTiles& t) {
+void store_tiles(const StoreTiles& t, std::size_t first, std::size_t lanes) {
   using T = Tile<Isa, kBlocks>;
   for (std::size_t tile = 0; tile < t.tiles; ++tile) {
     const std::byte* rows[T::kRows];
     EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) rows[i] = t.rows[tile * T::kRows + i];
     typename T::Sums sums;
     T::clear(sums);
-    const std::byte* panel = t.panel;
+    const std::byte* panel = t.panel + first / kLanes * t.block_bytes;
     for (std::size_t run = 0; run < t.run_count; ++run) {
       const std::ptrdiff_t end = t.runs[run] + static_cast<std::ptrdiff_t>(t.steps * kStepBytes);
       for (std::ptrdiff_t at = t.runs[run]; at < end; at += std::ptrdiff_t{kStepBytes}) {
@@ -69,18 +70,29 @@ void store_tiles(const StoreTiles& t) {
       }
     }
     EQT_UNROLL for (std::size_t i = 0; i < T::kRows; ++i) {
-      float* const to = t.to[tile * T::kRows + i] + t.first_lane;
+      float* const to = t.to[tile * T::kRows + i] + first;
       const float scale = t.scales[tile * T::kRows + i];
       float partial[kBlocks * kLanes];
-      float* const all = t.lanes == kBlocks * kLanes ? to : partial;
+      float* const all = lanes == kBlocks * kLanes ? to : partial;
       EQT_UNROLL for (std::size_t p = 0; p < T::kParts; ++p) {
         const std::size_t lane = p * Isa::kWidth;
-        Isa::store(all + lane, sums[i][p], t.correction + lane, scale, t.lane_scales + lane);
+        Isa::store(all + lane, sums[i][p], t.correction + first + lane, scale,
+                   t.lane_scales + first + lane);
       }
       if (all == partial)
-        for (std::size_t lane = 0; lane < t.lanes; ++lane) to[lane] = partial[lane];
+        for (std::size_t lane = 0; lane < lanes; ++lane) to[lane] = partial[lane];
     }
   }
+}
+
+template <class Isa>
+void store_all(const StoreTiles& t) {
+  std::size_t first = 0;
+  if constexpr (Isa::kMostBlocks == 2)
+    for (; first + kLanes < t.lanes; first += 2 * kLanes)
+      store_tiles<Isa, 2>(t, first, t.lanes - first < 2 * kLanes ? t.lanes - first : 2 * kLanes);
+  for (; first < t.lanes; first += kLanes)
+    store_tiles<Isa, 1>(t, first, t.lanes - first < kLanes ? t.lanes - first : kLanes);
 }
 
 template <class Isa, std::size_t kBlocks>
@@ -103,7 +115,7 @@ void accumulate_tile(const GradientTile& t) {
     T::clear(sums);
     for (std::size_t run = 0; run < t.groups[group].runs; ++run) {
       const std::byte* panel = t.panel + *next_run++;
-      for (std::size_t step = 0; step < t.steps; ++step) {
+      for (std::size_t step = 0; step < t.groups[group].steps; ++step) {
         typename T::Panels panels;
         T::load(panels, panel, t.block_bytes);
         panel += kPanelStep;
@@ -154,20 +166,17 @@ std::size_t repeat_dot(std::size_t repetitions) {
   return repetitions * kSums * Isa::kWidth * (kStepBytes / sizeof(typename Isa::Element));
 }
 
-/// The table of a family; functions for two blocks only where the registers hold them.
+/// The table of a family; a function for two blocks only where the registers hold them.
 template <class Isa>
 constexpr TileKernels tile_kernels() {
   TileKernels kernels{sizeof(typename Isa::Element),
                       Isa::kOffset,
                       Isa::kRows,
                       Isa::kMostBlocks,
-                      {store_tiles<Isa, 1>, nullptr},
+                      store_all<Isa>,
                       {accumulate_tile<Isa, 1>, nullptr},
                       repeat_dot<Isa>};
-  if constexpr (Isa::kMostBlocks == 2) {
-    kernels.store[1] = store_tiles<Isa, 2>;
-    kernels.accumulate[1] = accumulate_tile<Isa, 2>;
-  }
+  if constexpr (Isa::kMostBlocks == 2) kernels.accumulate[1] = accumulate_tile<Isa, 2>;
   return kernels;
 }
 

@@ -178,6 +178,10 @@ CLI::App* add_bench_convolutions(CLI::App& app, bench::BenchConvolutionsCommand&
       ->type_name("NAME")
       ->expected(1)
       ->take_all();
+  convolutions
+      ->add_option("--model", bench.model,
+                   "The layers of this network on images of 32 x 32 [of ResNet-20 and ResNet-18]")
+      ->type_name("NAME");
   convolutions->add_option("--samples", bench.samples, "Samples of a call [8]")
       ->type_name("N")
       ->check(CLI::Range(1, 64));

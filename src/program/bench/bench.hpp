@@ -43,16 +43,17 @@ int run_bench_collectives(const BenchCollectivesCommand& command, int argc, char
 /// `bench convolutions`: what the 8-bit convolutions of `model.precision` int8 reach.
 struct BenchConvolutionsCommand {
   std::vector<std::string> kernels;  // empty = all of this processor but scalar
+  std::string model;                 // whose layers are timed; empty = kLayerShapes
   int samples = 8;                   // of a call
   double seconds = 0.1;              // for each pass of a row, after its check
   bool json = false;
 };
 
 /// Compares each pass with plain loops, then times it on this thread in turn with float32, and
-/// beside the repeated instruction, for the shapes of ResNet-20 and ResNet-18 on images of 32 x 32;
-/// prints a row each.
-/// @throws Error{usage} for kernels that this processor does not have; Error{bug} if a pass gives
-/// another result than plain loops
+/// beside the repeated instruction, for the shapes of ResNet-20 and ResNet-18, or of the model, on
+/// images of 32 x 32; prints a row each.
+/// @throws Error{usage} for kernels that this processor does not have, and for a model without
+/// 8-bit convolutions; Error{bug} if a pass gives another result than plain loops
 void run_bench_convolutions(const BenchConvolutionsCommand& command);
 
 }  // namespace eqt::bench

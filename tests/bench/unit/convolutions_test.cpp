@@ -87,6 +87,16 @@ TEST_CASE("work is timed in turn, three turns at least", "[bench]") {
   CHECK(changes >= 6);
 }
 
+TEST_CASE("bench convolutions refuses models without 8-bit convolutions", "[bench]") {
+  for (const char* name : {"nothing", "bert"}) {
+    bench::BenchConvolutionsCommand command;
+    command.model = name;
+    CHECK_THROWS_WITH(
+        bench::run_bench_convolutions(command),
+        Catch::Matchers::ContainsSubstring("expected") && Catch::Matchers::ContainsSubstring(name));
+  }
+}
+
 TEST_CASE("bench convolutions refuses kernels that the processor does not have", "[bench]") {
   for (const char* name : {"scalar", "avx9"}) {
     bench::BenchConvolutionsCommand command;

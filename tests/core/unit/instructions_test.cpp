@@ -20,6 +20,8 @@ TEST_CASE("the environment keeps kernels to fewer instructions, by one word") {
 #if defined(__x86_64__)
   setenv("EQT_SIMD", "avx2", 1);
   CHECK(allowed_instructions() == Instructions::avx2);
+  setenv("EQT_SIMD", "avx512", 1);
+  CHECK(allowed_instructions() == Instructions::avx512);
 #endif
   for (const char* const text : {"", "Baseline", "avx9"}) {
     setenv("EQT_SIMD", text, 1);

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "int8/convolution.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "core/error.hpp"
@@ -270,6 +277,38 @@ TEST_CASE("no sum saturates where all operands are at their ends", "[int8]") {
     }
   }
 }
+
+TEST_CASE("samples with common scales give the exact sums, of whole products and less", "[int8]") {
+  // Rows of 1 to 9 steps, and samples of fewer steps than AMX multiplies at once.
+  for (const int size : {1, 3, 7, 9, 15, 31}) {
+    check_case({size, size, 24, 64, 3, 1}, 3, -128);
+    check_case({size, size, 40, 33, 3, 1}, 9, 3);
+  }
+  check_case({3, 3, 64, 80, 3, 1}, 16, -128);
+  check_case({3, 3, 5, 40, 3, 2}, 16, 7);
+}
+
+#if defined(__x86_64__)
+TEST_CASE("a system that refuses AMX's tiles leaves the next family", "[int8]") {
+  const std::vector<Kernels> here = available();
+  if (std::ranges::find(here, Kernels::amx_int8) == here.end()) {
+    WARN("not tested: this processor, system or compiler has no tiles");
+    return;
+  }
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  CHECK(std::system(fmt::format("'{}' '[refused-tiles]'", self).c_str()) == 0);
+}
+
+TEST_CASE("Linux refuses AMX's tiles where a signal stack is too small", "[.][refused-tiles]") {
+  static std::array<std::byte, 8192> memory;  // the registers of AVX-512 fit, the tiles do not
+  const stack_t stack = {.ss_sp = memory.data(), .ss_flags = 0, .ss_size = memory.size()};
+  stack_t before;
+  REQUIRE(sigaltstack(&stack, &before) == 0);
+  CHECK(available().front() == Kernels::avx512_vnni);
+  CHECK(fastest_here() == Kernels::avx512_vnni);
+  REQUIRE(sigaltstack(&before, nullptr) == 0);
+}
+#endif
 
 TEST_CASE("weights have a scale for each output channel", "[int8]") {
   Convolution convolution({1, 1, 2, 3, 1, 1});
