@@ -42,7 +42,7 @@ def _kind_of(array, what):
 
 
 def _require_layout(kind, array, what):
-    """Raises unless the values lie in main memory, one after another, in this machine's order of bytes."""
+    """Raises unless the values lie in main memory, one after another."""
     if kind == "torch":
         if array.layout != sys.modules["torch"].strided:
             raise TypeError(f"expected a dense tensor as {what}, found {array.layout}; try .to_dense()")
@@ -53,9 +53,6 @@ def _require_layout(kind, array, what):
             raise ValueError(f"expected contiguous values as {what}, found strides {tuple(array.stride())} of a tensor "
                              f"of shape {tuple(array.shape)}; try .contiguous()")
     else:
-        if not array.dtype.isnative:
-            raise TypeError(f"expected values in this machine's order of bytes as {what}, found {array.dtype}; try "
-                            ".astype(numpy.float32)")
         if not array.flags.c_contiguous:
             raise ValueError(f"expected contiguous values as {what}, found strides {array.strides} of an array of shape "
                              f"{array.shape}; try numpy.ascontiguousarray()")

@@ -88,9 +88,9 @@ class _Layout:
 class _Job:
     """A bucket on its way: the gradient in float32, which becomes the mean, and the future of it."""
 
-    def __init__(self, buffer, layout, step):
+    def __init__(self, buffer, layout, step, is_last):
         self.gradient = buffer.float()  # the buffer itself if it is float32
-        self.dtype, self.layout, self.step = buffer.dtype, layout, step
+        self.dtype, self.layout, self.step, self.is_last = buffer.dtype, layout, step, is_last
         parts = [self.gradient[at:at + count] for _, at, count in layout.raw]
         self.raw = torch.cat(parts) if parts else torch.empty(0)
         self.owned = threading.Event()  # this rank's segments have their means
@@ -187,8 +187,6 @@ class DDPHook:
         except (TypeError, ValueError, ImportError) as problem:
             error = problem
         self._compare_ranks(of_model, None if error is None else str(error), wait_seconds)
-        if error is not None:
-            raise error
         self._group = self._own_group(of_model)
         self.step = 0
         self._compresses = True if when == "always" else None  # None: it is being measured
@@ -248,8 +246,7 @@ class DDPHook:
             text = json.dumps({"error": error} if error else mine, sort_keys=True, default=repr)
         except (TypeError, ValueError) as problem:
             text = json.dumps({"error": str(problem)})
-        members = [dist.distributed_c10d._get_global_rank(group, rank) if group is not dist.group.WORLD else rank
-                   for rank in range(self.ranks)]
+        members = [dist.get_global_rank(group, rank) for rank in range(self.ranks)]
         store.set(f"{place}/{members[self.rank]}", text)
         end, of_ranks, missing = time.monotonic() + wait_seconds, [], []
         for rank, member in enumerate(members):
@@ -284,7 +281,7 @@ class DDPHook:
     def _own_group(self, group):
         if group is dist.group.WORLD:
             return dist.new_group(backend="gloo")
-        members = [dist.distributed_c10d._get_global_rank(group, rank) for rank in range(self.ranks)]
+        members = [dist.get_global_rank(group, rank) for rank in range(self.ranks)]
         if members == list(range(dist.get_world_size())):
             return dist.new_group(backend="gloo")
         try:
@@ -306,8 +303,9 @@ class DDPHook:
         if buffer.numel() != layout.count:
             raise ValueError(f"expected {layout.count} gradients in bucket {bucket.index()}, found {buffer.numel()}; "
                              "report it with the versions of PyTorch and equant")
+        is_last = bucket.is_last()
         if self._now_compresses():
-            job = _Job(buffer, layout, self.step)
+            job = _Job(buffer, layout, self.step, is_last)
             with self._lock:
                 self._pending.append(job)
             future = job.future
@@ -315,7 +313,6 @@ class DDPHook:
                 jobs.put(job)
         else:
             future = self._allreduce(buffer, layout)
-        is_last = bucket.is_last()
         return future.then(lambda found: self._end(found, is_last))
 
     def _end(self, found, is_last):
@@ -476,6 +473,7 @@ class DDPHook:
         coder = self._coder()
         inboxes = [_Inbox(self, peer, 0) for peer in range(self.ranks)]
         outbox = _Outbox(self, [peer for peer in range(self.ranks) if peer != self.rank], 1)
+        # Products are rounded before they are added, as the library does, whatever processor it is.
         share, votes = 1 / self.ranks, coder.codec.properties & VOTES
 
         def mean_of_raw(job):
@@ -486,10 +484,10 @@ class DDPHook:
             received = torch.empty(end - begin)
             for rank, inbox in enumerate(inboxes):
                 if rank == self.rank:
-                    total.add_(own, alpha=share)
+                    total += own * share
                 else:
                     _copy(inbox.message(), received)
-                    total.add_(received, alpha=share)
+                    total += received * share
             own.copy_(total)
             outbox.add(_bytes_of(own))
 
@@ -500,7 +498,7 @@ class DDPHook:
                 if rank != self.rank:
                     address, length = inbox.message()
                 elif not votes:
-                    total.add_(own, alpha=share)
+                    total += own * share
                     continue
                 else:  # a sign has another size than the gradient
                     view = self._encode(coder, number, job.step, message, rows, own.data_ptr(), count, None)
@@ -554,6 +552,8 @@ class DDPHook:
             for _, at, count in job.layout.raw:
                 job.gradient[at:at + count] = job.raw[begin:begin + count]
                 begin += count
+            if job.is_last:  # a process that ends after its step would take with it what others have yet to receive
+                self._forget_sent(0)
             self._finish(job, job.gradient.to(job.dtype))
         return work
 
