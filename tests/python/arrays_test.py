@@ -149,7 +149,7 @@ class Arrays(unittest.TestCase):
     def test_torch_is_not_imported_for_arrays(self):
         program = ("import numpy, sys, equant\nequant.decompress(equant.compress(numpy.ones((3, 4)), 'qsgd'))\n"
                    "assert 'torch' not in sys.modules and 'DDPHook' in equant.__all__")
-        subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+        subprocess.run([sys.executable, "-c", program], check=True)
 
     def test_processor_without_instructions(self):
         text = "processor : 0\nflags\t\t: fpu sse2 avx2\n"
@@ -162,7 +162,7 @@ class Arrays(unittest.TestCase):
     def test_libraries_that_do_not_fit(self):
         for path, words in (("/nowhere/libequant_codec.so", "cannot be loaded"),
                             (ctypes.util.find_library("m"), "another library")):
-            run = subprocess.run([sys.executable, "-c", "import equant"], text=True, capture_output=True, timeout=60,
+            run = subprocess.run([sys.executable, "-c", "import equant"], text=True, capture_output=True,
                                  env=dict(os.environ, EQUANT_CODEC_LIBRARY=path))
             self.assertEqual(run.returncode, 1)
             self.assertIn(words, run.stderr.splitlines()[-1])
