@@ -54,8 +54,8 @@ def _require_layout(kind, array, what):
                              f"of shape {tuple(array.shape)}; try .contiguous()")
     else:
         if not array.flags.c_contiguous:
-            raise ValueError(f"expected contiguous values as {what}, found strides {array.strides} of an array of shape "
-                             f"{array.shape}; try numpy.ascontiguousarray()")
+            raise ValueError(f"expected contiguous values as {what}, found strides {array.strides} of an array of "
+                             f"shape {array.shape}; try numpy.ascontiguousarray()")
 
 
 def _address(kind, array):
@@ -103,8 +103,8 @@ def compress(array, compressor="e-elastiquant", *, seed=1, step=0, tensor=0, sen
         _require_layout(its_kind, residual, "the residual")
         its_type = str(residual.dtype).replace("torch.", "")
         if its_type != "float32" or _count(residual.shape) != count:
-            raise ValueError(f"expected a residual of {count} values of float32, as many as there are to compress, found "
-                             f"{_count(residual.shape)} of {its_type}; try zeros of the same shape")
+            raise ValueError(f"expected a residual of {count} values of float32, as many as there are to compress, "
+                             f"found {_count(residual.shape)} of {its_type}; try zeros of the same shape")
         if its_kind == "numpy" and not residual.flags.writeable:
             raise ValueError("expected a residual that compress() may write, found one that is read-only; try .copy()")
         memory = _address(its_kind, residual)

@@ -12,6 +12,7 @@ its bytes. The frames of both exchanges have tags of their own in a process grou
 """
 
 import collections
+import contextlib
 import ctypes
 import datetime
 import json
@@ -165,8 +166,8 @@ class DDPHook:
     `seed`: of the random rounding. `wait_seconds`: how long this rank waits for the others to register.
     `options`: keys of the section "compressor" of a config (docs/keys.md), as bits=4.
 
-    Gradients are float32, float16, bfloat16 or float64, in main memory. The mean has the gradients' type; it is computed
-    in float32, in float64 where float64 is averaged by allreduce.
+    Gradients are float32, float16, bfloat16 or float64, in main memory. The mean has the gradients' type; it is
+    computed in float32, in float64 where float64 is averaged by allreduce.
     Construct it on all ranks, after DistributedDataParallel and before the first step. Raises TypeError and ValueError,
     with the same sentence on all ranks, if a rank cannot take part or settings differ. In training, backward() raises
     RuntimeError on all ranks with a sentence when one has gradients that are not finite.
@@ -231,7 +232,8 @@ class DDPHook:
             message += self.ranks * len(known.pieces or ())
             self.parameters.append(known)
         if message >= _MEAN:
-            raise ValueError(f"expected at most {_MEAN} messages in a step of DDPHook, found {message}; use fewer ranks")
+            raise ValueError(f"expected at most {_MEAN} messages in a step of DDPHook, found {message}; use fewer "
+                             "ranks")
         self._most = max([count for parameter in self.parameters for piece in parameter.pieces or ()
                           for _, count, _ in piece], default=0)
         self._kept_alive = module  # id() names a parameter while it lives
@@ -265,9 +267,9 @@ class DDPHook:
         except RuntimeError:
             pass  # what was to be read is here
         if missing:
-            raise ValueError(f"expected all {self.ranks} ranks to make a DDPHook, found none on {_ranks(missing)} after "
-                             f"{wait_seconds} s; make it on all ranks, after DistributedDataParallel, or give more "
-                             "wait_seconds")
+            raise ValueError(f"expected all {self.ranks} ranks to make a DDPHook, found none on {_ranks(missing)} "
+                             f"after {wait_seconds} s; make it on all ranks, after DistributedDataParallel, or give "
+                             "more wait_seconds")
         for rank, of_rank in enumerate(of_ranks):
             if "error" in of_rank:
                 raise ValueError(f"rank {rank}: {of_rank['error']}")
@@ -275,8 +277,8 @@ class DDPHook:
             for key in of_rank:
                 if of_rank[key] != of_ranks[0][key]:
                     raise ValueError(
-                        f"expected the same {key} of DDPHook on all ranks, found {json.dumps(of_ranks[0][key])} on rank "
-                        f"0 and {json.dumps(of_rank[key])} on rank {rank}; give all ranks the same arguments")
+                        f"expected the same {key} of DDPHook on all ranks, found {json.dumps(of_ranks[0][key])} on "
+                        f"rank 0 and {json.dumps(of_rank[key])} on rank {rank}; give all ranks the same arguments")
 
     def _own_group(self, group):
         if group is dist.group.WORLD:
@@ -307,6 +309,8 @@ class DDPHook:
         if self._now_compresses():
             job = _Job(buffer, layout, self.step, is_last)
             with self._lock:
+                if self._failure is not None:
+                    raise self._failure
                 self._pending.append(job)
             future = job.future
             for jobs in self._queues:
@@ -385,14 +389,15 @@ class DDPHook:
                 raise _Stopped
             for peer in peers:
                 for part, tag in zip((head, body), _TAGS[exchange]):
-                    self._sent.append((self._group.send([part], peer, tag), part))
+                    with _answering(peer):
+                        self._sent.append((self._group.send([part], peer, tag), part, peer))
             self.sent_bytes += (32 + body.numel()) * len(peers)
 
     def _receive(self, peer, exchange):
         """Returns the bytes of the next frame."""
         head_tag, body_tag = _TAGS[exchange]
         head = torch.zeros(4, dtype=torch.int64)
-        try:
+        with _answering(peer):
             self._group.recv([head], peer, head_tag).wait()
             size, kind, rank, number = head.tolist()
             if kind != 0:
@@ -400,10 +405,6 @@ class DDPHook:
             frame = bytearray(size)
             self._group.recv([torch.frombuffer(frame, dtype=torch.uint8)], peer, body_tag).wait()
             return frame
-        except RuntimeError as error:
-            text = str(error).splitlines()[0]
-            raise ConnectionError(f"expected gradients of rank {peer} in DDPHook, found that it does not answer "
-                                  f"({text}); see what that rank printed") from error
 
     def _forget_sent(self, keep):
         """Waits until at most `keep` of what was sent has not been received, and lets go of its memory."""
@@ -411,8 +412,9 @@ class DDPHook:
             with self._lock:
                 if len(self._sent) <= keep or self._failure is not None:
                     return
-                work, part = self._sent.popleft()
-            work.wait()
+                work, _, peer = self._sent.popleft()
+            with _answering(peer):
+                work.wait()
 
     # The three threads. Each is a function that makes what the thread keeps and returns what it does for a job.
 
@@ -446,8 +448,9 @@ class DDPHook:
         outboxes = {peer: _Outbox(self, [peer], 0) for peer in others}
 
         def work(job):
-            for number, at, count in job.layout.raw:
-                self._require_finite(job.gradient[at:at + count], number)
+            if not torch.isfinite(job.raw).all():
+                for number, at, count in job.layout.raw:
+                    self._require_finite(job.gradient[at:at + count], number)
             bounds = job.layout.raw_bounds
             for peer in others:
                 if bounds[peer] < bounds[peer + 1]:
@@ -508,7 +511,8 @@ class DDPHook:
                 coder.codec.finish_mean(total.data_ptr(), count)
             view = self._encode(coder, number, job.step, message | _MEAN, rows, total.data_ptr(), count,
                                 residual and residual + 4 * begin)
-            coder.codec.decode(job.step, message | _MEAN, ctypes.addressof(coder.room), len(view), own.data_ptr(), count)
+            coder.codec.decode(job.step, message | _MEAN, ctypes.addressof(coder.room), len(view), own.data_ptr(),
+                               count)
             outbox.add(view)
 
         def work(job):
@@ -543,8 +547,8 @@ class DDPHook:
                         begin, count, _ = piece[peer]
                         if count > 0:
                             address, length = inboxes[peer].message()
-                            codec.decode(job.step, parameter.message + index * self.ranks + peer | _MEAN, address, length,
-                                         job.gradient.data_ptr() + 4 * (at + begin), count)
+                            codec.decode(job.step, parameter.message + index * self.ranks + peer | _MEAN, address,
+                                         length, job.gradient.data_ptr() + 4 * (at + begin), count)
             while not job.owned.wait(1):
                 if self._failure is not None:
                     return
@@ -589,8 +593,8 @@ class DDPHook:
                 f"parameter {self.parameters[number].name} at step {self.step}; try a smaller learning rate, clipping, "
                 "or torch.autograd.set_detect_anomaly(True)")
         elif isinstance(error, _PeerFailed):
-            found = ConnectionError(f"expected gradients of rank {rank} in DDPHook, found that it failed at step "
-                                    f"{self.step}; see what that rank printed")
+            found = ConnectionError(f"expected that rank {rank} exchanges gradients in DDPHook, found that it failed "
+                                    f"at step {self.step}; see what that rank printed")
         else:
             found = error if isinstance(error, Exception) else RuntimeError(repr(error))
         with self._lock:
@@ -602,7 +606,7 @@ class DDPHook:
                 for tag, _ in _TAGS:
                     if peer != self.rank:
                         try:
-                            self._sent.append((self._group.send([head], peer, tag), head))
+                            self._sent.append((self._group.send([head], peer, tag), head, peer))
                         except RuntimeError:
                             pass  # that rank has ended: nobody waits there
             pending = list(self._pending)
@@ -612,8 +616,8 @@ class DDPHook:
     def close(self):
         """Ends the hook's threads; the model cannot be trained any more."""
         if self._failure is None:
-            self._failure = RuntimeError("expected a DDPHook that is open, found that close() was called; make a new one "
-                                         "for a new DistributedDataParallel")
+            self._failure = RuntimeError("expected a DDPHook that is open, found that close() was called; make a new "
+                                         "one for a new DistributedDataParallel")
         for jobs in self._queues:
             jobs.put(None)
 
@@ -629,8 +633,8 @@ class DDPHook:
             raise self._failure
         with self._lock:
             if self._pending:
-                raise RuntimeError(f"expected no gradients on their way at DDPHook.state_dict(), found {len(self._pending)} "
-                                   "buckets; call it after backward()")
+                raise RuntimeError("expected no gradients on their way at DDPHook.state_dict(), found "
+                                   f"{len(self._pending)} buckets; call it after backward()")
             residuals = {self.parameters[number].name: residual.clone() for number, residual in self._residuals.items()}
         return {"settings": json.dumps(self._settings, sort_keys=True), "rank": self.rank, "ranks": self.ranks,
                 "step": self.step, "compresses": self._compresses, "pairs": [list(pair) for pair in self._pairs],
@@ -641,8 +645,8 @@ class DDPHook:
         expected = ("settings", "rank", "ranks", "step", "compresses", "pairs", "pair", "residuals")
         if not isinstance(state, dict) or any(key not in state for key in expected):
             raise ValueError("expected what DDPHook.state_dict() returned, found "
-                             f"{sorted(state) if isinstance(state, dict) else type(state).__name__}; try the saved state "
-                             "of the hook")
+                             f"{sorted(state) if isinstance(state, dict) else type(state).__name__}; try the saved "
+                             "state of the hook")
         if (state["rank"], state["ranks"]) != (self.rank, self.ranks):
             raise ValueError(f"expected the state of rank {self.rank} of {self.ranks} for DDPHook, found that of rank "
                              f"{state['rank']} of {state['ranks']}; save and load it on each rank, with as many ranks")
@@ -661,6 +665,17 @@ class DDPHook:
         with self._lock:
             self._residuals, self.step, self._compresses = residuals, state["step"], state["compresses"]
             self._pairs, self._pair = [list(pair) for pair in state["pairs"]], list(state["pair"])
+
+
+@contextlib.contextmanager
+def _answering(peer):
+    """Turns what PyTorch says of a broken connection into a sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        text = str(error).splitlines()[0]
+        raise ConnectionError(f"expected that rank {peer} exchanges gradients in DDPHook, found that it does not "
+                              f"answer ({text}); see what that rank printed") from error
 
 
 def _hook(hook, bucket):
@@ -696,11 +711,11 @@ def _require_gradient(what, tensor):
     if tensor.layout != torch.strided:
         raise TypeError(f"expected dense gradients of {what} for DDPHook, found {tensor.layout}; try sparse=False")
     if tensor.dtype not in _DTYPES:
-        raise TypeError(f"expected float32, float16, bfloat16 or float64 in {what} for DDPHook, found {tensor.dtype}; try "
-                        ".float()")
+        raise TypeError(f"expected float32, float16, bfloat16 or float64 in {what} for DDPHook, found {tensor.dtype}; "
+                        "try .float()")
     if tensor.device.type != "cpu":
-        raise TypeError(f"expected {what} in main memory for DDPHook, found it on the device {tensor.device}; try .cpu(), "
-                        "or train without this hook")
+        raise TypeError(f"expected {what} in main memory for DDPHook, found it on the device {tensor.device}; try "
+                        ".cpu(), or train without this hook")
 
 
 def _require_contraction(codec, name):
@@ -712,5 +727,6 @@ def _require_contraction(codec, name):
     codec.encode(0, 0, 0, 256, values.data_ptr(), len(values), residual.data_ptr(), ctypes.addressof(room), capacity)
     share = float(residual.square().sum() / values.square().sum())
     if share >= 1:
-        raise ValueError(f"expected a compressor for error feedback in DDPHook, which leaves out less than it gets, found "
-                         f"{name}, which leaves {share:.2f} of the squares; try error_feedback=False, or more bits")
+        raise ValueError("expected a compressor for error feedback in DDPHook, which leaves out less than it gets, "
+                         f"found {name}, which leaves {share:.2f} of the squares; try error_feedback=False, or more "
+                         "bits")

@@ -62,8 +62,8 @@ def _require_processor(needed):
     if missing:
         raise ImportError(
             f"equant: expected a processor with {', '.join(needed)}, for which this package was compiled, found one "
-            f"without {', '.join(missing)}; build it without -march and -m flags in CXXFLAGS: pip install --no-cache-dir "
-            "--force-reinstall ./python")
+            f"without {', '.join(missing)}; build it without -march and -m flags in CXXFLAGS: pip install "
+            "--no-cache-dir --force-reinstall ./python")
 
 
 def _find():

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""compress() and decompress() of python/equant beside the C interface, called here by ctypes with nothing in between."""
+"""compress() and decompress() of python/equant beside the C interface, which is called here by ctypes."""
 
 import ctypes
 import ctypes.util
@@ -121,7 +121,8 @@ class Arrays(unittest.TestCase):
         self.refuses(ValueError, 'the nearest is "qsgd"', lambda: equant.compress(values_of(3), "qsgdd"))
         self.refuses(ValueError, "bits", lambda: equant.compress(values_of(3), "qsgd", bits=99))
         self.refuses(TypeError, "options that JSON can say", lambda: equant.compress(values_of(3), "qsgd", bits=b"4"))
-        self.refuses(equant.Diverged, "infinite|finite|NaN", lambda: equant.compress(numpy.array([1, numpy.nan]), "int8"))
+        self.refuses(equant.Diverged, "infinite|finite|NaN", lambda: equant.compress(
+            numpy.array([1, numpy.nan]), "int8"))
         self.refuses(equant.Diverged, "infinite|finite|NaN", lambda: equant.compress(numpy.array([1e300]), "int8"))
         self.refuses(ValueError, "step of compress.., found -1", lambda: equant.compress(values_of(3), step=-1))
         self.refuses(ValueError, "residual of 3 values .* found 4 of float64", lambda: equant.compress(
@@ -131,7 +132,8 @@ class Arrays(unittest.TestCase):
 
     def test_bytes_of_others(self):
         data = equant.compress(values_of(30, 40))
-        self.refuses(ValueError, r"expected bytes of equant.compress\(\) to decompress, found others", lambda: equant.decompress(b"words"))
+        self.refuses(ValueError, r"expected bytes of equant.compress\(\) to decompress, found others",
+                     lambda: equant.decompress(b"words"))
         self.refuses(TypeError, "expected bytes to decompress, found int", lambda: equant.decompress(4))
         self.refuses(ValueError, 'expected "numpy" or "torch"', lambda: equant.decompress(data, to="jax"))
         for at in range(0, len(data), 7):  # no damage gets through
