@@ -57,15 +57,15 @@ if(TARGET equant_codec)
   list(APPEND CPACK_COMPONENTS_ALL library)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libequant-codec1)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-  set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS "python3-torch")
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS "python3-numpy, python3-torch")
   set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "gradient compressors for distributed training, shared library
 Quantizers and sparsifiers for gradients and other arrays of float32:
 ElastiQuant, QSGD, NUQSGD, TernGrad, natural compression, top-k, signSGD,
 PowerSGD and others, with entropy codes and frames.
 
 This package has the library that programs load, with an interface in plain C,
-and an example in Python: a communication hook that compresses the gradients
-of PyTorch's DistributedDataParallel.")
+and the Python package equant: arrays and tensors to bytes and back, and a
+communication hook for the gradients of PyTorch's DistributedDataParallel.")
 endif()
 
 if(NOT EQT_ONLY_PORTABLE)

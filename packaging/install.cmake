@@ -2,7 +2,7 @@
 # What `cmake --install` and `cpack -G DEB` put where. Three parts, a Debian package each:
 #
 #   program   equant-train with its scripts, configs, documents, manual page and completion
-#   library   libequant_codec.so.1, the compressors for C and PyTorch
+#   library   libequant_codec.so.1, the compressors for C, and the Python package equant
 #   develop   to compile with them: its header, for CMake and pkg-config; eqt::codec, headers and static
 #             library for C++; the header for plugins; examples
 #
@@ -33,7 +33,7 @@ install(FILES ${PROJECT_BINARY_DIR}/eqt-config.cmake ${PROJECT_BINARY_DIR}/eqt-c
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/equant DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT develop)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/examples
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec-dev COMPONENT develop
-  PATTERN "__pycache__" EXCLUDE PATTERN "ddp_hook.py" EXCLUDE)
+  PATTERN "__pycache__" EXCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec-dev COMPONENT develop)
 
@@ -53,8 +53,9 @@ if(TARGET equant_codec)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/equant_codec.pc.in ${PROJECT_BINARY_DIR}/equant_codec.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/equant_codec.pc
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT develop)
-  install(FILES ${PROJECT_SOURCE_DIR}/docs/examples/ddp_hook.py
-    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec1/examples COMPONENT library)
+  # Where Debian's Python looks for packages under /usr; it loads the library by its soname.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/equant DESTINATION lib/python3/dist-packages COMPONENT library
+    PATTERN "__pycache__" EXCLUDE)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libequant-codec1 COMPONENT library)
 endif()
@@ -66,7 +67,7 @@ if(NOT EQT_ONLY_PORTABLE)
   install(PROGRAMS ${PROJECT_SOURCE_DIR}/docs/examples/slurm.sbatch DESTINATION ${eqt_share}/docs/examples
     COMPONENT program)
   file(GLOB_RECURSE documents RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src/*.md)
-  list(APPEND documents CHANGELOG.md CITATION.cff CONTRIBUTING.md LICENSE README.md tests/README.md third_party/README.md)
+  list(APPEND documents CHANGELOG.md python/README.md CITATION.cff CONTRIBUTING.md LICENSE README.md tests/README.md third_party/README.md)
   foreach(document IN LISTS documents)
     cmake_path(GET document PARENT_PATH folder)
     install(FILES ${PROJECT_SOURCE_DIR}/${document} DESTINATION ${eqt_share}/${folder} COMPONENT program)

@@ -28,6 +28,7 @@
 #                      ddp-fp16       DDP with PyTorch's hook for IEEE half precision, buckets as ddp-tuned
 #                      ddp-bf16       the same for bfloat16, which Gloo of PyTorch 1.13 does not send
 #                      ddp-powersgd   DDP with PyTorch's PowerSGD hook, rank 2, in one bucket
+#                      ddp-equant     DDP with equant.DDPHook of python/, E-ElastiQuant with error feedback
 #                      ddp-accumulate DDP, a step for 4 batches, buckets as ddp-tuned
 #                      ddp-local      PyTorch, parameters averaged after every 4 steps (post-local SGD)
 #                      torch          PyTorch in one process with as many threads as there are ranks, and all their
@@ -76,6 +77,7 @@ done
 program=${EQT_PROGRAM:-$EQT_DEFAULT_PROGRAM}
 [[ -x $program ]] || fail 2 "expected the program at $program: $EQT_PROGRAM_REMEDY, or set EQT_PROGRAM."
 python=${PYTHON:-/usr/bin/python3}
+export EQUANT_CODEC_LIBRARY=${EQUANT_CODEC_LIBRARY:-$EQT_ROOT/build/release/libequant_codec.so}  # for ddp-equant
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -176,6 +178,7 @@ theirs() {
     ddp-buckets) by_torch "$1" "$2" "$3" "$steps" --buckets 16 ;;
     # Its callbacks wait for messages in Gloo's own two threads, which would wait for each other with two buckets.
     ddp-powersgd) by_torch "$1" "$2" "$3" "$steps" --hook powersgd --buckets 1 ;;
+    ddp-equant) by_torch "$1" "$2" "$3" "$steps" --hook e-elastiquant --warmup 8 ;;
     ddp-local) by_torch "$1" "$2" "$3" "$steps" --local 4 ;;
     torch) by_torch "$1" $((ranks * $2)) "$3" "$steps" --threads "$ranks" ;;
     *)

@@ -9,6 +9,7 @@ macro(eqt_need name package)
   endif()
 endmacro()
 
+include(CheckCXXSourceCompiles)
 find_package(Threads REQUIRED)
 find_package(PkgConfig QUIET)
 eqt_need(PkgConfig pkg-config)
@@ -17,6 +18,36 @@ find_package(fmt QUIET)
 eqt_need(fmt libfmt-dev)
 find_package(nlohmann_json QUIET)
 eqt_need(nlohmann_json nlohmann-json3-dev)
+pkg_check_modules(hwy QUIET IMPORTED_TARGET libhwy)
+eqt_need(hwy libhwy-dev)
+# Kernels are compiled for SSE4, AVX2 and AVX-512 or for NEON, and as portable code. Left out are SSSE3,
+# which is the best set only of processors from before 2009 (they use the portable code), and scalable
+# vectors (SVE, RVV), which have no fixed length at compile time.
+add_library(eqt_hwy INTERFACE)
+target_link_libraries(eqt_hwy INTERFACE PkgConfig::hwy)
+target_compile_definitions(eqt_hwy INTERFACE
+  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128|HWY_RVV)")
+
+pkg_check_modules(xxhash QUIET IMPORTED_TARGET libxxhash)
+eqt_need(xxhash libxxhash-dev)
+add_library(eqt_xxhash INTERFACE)
+target_link_libraries(eqt_xxhash INTERFACE PkgConfig::xxhash)
+# Debian's library for x86 carries the functions that pick an instruction set at run time.
+set(CMAKE_REQUIRED_LIBRARIES PkgConfig::xxhash)
+check_cxx_source_compiles(
+  "#include <xxh_x86dispatch.h>
+   int main() { return static_cast<int>(XXH3_64bits_withSeed_dispatch(\"\", 0, 0)); }"
+  EQT_XXHASH_DISPATCH)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(EQT_XXHASH_DISPATCH)
+  target_compile_definitions(eqt_xxhash INTERFACE EQT_XXHASH_DISPATCH=1)
+endif()
+
+# What follows is for more than the compressors.
+if(EQT_ONLY_CODECS)
+  return()
+endif()
+
 find_package(ZLIB QUIET)
 eqt_need(ZLIB zlib1g-dev)
 
@@ -31,7 +62,6 @@ eqt_need(PNG libpng-dev)
 find_package(JPEG QUIET)
 eqt_need(JPEG libjpeg62-turbo-dev)
 # Decoding a part of a picture is what libjpeg-turbo adds to libjpeg.
-include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_LIBRARIES JPEG::JPEG)
 check_cxx_source_compiles(
   "#include <cstdio>
@@ -47,37 +77,12 @@ eqt_need(libwebp libwebp-dev)
 pkg_check_modules(libarchive QUIET IMPORTED_TARGET libarchive)
 eqt_need(libarchive libarchive-dev)
 
-pkg_check_modules(hwy QUIET IMPORTED_TARGET libhwy)
-eqt_need(hwy libhwy-dev)
-# Kernels are compiled for SSE4, AVX2 and AVX-512 or for NEON, and as portable code. Left out are SSSE3,
-# which is the best set only of processors from before 2009 (they use the portable code), and scalable
-# vectors (SVE, RVV), which have no fixed length at compile time.
-add_library(eqt_hwy INTERFACE)
-target_link_libraries(eqt_hwy INTERFACE PkgConfig::hwy)
-target_compile_definitions(eqt_hwy INTERFACE
-  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128|HWY_RVV)")
-
 find_package(Eigen3 QUIET)
 eqt_need(Eigen3 libeigen3-dev)
 
 if(EQT_TESTS)
   find_package(Catch2 QUIET)
   eqt_need(Catch2 catch2)
-endif()
-
-pkg_check_modules(xxhash QUIET IMPORTED_TARGET libxxhash)
-eqt_need(xxhash libxxhash-dev)
-add_library(eqt_xxhash INTERFACE)
-target_link_libraries(eqt_xxhash INTERFACE PkgConfig::xxhash)
-# Debian's library for x86 carries the functions that pick an instruction set at run time.
-set(CMAKE_REQUIRED_LIBRARIES PkgConfig::xxhash)
-check_cxx_source_compiles(
-  "#include <xxh_x86dispatch.h>
-   int main() { return static_cast<int>(XXH3_64bits_withSeed_dispatch(\"\", 0, 0)); }"
-  EQT_XXHASH_DISPATCH)
-unset(CMAKE_REQUIRED_LIBRARIES)
-if(EQT_XXHASH_DISPATCH)
-  target_compile_definitions(eqt_xxhash INTERFACE EQT_XXHASH_DISPATCH=1)
 endif()
 
 # The C++ bindings of MPI are deprecated, and linking them would cost an extra library.

@@ -4,7 +4,7 @@
  *
  *   cc -std=c99 mine.c -lequant_codec
  *
- * docs/codec_library.md is the guide; docs/examples/ddp_hook.py uses this from Python.
+ * docs/codec_library.md is the guide; python/equant uses this from Python.
  *
  * Functions that return an int return EQUANT_CODEC_OK or another enum equant_codec_status. What went
  * wrong is then one sentence: in the caller's buffer for equant_codec_create(), of equant_codec_error()

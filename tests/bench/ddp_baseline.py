@@ -13,7 +13,7 @@ Running statistics of batch norm are not sent before each step (broadcast_buffer
 not.
 
 --hook fp16, bf16 and powersgd (rank 2 with error feedback, from the third step on) are PyTorch's own
-communication hooks; another name is a compressor for that of docs/examples/ddp_hook.py.
+communication hooks; another name is a compressor for equant.DDPHook of python/, which needs 8 steps to choose.
 
 --accumulate averages the mean gradient of N batches. --local averages the parameters after every N steps of each rank
 alone, which is what post-local SGD does after its first part. Both report the N-th part of the time between averages.
@@ -111,9 +111,9 @@ def register_hook(model, name):
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     elif name:
         here = os.path.dirname(os.path.abspath(__file__))
-        sys.path.append(os.path.join(here, "../../docs/examples"))
-        from ddp_hook import CodecHook
-        model.register_comm_hook(CodecHook(name), CodecHook.run)
+        sys.path.append(os.path.join(here, "../../python"))
+        import equant
+        equant.DDPHook(model, name)
 
 
 def buckets_of(options):
@@ -226,7 +226,7 @@ def main():
     if options.local > 1 and options.ranks == 1:
         parser.error("expected several ranks with --local, found one")
     os.environ.setdefault("OMP_NUM_THREADS", str(options.threads))
-    os.environ.setdefault("USE_LIBUV", "0")  # see docs/examples/ddp_hook.py
+    os.environ.setdefault("USE_LIBUV", "0")  # Debian 13's PyTorch is built without libuv and asks for it
     if options.join:
         train(int(os.environ["RANK"]), options, int(os.environ["MASTER_PORT"]),
               lambda seconds: describe(options, seconds))

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Seconds per step of PyTorch's DistributedDataParallel behind slow links, every rank on a host of its own
-# (scripts/netlab.sh): without a hook, with PyTorch's fp16_compress_hook, and with docs/examples/ddp_hook.py.
+# (scripts/netlab.sh): without a hook, with those of PyTorch, and with equant.DDPHook of python/.
 #
 #   tests/bench/ddp_hook.sh [options]
 #
 #   --model NAME     resnet18 (11 million parameters) or resnet20 [resnet18]
 #   --batch N        images a rank and step [16]
 #   --ranks N        [2]
-#   --rate RATE      of the links, as for netlab.sh [100mbit]
-#   --hooks LIST     comma-separated: none, fp16, or a compressor [none,fp16,e-elastiquant]
-#   --steps S        measured steps of a run, after 2 that are not [4]
+#   --rate RATE      of the links, as for netlab.sh, or unlimited [100mbit]
+#   --hooks LIST     comma-separated: none, fp16, bf16, powersgd, or a compressor [none,fp16,powersgd,e-elastiquant]
+#   --steps S        measured steps of a run, after 2 that are not, or 8 in which DDPHook measures [4]
 #   --rounds R       every hook is measured R times, in turns [1]
 #   --help           this text
 #
-# A figure is the median of rank 0's steps. Images are drawn; one thread computes per rank.
+# A figure is the median of rank 0's steps. Images are drawn; one thread computes per rank. DDP has its default buckets,
+# but one with powersgd, whose callbacks would wait for each other in Gloo's threads. Gloo of PyTorch 1.13 has no bf16.
 # EQUANT_CODEC_LIBRARY names the library if it is not in build/release; PYTHON replaces /usr/bin/python3.
 set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
@@ -24,7 +25,7 @@ model=resnet18
 batch=16
 ranks=2
 rate=100mbit
-hooks=none,fp16,e-elastiquant
+hooks=none,fp16,powersgd,e-elastiquant
 steps=4
 rounds=1
 declare -A options=(
@@ -43,17 +44,23 @@ trap 'rm -rf "$work"' EXIT
 
 for ((round = 1; round <= rounds; ++round)); do
   for hook in ${hooks//,/ }; do
+    case $hook in
+      none | fp16 | bf16) more=(--warmup 2) ;;
+      powersgd) more=(--warmup 3 --buckets 1) ;;
+      *) more=(--warmup 8) ;;
+    esac
     OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 "$EQT_ROOT/scripts/netlab.sh" --no-mpi --ranks "$ranks" --rate "$rate" \
       -- "$python" "$EQT_ROOT/tests/bench/ddp_baseline.py" --model "$model" --batch "$batch" --ranks "$ranks" \
-      --warmup 2 --steps "$steps" --channels-last --join --hook "${hook/#none/}" >"$work/out" 2>"$work/log" || {
+      "${more[@]}" --steps "$steps" --channels-last --join --hook "${hook/#none/}" >"$work/out" 2>"$work/log" || {
       tail -n 5 "$work/log" >&2
       fail 1 "training with the hook \"$hook\" failed; its last words stand above."
     }
+    grep '^equant: ' "$work/log" || true  # what DDPHook chose
     grep '^{' "$work/out" | sed "s/^/$hook /" >>"$work/steps"
   done
 done
 
-echo "$model, batch $batch, $ranks ranks, links of $rate, $((steps * rounds)) steps"
+echo "$model, batch $batch, $ranks ranks, rate of links: $rate, $((steps * rounds)) steps"
 "$python" - "$work/steps" <<'PYTHON'
 import json, statistics, sys
 seconds = {}

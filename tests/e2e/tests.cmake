@@ -3,7 +3,7 @@
 
 # These train networks of their own, compare with LibTorch or look for it. What a program without it does in their
 # place is in without_torch.sh, which runs where both are built.
-set(need_torch after_training arrays ddp_hook debian_packages divergence doctor emulated export_model fine_tuning
+set(need_torch after_training arrays debian_packages divergence doctor emulated export_model fine_tuning
     gossip_failures int8 local_data memory mixed_processors mixed_torch own_network progress signals simulate tasks text
     weights chaos batches mirror device_codec returns)
 
@@ -92,7 +92,6 @@ eqt_e2e_test(plugin 240)
 eqt_e2e_test(install 120)
 eqt_e2e_test(codec_package 240)
 eqt_e2e_test(debian_packages 240)
-eqt_e2e_test(ddp_hook 480)
 eqt_e2e_test(scripts 240)
 eqt_e2e_test(sweep 1200)
 eqt_e2e_test(tune 240)
@@ -106,10 +105,6 @@ if(EQT_TORCH)
   eqt_e2e_test(without_torch 240)
   set_property(TEST e2e.without_torch APPEND PROPERTY
     ENVIRONMENT "EQT_WITHOUT_TORCH=$<TARGET_FILE:equant-train-without-torch>")
-endif()
-
-if(TARGET equant_codec AND TEST e2e.ddp_hook)
-  set_property(TEST e2e.ddp_hook APPEND PROPERTY ENVIRONMENT "EQUANT_CODEC_LIBRARY=$<TARGET_FILE:equant_codec>")
 endif()
 
 # Two tests run at the same time, because most of them mainly wait for programs to start. Not those
