@@ -77,9 +77,12 @@ struct Tuning {
   bool scale_free = false;
   std::vector<Candidate> candidates;     // the soonest first
   Candidate as_it_is;                    // the config's own batch, local steps and rate
+  double law_rate = 0;                   // goes with the config's batch and local steps
   std::optional<Candidate> one_board{};  // with the best batch for it; none: there is only one
   std::vector<std::string> notes{};
 
+  /// The time of `as_it_is` is that of another rate than the config's.
+  bool has_other_rate() const;
   const Candidate& choice() const { return candidates.front(); }
   bool one_board_is_soonest() const {
     return one_board && one_board->target_seconds <= choice().target_seconds;
