@@ -88,6 +88,26 @@ config::RunConfig trial_of(const config::RunConfig& config, double rate) {
   return config::parse_config(json.dump(), "the config of a trial of a rate", {});
 }
 
+/// The config of a few steps with a smaller batch, which tells how much of a step's computing time
+/// does not depend on the batch; none: the batch cannot be halved.
+std::optional<config::RunConfig> timing_of(const config::RunConfig& config, double rate) {
+  constexpr std::uint64_t kSteps = 16;
+  constexpr int kHalvings = 3;
+  const std::size_t own = config.train.batch_size;
+  std::size_t batch = own;
+  for (int i = 0; i < kHalvings && batch % 2 == 0 && batch / 2 >= planner::kLeastNormalizedBatch;
+       ++i)
+    batch /= 2;
+  if (batch == own || config.train.balances()) return {};
+  config::Json json = short_run(config);
+  observe_noise(json);
+  json["optimizer"]["learning_rate"] = rate;
+  json["train"]["batch_size"] = batch;
+  json["train"]["steps"] = kSteps;
+  json["train"]["evaluate_every"] = 0;
+  return config::parse_config(json.dump(), "the config of the measurement of a smaller batch", {});
+}
+
 /// Rank 0's config on all ranks. Collective.
 config::RunConfig shared(const config::RunConfig& own, comm::Communicator& comm) {
   const std::string text = comm.broadcast(config::resolved_json(own), 0);
@@ -202,9 +222,11 @@ planner::RateSearch search_rates(const Job& job, Job& probe,
     });
   }
   comm.agree_after([&] {
-    if (comm.rank() == 0) search.rate = planner::best_rate(search.tried);
+    if (comm.rank() == 0) search.short_rate = planner::best_rate(search.tried);
   });
-  search.rate = shared_rate(search.rate);
+  search.short_rate = shared_rate(search.short_rate);
+  search.rate = search.short_rate;
+  if (!job.config.schedule.kind->changes_rate) search.rate *= planner::kLongerRun;
   return search;
 }
 
@@ -269,6 +291,15 @@ void choose_by_probe(Job& job, const std::function<void(Job&)>& train) {
   if (speaks)
     fmt::print("train.tune: a probe of {} epochs with the rate {:.4g}, in {}\n",
                job.config.train.tune_epochs, rate, probe.path);
+  std::optional<planner::MeasuredBatch> smaller;
+  if (const auto timing = timing_of(job.config, rate)) {
+    train_probe(probe, *timing, train);
+    comm.agree_after([&] {
+      if (comm.rank() != 0) return;
+      smaller = {.batch_size = timing->train.batch_size,
+                 .step_seconds = planner::step_seconds_of(probe.path)};
+    });
+  }
   train_probe(probe, probe_of(job.config, rate), train);
   comm.heartbeat("measurement of the links for train.tune", true);
   const planner::ClusterFile cluster = cluster_of(job);
@@ -276,8 +307,8 @@ void choose_by_probe(Job& job, const std::function<void(Job&)>& train) {
   comm.agree_after([&] {
     if (comm.rank() != 0) return;
     const std::string text = untuned(job.config).dump();
-    choice.recipe =
-        planner::tune_job(text, kOrigin, cluster, probe.path, job.config.train.tune_target);
+    choice.recipe = planner::tune_job(text, kOrigin, cluster, probe.path, smaller,
+                                      job.config.train.tune_target);
     choice.config = config::parse_config(text, kOrigin, choice.recipe.sets);
   });
   choice.seconds = watch.seconds();
@@ -301,6 +332,7 @@ void write_choice(const Job& job) {
       {"sentence", sentence_of(choice)}, {"sets", choice.recipe.sets}, {"seconds", choice.seconds}};
   if (!choice.rates.tried.empty()) {
     json["rates"] = {{"learning_rate", choice.rates.rate},
+                     {"of_short_runs", choice.rates.short_rate},
                      {"steps", choice.rates.steps},
                      {"tried", nlohmann::ordered_json::array()}};
     for (const planner::TriedRate& one : choice.rates.tried) {

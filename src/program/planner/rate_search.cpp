@@ -86,11 +86,15 @@ std::string sentence_of(const RateSearch& search) {
   const TriedRate& best = *best_of(search.tried);
   const bool open = find(search.tried, best.rate * kRateFactor) == nullptr ||
                     find(search.tried, best.rate / kRateFactor) == nullptr;
-  return fmt::format("Learning rates tried for {} steps each: {}; {:.4g} counts as the best{}.",
-                     search.steps, tried, search.rate,
-                     open ? ", though the search has ended beside it (a larger train.tune_rates "
-                            "goes on)"
-                          : "");
+  std::string text = fmt::format(
+      "Learning rates tried for {} steps each: {}; {:.4g} is the best of such short runs{}",
+      search.steps, tried, search.short_rate,
+      open ? ", though the search has ended beside it (a larger train.tune_rates goes "
+             "on)"
+           : "");
+  if (search.rate != search.short_rate)
+    text += fmt::format(", and {:.4g} counts as that of the whole run", search.rate);
+  return text + ".";
 }
 
 }  // namespace eqt::planner

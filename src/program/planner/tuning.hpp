@@ -42,9 +42,6 @@ double rate_for(const RoundOfSteps& to, double rate, const RoundOfSteps& from, b
 /// Candidates have batches of the config's times powers of two from 1/8 to 16, and these steps.
 inline constexpr std::uint64_t kLocalSteps[] = {1, 2, 4, 8, 16};
 
-/// The statistics of batch normalization are not trusted to smaller batches of a rank.
-inline constexpr std::size_t kLeastNormalizedBatch = 8;
-
 struct Candidate {
   std::size_t batch = 0;  // of a rank
   std::uint64_t local_steps = 1;

@@ -89,10 +89,14 @@ TEST_CASE("the best rate is the vertex of a parabola, near the best of those tri
 }
 
 TEST_CASE("the sentence on rates has all of them", "[planner]") {
-  RateSearch search = {.tried = {{0.1, 1.5}, {0.2, 1.25}, {0.4, {}}}, .steps = 23, .rate = 0.2};
+  RateSearch search = {
+      .tried = {{0.1, 1.5}, {0.2, 1.25}, {0.4, {}}}, .steps = 23, .short_rate = 0.2, .rate = 0.2};
   CHECK(sentence_of(search) ==
         "Learning rates tried for 23 steps each: 0.1 (loss 1.5), 0.2 (1.25) and 0.4 (diverged); "
-        "0.2 counts as the best.");
+        "0.2 is the best of such short runs.");
+  search.rate = 0.1;
+  CHECK_THAT(sentence_of(search),
+             ContainsSubstring("short runs, and 0.1 counts as that of the whole run."));
   search.tried.pop_back();
   CHECK_THAT(sentence_of(search), ContainsSubstring("a larger train.tune_rates"));
 }
@@ -101,7 +105,7 @@ TEST_CASE("the loss of a trial is that of its last evaluation", "[planner]") {
   const test::TemporaryFolder folder;
   const auto write = [&](const std::string& records) {
     std::ofstream(folder.path() + "/metrics.jsonl")
-        << R"({"type":"run","schema":1,"name":"probe","total_steps":8})"
+        << R"({"type":"run","schema":1,"name":"probe","ranks":2,"total_steps":8})"
         << "\n"
         << records;
   };
