@@ -75,7 +75,7 @@ if(NOT EQT_ONLY_PORTABLE)
 
   # Not those that build or check the sources.
   set(eqt_scripts archive_runs bench_codecs bench_collectives bench_scaling export_runs get_data netlab plot_partition
-    rack run_hosts run_local sweep tune)
+    rack run_hosts run_local sweep)
   list(TRANSFORM eqt_scripts REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/scripts/\\1.sh")
   list(APPEND eqt_scripts ${PROJECT_SOURCE_DIR}/scripts/export_model.py
     ${PROJECT_SOURCE_DIR}/scripts/debian_texts.py)

@@ -18,6 +18,7 @@
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "planner/plan.hpp"
+#include "planner/rate_search.hpp"
 #include "setup/build_model.hpp"
 
 namespace eqt::app {
@@ -57,8 +58,10 @@ config::RunConfig share_config(const TrainCommand& command, const OwnConfig& own
 
 /// A Choice is what train.tune has chosen.
 struct Choice {
-  planner::TunedRecipe recipe;
-  config::RunConfig config;  // with it, and without train.tune
+  planner::RateSearch rates;  // none tried: the config's own counts as the best
+  planner::TunedRecipe recipe{};
+  config::RunConfig config{};  // with it, and without train.tune
+  double seconds = 0;          // that all of it took
 };
 
 /// This is known of a job before its run is built.

@@ -275,7 +275,7 @@ void write_start(const Job& job, const setup::Run& run, const metrics::StartReco
         .kind = "recipe",
         .values = {static_cast<double>(recipe.batch_size), static_cast<double>(recipe.local_steps),
                    recipe.learning_rate, static_cast<double>(recipe.steps)},
-        .why = recipe.sentence});
+        .why = sentence_of(*job.choice)});
   }
   for (const std::string& note : notes_on_start(job, run))
     sink.write(metrics::NoteRecord{.step = 0, .text = note});

@@ -199,11 +199,20 @@ void run_plan(const PlanCommand& command) {
   figures::draw_if_asked(command.plot, [&] { return drawing_of(plans); });
 }
 
+double step_seconds_of(const std::string& folder) { return run_times(folder).step_seconds; }
+
 TunedRecipe tune_job(const std::string& config_text, const std::string& origin,
-                     const ClusterFile& cluster, const std::string& probe, double accuracy) {
+                     const ClusterFile& cluster, const std::string& probe,
+                     const std::optional<MeasuredBatch>& smaller, double accuracy) {
   const config::RunConfig config = config::parse_config(config_text, origin, {});
   Calibration calibration;
   calibration.runs.push_back(run_times(probe));
+  if (smaller) {
+    RunTimes other = calibration.runs.front();
+    other.batch_size = smaller->batch_size;
+    other.step_seconds = smaller->step_seconds;
+    calibration.runs.push_back(std::move(other));
+  }
   CodecSpeeds codecs = calibration.codec_speeds("");
   const auto facts = facts_of(config);
   PlannedNetwork network = network_of(config, facts);

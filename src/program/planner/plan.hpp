@@ -4,7 +4,9 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,11 +54,25 @@ struct TunedRecipe {
 /// @throws Error{usage} for a config whose batch and local steps cannot be chosen
 void require_tunable(const config::RunConfig& config);
 
+/// The statistics of batch normalization are not trusted to smaller batches of a rank.
+inline constexpr std::size_t kLeastNormalizedBatch = 8;
+
+/// Forward and backward pass of a batch.
+struct MeasuredBatch {
+  std::uint64_t batch_size = 0;  // of a rank
+  double step_seconds = 0;       // median
+};
+
+/// @throws Error{data} for a folder without a run whose computing times are known
+double step_seconds_of(const std::string& folder);
+
 /// Chooses as run_plan() does with a probe, of the job itself.
 /// @param cluster  its hosts; a board without step_seconds has those of the probe
+/// @param smaller  another batch on the same boards; none: times are in proportion to the batch
 /// @throws Error{usage}, Error{data} as run_plan()
 TunedRecipe tune_job(const std::string& config_text, const std::string& origin,
-                     const ClusterFile& cluster, const std::string& probe, double accuracy);
+                     const ClusterFile& cluster, const std::string& probe,
+                     const std::optional<MeasuredBatch>& smaller, double accuracy);
 
 /// Prints the JSON Schema of cluster files.
 void print_cluster_schema();

@@ -38,10 +38,7 @@ void require_steps_together(const config::RunConfig& config) {
          "plan: expected an algorithm whose ranks take their steps together, found {}{}; try "
          "--set synchronization.algorithm=allreduce, local-sgd or choco-sgd",
          s.algorithm->name, s.quorum > 0 ? " with a quorum" : "");
-  if (!s.local_steps.count)
-    fail(Kind::usage,
-         "plan: expected a number of synchronization.local_steps, found \"qsr\", which changes "
-         "it along the run; plan for the numbers that it begins and ends with");
+  require_counted_steps(config);
   constexpr std::uint64_t kMostLocalSteps = 100'000;
   if (*s.local_steps.count > kMostLocalSteps)
     fail(Kind::usage,
@@ -147,6 +144,13 @@ void set_stalls(forecast::Cluster& cluster) {
 }
 
 }  // namespace
+
+void require_counted_steps(const config::RunConfig& config) {
+  if (config.synchronization.local_steps.count) return;
+  fail(Kind::usage,
+       "plan: expected a number of synchronization.local_steps, found \"qsr\", which changes it "
+       "along the run; set the number that it begins or ends with");
+}
 
 PlannedNetwork network_of(const config::RunConfig& config,
                           const std::optional<data::DatasetFacts>& facts) {

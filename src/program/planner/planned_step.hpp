@@ -34,6 +34,9 @@ struct PlannedNetwork {
 PlannedNetwork network_of(const config::RunConfig& config,
                           const std::optional<data::DatasetFacts>& facts);
 
+/// @throws Error{usage} for a number of local steps that changes along the run
+void require_counted_steps(const config::RunConfig& config);
+
 struct PlannedStep {
   forecast::StepWork work;
   forecast::Cluster cluster;       // with all times set

@@ -16,6 +16,7 @@
 #include "model/catalogue.hpp"
 #include "planner/calibration/from_calibration.hpp"
 #include "planner/plan.hpp"
+#include "planner/planned_step.hpp"
 #include "planner/plans.hpp"
 #include "setup/memory_estimate.hpp"
 #include "sync/algorithm.hpp"
@@ -237,7 +238,7 @@ std::string left_out_note(const std::map<std::string, std::vector<std::string>>&
 }
 
 std::vector<std::string> notes_on_tuning(const Tuning& tuning, const Probe& probe,
-                                         const config::RunConfig& config, double law_rate) {
+                                         const config::RunConfig& config) {
   std::vector<std::string> notes;
   const StepsToAccuracy& steps = tuning.steps;
   std::string how =
@@ -265,11 +266,11 @@ std::vector<std::string> notes_on_tuning(const Tuning& tuning, const Probe& prob
       tuning.scale_free ? "Malladi et al., 2022, for Adam; taken for every optimizer whose updates "
                           "do not grow with the gradient"
                         : "McCandlish et al., 2018, equation 2.6, for a batch of H B"));
-  if (std::abs(std::log(law_rate / config.optimizer.learning_rate)) > std::log(1.2))
+  if (tuning.has_other_rate())
     notes.push_back(fmt::format(
         "the config as it is has optimizer.learning_rate {:.4g}, where {:.4g} goes with its batch: "
         "its time is that of the best rate",
-        config.optimizer.learning_rate, law_rate));
+        config.optimizer.learning_rate, tuning.law_rate));
   if (!tuning.as_it_is.run.noise && tuning.as_it_is.run.ranks > 1 &&
       !config.compressor.make()->properties().lossless)
     notes.push_back(
@@ -339,10 +340,7 @@ void require_tunable(const config::RunConfig& config) {
          "tuning: expected synchronization.algorithm \"allreduce\" or \"local-sgd\" without a "
          "quorum, whose local steps are chosen, found \"{}\"{}; set it",
          s.algorithm->name, s.quorum > 0 ? " with a quorum" : "");
-  if (!s.local_steps.count)
-    fail(Kind::usage,
-         "tuning: expected a number of synchronization.local_steps, found \"qsr\", which changes "
-         "it along the run; set a number");
+  require_counted_steps(config);
   if (config.train.is_emulated())
     fail(Kind::usage,
          "tuning: expected train.emulate_compute null, for such a run trains nothing, found it "
@@ -364,6 +362,11 @@ double rate_for(const RoundOfSteps& to, double rate, const RoundOfSteps& from, b
   };
   const double ratio = divisor(from) / divisor(to);
   return rate * (scale_free ? std::sqrt(ratio) : ratio);
+}
+
+bool Tuning::has_other_rate() const {
+  constexpr double kNear = 1.2;
+  return std::abs(std::log(law_rate / as_it_is.rate)) > std::log(kNear);
 }
 
 Tuning tune(const TuningInput& input, const Probe& probe) {
@@ -417,7 +420,8 @@ Tuning tune(const TuningInput& input, const Probe& probe) {
   int boards = 0;
   for (const forecast::Boards& kind : input.cluster.cluster.boards) boards += kind.count;
   if (boards > 1) tuning.one_board = tuner.one_board(batches);
-  tuning.notes = notes_on_tuning(tuning, probe, base, tuner.rate_of(tuning.as_it_is));
+  tuning.law_rate = tuner.rate_of(tuning.as_it_is);
+  tuning.notes = notes_on_tuning(tuning, probe, base);
   for (const std::string& reason : reasons) tuning.notes.push_back(left_out_note(left_out, reason));
   return tuning;
 }
@@ -432,10 +436,11 @@ std::string sentence_of(const Tuning& tuning) {
     return fmt::format("{}, {:.3g} times as long", duration(one.target_seconds),
                        one.target_seconds / with.target_seconds);
   };
-  const std::string own =
-      fmt::format("the config as it is (batch {}, {} local step{}): {}", tuning.as_it_is.batch,
-                  tuning.as_it_is.local_steps, tuning.as_it_is.local_steps == 1 ? "" : "s",
-                  compared(tuning.as_it_is, best));
+  const std::string own = fmt::format(
+      "the config as it is (batch {}, {} local step{}{}): {}", tuning.as_it_is.batch,
+      tuning.as_it_is.local_steps, tuning.as_it_is.local_steps == 1 ? "" : "s",
+      tuning.has_other_rate() ? fmt::format(", with the rate {:.4g}", tuning.law_rate) : "",
+      compared(tuning.as_it_is, best));
   if (tuning.one_board_is_soonest())
     return fmt::format(
         "Soonest at an accuracy of {:.4g} is {}: {}; {} ranks: {}, {}; {}.", tuning.accuracy,

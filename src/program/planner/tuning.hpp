@@ -42,9 +42,6 @@ double rate_for(const RoundOfSteps& to, double rate, const RoundOfSteps& from, b
 /// Candidates have batches of the config's times powers of two from 1/8 to 16, and these steps.
 inline constexpr std::uint64_t kLocalSteps[] = {1, 2, 4, 8, 16};
 
-/// The statistics of batch normalization are not trusted to smaller batches of a rank.
-inline constexpr std::size_t kLeastNormalizedBatch = 8;
-
 struct Candidate {
   std::size_t batch = 0;  // of a rank
   std::uint64_t local_steps = 1;
@@ -77,9 +74,12 @@ struct Tuning {
   bool scale_free = false;
   std::vector<Candidate> candidates;     // the soonest first
   Candidate as_it_is;                    // the config's own batch, local steps and rate
+  double law_rate = 0;                   // goes with the config's batch and local steps
   std::optional<Candidate> one_board{};  // with the best batch for it; none: there is only one
   std::vector<std::string> notes{};
 
+  /// The time of `as_it_is` is that of another rate than the config's.
+  bool has_other_rate() const;
   const Candidate& choice() const { return candidates.front(); }
   bool one_board_is_soonest() const {
     return one_board && one_board->target_seconds <= choice().target_seconds;

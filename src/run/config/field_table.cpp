@@ -319,6 +319,11 @@ std::vector<Field> train_fields() {
           .from(1, 1e6)
           .in("epochs")
           .says("tune \"auto\": length of the probe"),
+      EQT_FIELD(train.tune_rates, must_stay)
+          .from(1, 64)
+          .says("tune \"auto\": at most so many learning rates, a factor of two apart, are tried "
+                "before the probe, each for a fifth of its epochs; 1 = the config's counts as the "
+                "best"),
       EQT_FIELD(train.early_stopping, must_stay)
           .from(0, 1e6)
           .in("epochs")

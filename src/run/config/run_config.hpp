@@ -149,6 +149,7 @@ struct RunConfig {
     Tune tune = Tune::off;
     double tune_target = 0;         // auto: test accuracy; 0 = none
     std::uint64_t tune_epochs = 5;  // auto: of the probe
+    std::uint64_t tune_rates = 6;   // auto: learning rates that are tried at most
 
     bool tunes() const { return tune == Tune::automatic; }
     bool has_batches_by_rank() const {

@@ -37,7 +37,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
               "emulate_jitter": {"cv": null, "stall_every": null, "stall_seconds": 0},
               "on_divergence": "stop", "rollback_factor": 0.5,
               "early_stopping": 0, "ema": 0, "mixup": 0,
-              "tune": "off", "tune_target": 0, "tune_epochs": 5,
+              "tune": "off", "tune_target": 0, "tune_epochs": 5, "tune_rates": 6,
               "paranoid": false},
     "evaluate": {"augment": "none"},
     "optimizer": {"name": "sgd", "learning_rate": 0.1, "momentum": 0.9, "nesterov": false,

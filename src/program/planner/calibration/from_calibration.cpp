@@ -19,6 +19,30 @@ std::optional<double> flops_of(const RunTimes& run, const Calibration& calibrati
   return {};
 }
 
+/// Returns the time of a step of `run` with another batch: on the line through it and another run
+/// of the same network and board, the one with the most different batch; in proportion to the
+/// batch, if there is none, or if a larger batch was faster or a smaller one slower than that.
+double seconds_with(const RunTimes& run, const Calibration& calibration, std::uint64_t batch_size) {
+  const auto size = static_cast<double>(run.batch_size);
+  const auto to = static_cast<double>(batch_size);
+  const auto distance = [&](const RunTimes& other) {
+    return std::abs(std::log(static_cast<double>(other.batch_size) / size));
+  };
+  const RunTimes* other = nullptr;
+  for (const RunTimes& one : calibration.runs) {
+    if (one.model != run.model || one.precision != run.precision || one.dataset != run.dataset ||
+        one.host != run.host || one.threads_per_rank != run.threads_per_rank)
+      continue;
+    if (distance(one) > (other == nullptr ? 0 : distance(*other))) other = &one;
+  }
+  const double in_proportion = run.step_seconds * to / size;
+  if (other == nullptr) return in_proportion;
+  const double slope =
+      (run.step_seconds - other->step_seconds) / (size - static_cast<double>(other->batch_size));
+  const double constant = run.step_seconds - slope * size;
+  return slope > 0 && constant > 0 ? constant + slope * to : in_proportion;
+}
+
 /// Sets the time of a board that has none, or one of given speed from a run whose board's is known.
 /// @return a note; "": it stays as it is
 std::string complete_computing(forecast::Boards& boards, BoardFacts& facts,
@@ -37,8 +61,7 @@ std::string complete_computing(forecast::Boards& boards, BoardFacts& facts,
   if (facts.flops && !own) return "";
   const double speed = facts.flops ? *facts.flops / *own : 1;
   facts.flops.reset();
-  boards.step_seconds = run->step_seconds * static_cast<double>(config.train.batch_size) /
-                        static_cast<double>(run->batch_size) / speed;
+  boards.step_seconds = seconds_with(*run, calibration, config.train.batch_size) / speed;
   std::string scaled;
   if (run->batch_size != config.train.batch_size)
     scaled = fmt::format(", whose batches of {} are scaled to {}", run->batch_size,

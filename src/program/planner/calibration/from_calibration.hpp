@@ -16,7 +16,8 @@ namespace eqt::planner {
 
 /// Sets the computing times of boards that have neither step_seconds nor flops, and the rates and
 /// latencies of links that have none. A run of the config's model, precision and data set gives the
-/// times, in proportion to its batch; where doctor measured the speed of its host, also those of
+/// times, in proportion to its batch, or, with another run of another batch on such a board, on the
+/// line through both; where doctor measured the speed of its host, also those of
 /// boards with flops, in inverse proportion to these, which they then have no more. A cable has the
 /// measured rate while both directions are busy, a radio channel twice that of one direction, for
 /// each byte passes it twice.

@@ -46,6 +46,27 @@ TEST_CASE("computing times come from the run with the nearest batch", "[planner]
                            ContainsSubstring("32"));
 }
 
+TEST_CASE("two batches of a board tell what of a step does not depend on the batch", "[planner]") {
+  Calibration calibration;
+  const auto seconds = [&] {
+    ClusterFile file = parse_cluster(
+        R"({"boards": [{"name": "pi", "count": 2, "link": "lan"}],
+            "links": {"lan": {"kind": "duplex", "megabits": 100, "latency_ms": 1}}})",
+        "b.json");
+    (void)complete(file, "b.json", calibration, config_with("resnet20"));
+    return file.cluster.boards[0].step_seconds;
+  };
+  // 0.1 s and 0.0125 s a sample; the batch in between does not count.
+  calibration.runs = {test::made_times("small", 8, 0.2), test::made_times("near", 32, 0.5),
+                      test::made_times("middle", 16, 0.4)};
+  CHECK(seconds() == Approx(0.1 + 48 * 0.0125));
+  // Another board's run, and a line that would pass below 0, tell nothing.
+  calibration.runs[0].host = calibration.runs[2].host = "pi1";
+  CHECK(seconds() == Approx(0.5 * 48 / 32));
+  calibration.runs = {test::made_times("small", 8, 0.1), test::made_times("near", 32, 0.5)};
+  CHECK(seconds() == Approx(0.5 * 48 / 32));
+}
+
 TEST_CASE("boards of given speed take a run's time in proportion, if the run's speed is known",
           "[planner]") {
   const char* const text = R"({
