@@ -236,7 +236,7 @@ std::optional<MobilePlan> mobile_plan_of(const Layout& layout, int side) {
   return mobile_plan({.model = *model, .inputs = {data::image_spec({3, side, side})}});
 }
 
-/// By the paths of layers, the sides of their outputs [pixels].
+/// Returns the side of each layer's output [pixels], by the layer's path.
 std::map<std::string, double, std::less<>> sides_of(const MobilePlan& plan, int side) {
   std::map<std::string, double, std::less<>> sides;
   double at = side;

@@ -106,7 +106,7 @@ struct FileNames {
   /// The network's outputs, of which the file's last layer may have another number: tensors of one
   /// layer whose first sides alone differ. 0: a file for another task is not expected.
   std::int64_t outputs = 0;
-  /// Path and dot of the last layer, "fc.", which a file that has all else may lack; "": it may not.
+  /// Path and dot of the last layer, "fc.", which a file that has all else may lack; "": none.
   std::string last_layer = {};
   /// With `outputs`: such a last layer keeps its values; false: the file is refused.
   bool new_head = true;

@@ -129,7 +129,7 @@ class Vit final : public Network {
     layers_.push_back(layer);
   }
 
-  /// In training, 0 for some samples, and more for the others.
+  /// Returns x; in training 0 for some samples, and more than x for the others.
   at::Tensor kept(Dropout& drop, const at::Tensor& x) const {
     if (drop.is_empty() || !is_training()) return x;
     const at::Tensor factors = drop->forward(at::ones({x.size(0), 1, 1}));
