@@ -91,7 +91,7 @@ std::vector<Field> model_fields() {
       EQT_FIELD(model.shortcut, must_stay)
           .says("shortcuts of the CIFAR ResNets where the shape changes"),
       EQT_FIELD(model.width, must_stay)
-          .within({0.1, 8, true, true})
+          .from(0.1, 8)
           .says(
               "mobilenet_v2, mobilenet_v3_small: factor of all numbers of channels, which are then "
               "rounded to multiples of 8"),
