@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What needs no LibTorch.
 eqt_test(model_parts_unit LABEL unit LINK eqt_model eqt_hwy
-  SOURCES unit/encoder_shape_test.cpp unit/gelu_kernels_test.cpp unit/mixup_test.cpp unit/norm_kernels_test.cpp
+  SOURCES unit/depthwise_kernels_test.cpp unit/encoder_shape_test.cpp unit/gelu_kernels_test.cpp unit/mixup_test.cpp unit/norm_kernels_test.cpp
     unit/pool_kernels_test.cpp unit/whitening_test.cpp)
 eqt_test(int8_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8
   SOURCES unit/int8_layers_test.cpp unit/int8_network_test.cpp)
@@ -15,7 +15,7 @@ endif()
 
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_networks eqt_hwy
   SOURCES unit/airbench_test.cpp unit/bert_test.cpp unit/board_speed_test.cpp unit/emulated_replica_test.cpp unit/export_test.cpp
-    unit/float32_beside_torch_test.cpp unit/frozen_test.cpp unit/int8_beside_torch_test.cpp
+    unit/float32_beside_torch_test.cpp unit/frozen_test.cpp unit/int8_beside_torch_test.cpp unit/mobile_network_test.cpp
   ALONE unit/bf16_test.cpp unit/mirror_test.cpp unit/plain_network_test.cpp unit/replica_test.cpp
     unit/weights_test.cpp)
 # Separate, because it does not use the torch-free interface.
@@ -33,6 +33,10 @@ if(EQT_TORCH_PYTHON)
   set(encoder_reference ${CMAKE_CURRENT_LIST_DIR}/unit/encoder_reference.py $<TARGET_FILE:encoder_tool>)
   add_test(NAME model_encoder COMMAND ${EQT_TORCH_PYTHON} ${encoder_reference})
   add_test(NAME model_encoder_transformers COMMAND ${EQT_TORCH_PYTHON} ${encoder_reference} transformers)
-  set_tests_properties(model_weights_interop model_encoder model_encoder_transformers PROPERTIES LABELS e2e TIMEOUT 120
+  eqt_tool(network_tool LINK eqt_networks eqt_torch eqt_hwy SOURCES unit/network_tool.cpp)
+  set(network_reference ${CMAKE_CURRENT_LIST_DIR}/unit/network_reference.py $<TARGET_FILE:network_tool>)
+  add_test(NAME model_networks COMMAND ${EQT_TORCH_PYTHON} ${network_reference})
+  add_test(NAME model_networks_libraries COMMAND ${EQT_TORCH_PYTHON} ${network_reference} libraries)
+  set_tests_properties(model_weights_interop model_encoder model_encoder_transformers model_networks model_networks_libraries PROPERTIES LABELS e2e TIMEOUT 120
     ENVIRONMENT "OMP_NUM_THREADS=1" SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]")
 endif()

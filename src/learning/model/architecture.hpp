@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shapes of the convolutional networks of models.def, without torch: what resnet.cpp and
-// plain_network.cpp build with LibTorch, and own/ with 8-bit operands.
+// plain_network.cpp build with LibTorch, and own/ with 8-bit operands; those of mobile_network.cpp
+// and vit.cpp are LibTorch's alone.
 
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "model/replica.hpp"
@@ -59,10 +61,69 @@ struct AirbenchPlan {
 
 inline constexpr double kPlainDropout = 0.5;
 
+/// What follows a convolution and its normalization.
+enum class Activation : std::uint8_t { none, relu, relu6, hard_swish };
+
+/// A convolution with its normalization and activation.
+struct MobileLayer {
+  std::string convolution, norm;  // their paths in the network
+  std::int64_t in = 0, out = 0;
+  std::int64_t kernel = 1;
+  std::int64_t stride = 1;
+  Activation activation = Activation::none;
+  bool depthwise = false;  // each channel has a filter of its own
+};
+
+/// An inverted residual: it widens, filters each channel, weighs channels and narrows.
+struct MobileBlock {
+  std::optional<MobileLayer> widen;
+  MobileLayer filter;
+  std::string squeeze;        // path of the squeeze-and-excitation; "": none
+  std::int64_t squeezed = 0;  // its hidden width
+  MobileLayer narrow;
+  bool adds = false;  // the block's input is added
+  double drop = 0;    // share of samples that training gives the block's input alone
+};
+
+/// M. Sandler et al., CVPR 2018, arXiv:1801.04381, table 2; A. Howard et al., ICCV 2019,
+/// arXiv:1905.02244, table 2; M. Tan, Q. Le, ICML 2019, arXiv:1905.11946, table 1, as
+/// EfficientNet-Lite: no squeeze-and-excitation, ReLU6, and stem and last layer of fixed width.
+/// Images of at most kSmallImages pixels a side: the stem and the first block that would halve them
+/// do not, so that three halvings are left of five.
+struct MobilePlan {
+  MobileLayer stem;
+  std::vector<MobileBlock> blocks;
+  MobileLayer last;
+  std::string hidden;  // path of a hidden layer before the classifier; "": none
+  std::int64_t hidden_width = 0;
+  std::string classifier;   // path
+  double norm_epsilon = 0;  // of batch normalization
+  double norm_share = 0;    // of the newest batch in running values
+  bool of_timm = false;     // initial values are timm's, else torchvision's
+};
+
+inline constexpr double kMobileDropout = 0.2;  // before the classifier, as published
+
+/// A. Dosovitskiy et al., ICLR 2021, arXiv:2010.11929, section 3.1; H. Touvron et al., ICML 2021,
+/// arXiv:2012.12877, table 1, for the sizes.
+struct VitPlan {
+  std::int64_t hidden, layers, heads;
+  std::int64_t patch;          // [pixels] of a side: 4 for small images, else 16
+  std::int64_t rows, columns;  // of patches
+  std::int64_t tokens() const { return rows * columns + 1; }
+};
+
+/// [pixels] of a side of the patches of vision transformers
+int vit_patch(int longer_side);
+
 /// None for networks of another kind. @throws Error{usage} unless pictures are the only input
 std::optional<ResNetPlan> resnet_plan(const ModelOptions& options);
 std::optional<PlainPlan> plain_plan(const ModelOptions& options);
 /// @throws Error{usage} unless pictures are the only input
 AirbenchPlan airbench_plan(const ModelOptions& options);
+/// @throws Error{usage} unless pictures are the only input
+std::optional<MobilePlan> mobile_plan(const ModelOptions& options);
+/// @throws Error{usage} unless pictures are the only input, and patches fill them
+std::optional<VitPlan> vit_plan(const ModelOptions& options);
 
 }  // namespace eqt::model

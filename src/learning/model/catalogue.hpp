@@ -34,6 +34,9 @@ struct ModelRow {
   bool images_only = true;          // pictures are its only input
   bool whitens = false;             // its first layer is made of the training pictures, and frozen
   bool from_folder = false;         // model.path may name a folder with its shape and weights
+  bool torch_only = false;          // own/ does not compute it: no 8-bit operands
+  bool casts = false;               // bf16 is what LibTorch's autocast makes of its operations
+  bool linear_bottlenecks = false;  // some of its norms are followed by no activation
   std::span<const std::string_view> keys = {};  // of the config's section, read by no other network
   bool users_own = false;  // its parameters and operations are in a file of the user's
 

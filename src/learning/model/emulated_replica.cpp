@@ -22,16 +22,19 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <numbers>
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "core/error.hpp"
 #include "core/random.hpp"
+#include "model/architecture.hpp"
 
 namespace eqt::model {
 namespace {
@@ -215,9 +218,75 @@ double output_side(const TensorSlice& slice, int side, bool large_stem) {
   return std::ldexp(large_stem ? side / 4.0 : side, before_stride ? 1 - stage : -stage);
 }
 
+/// True if a name begins and goes on so. Some of a network's parameters may be frozen, and in no
+/// layout.
+bool has_names(const Layout& layout, std::string_view begin, std::string_view part) {
+  return std::ranges::any_of(layout, [&](const TensorSlice& slice) {
+    return slice.name.starts_with(begin) && slice.name.find(part) != std::string::npos;
+  });
+}
+
+/// The network of inverted residuals that has these names, for pictures of `side` pixels; none.
+std::optional<MobilePlan> mobile_plan_of(const Layout& layout, int side) {
+  const ModelRow* model = nullptr;
+  if (has_names(layout, "blocks.", ".conv_dw.")) model = &models::efficientnet_lite0;
+  if (has_names(layout, "features.", ".conv.")) model = &models::mobilenet_v2;
+  if (has_names(layout, "features.", ".block.")) model = &models::mobilenet_v3_small;
+  if (model == nullptr) return {};
+  return mobile_plan({.model = *model, .inputs = {data::image_spec({3, side, side})}});
+}
+
+/// Returns the side of each layer's output [pixels], by the layer's path.
+std::map<std::string, double, std::less<>> sides_of(const MobilePlan& plan, int side) {
+  std::map<std::string, double, std::less<>> sides;
+  double at = side;
+  const auto add = [&](const MobileLayer& layer) {
+    at = std::ceil(at / static_cast<double>(layer.stride));
+    sides[layer.convolution] = sides[layer.norm] = at;
+  };
+  add(plan.stem);
+  for (const MobileBlock& block : plan.blocks) {
+    if (block.widen) add(*block.widen);
+    add(block.filter);
+    add(block.narrow);
+  }
+  add(plan.last);
+  return sides;
+}
+
+std::vector<double> mobile_multiply_adds(const Layout& layout, const MobilePlan& plan, int side) {
+  const auto sides = sides_of(plan, side);
+  std::vector<double> result;
+  for (const TensorSlice& slice : layout) {
+    const std::string_view name = slice.name;
+    const auto found = sides.find(name.substr(0, name.rfind('.')));
+    const double output = found == sides.end() ? 1 : found->second;
+    result.push_back(static_cast<double>(slice.count) * output * output);
+  }
+  return result;
+}
+
+/// The products of a vision transformer's attention count as those of its queries, keys and values.
+std::vector<double> vit_multiply_adds(const Layout& layout, int side) {
+  const double patches = std::ceil(static_cast<double>(side) / vit_patch(side));
+  const double tokens = patches * patches + 1;
+  std::vector<double> result;
+  for (const TensorSlice& slice : layout) {
+    const std::string_view name = slice.name;
+    const bool is_for_all = name.starts_with("blocks.") || name.starts_with("patch_embed.");
+    result.push_back(static_cast<double>(slice.count) * (is_for_all ? tokens : 1));
+    if (name.ends_with(".attn.qkv.weight"))
+      result.back() += 2 * tokens * tokens * static_cast<double>(slice.shape[1]);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<double> multiply_adds(const Layout& layout, int side) {
+  if (has_names(layout, "blocks.", ".attn.")) return vit_multiply_adds(layout, side);
+  if (const auto plan = mobile_plan_of(layout, side))
+    return mobile_multiply_adds(layout, *plan, side);
   const bool large_stem = !layout.empty() && layout[0].shape.size() == 4 && layout[0].shape[2] == 7;
   PlainNetworkSide plain(side);
   std::vector<double> result;

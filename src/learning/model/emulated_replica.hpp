@@ -37,8 +37,8 @@ std::unique_ptr<Replica> make_emulated_replica(std::unique_ptr<Replica> network,
 double planned_seconds(const EmulationOptions& options, StepId steps);
 
 /// Multiply-adds of each slice for one image of `side` pixels: values times output positions, which
-/// follow from torchvision's names in ResNets, VGG and AlexNet. For other names: the number of
-/// values.
+/// follow from the names in all networks of this program but airbench, bert and torchscript. For
+/// other names: the number of values.
 std::vector<double> multiply_adds(const Layout& layout, int side);
 
 /// The part of forward and backward pass that the forward pass takes: a layer's gradient costs two

@@ -67,7 +67,7 @@ void check_choices(const ModelOptions& options) {
     fail(Kind::usage, "model.shortcut: 'padding' is for CIFAR ResNets, found {}; use 'projection'",
          model.name);
   }
-  if (options.precision == Precision::int8 && !model.images_only) {
+  if (options.precision == Precision::int8 && model.torch_only) {
     fail(Kind::usage,
          "model.precision: expected \"fp32\" or \"bf16\" for {}, whose operations are not "
          "convolutions of this program, found \"int8\"; leave it out",
@@ -80,6 +80,14 @@ void check_choices(const ModelOptions& options) {
          "model.normalization: expected none for {}, which has no normalization layers, found "
          "\"{}\" with model.norm_groups {}; leave both out or set model.name to vgg11",
          model.name, options.normalization->name, options.norm_groups);
+  }
+  const bool is_linear = options.normalization == normalizations::batchnorm ||
+                         options.normalization == normalizations::groupnorm;
+  if (model.linear_bottlenecks && !is_linear) {
+    fail(Kind::usage,
+         "model.normalization: expected \"batchnorm\" or \"groupnorm\" for {}, whose blocks end "
+         "without an activation, found \"{}\"; take one of these",
+         model.name, options.normalization->name);
   }
 }
 

@@ -20,8 +20,8 @@ namespace eqt::model {
 inline constexpr double kNormEpsilon = 1e-5;       // torch's default, and torchvision's
 inline constexpr double kBatchNormMomentum = 0.1;  // share of the newest batch in running values
 
-inline double inverse_deviation(double variance) {
-  return 1.0 / std::sqrt(variance + kNormEpsilon);
+inline double inverse_deviation(double variance, double epsilon = kNormEpsilon) {
+  return 1.0 / std::sqrt(variance + epsilon);
 }
 
 /// The map of normalization for a channel: (x - mean) * scale + shift.

@@ -107,6 +107,7 @@ struct ModelOptions {
   Entry<NormalizationRow> normalization = normalizations::batchnorm;
   int norm_groups = 0;  // 0 = the published number
   Shortcut shortcut = Shortcut::projection;
+  double width = 1;  // MobileNets: factor of all numbers of channels
   Precision precision = Precision::fp32;
   Int8Options int8 = {};                           // with Precision::int8
   std::string path = {};                           // of a network of the user's own, for messages

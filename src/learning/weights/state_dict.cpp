@@ -366,7 +366,7 @@ Matching match_names(const std::string& path, std::span<const Target> targets,
 }
 
 /// "; the nearest is NAME": the name of the file's that has most of `name` at its two ends, if that
-/// is at least half, and belongs to none of the network's tensors.
+/// is at least half, and belongs to none of the network's tensors. Else any name of the file's.
 std::string nearest_text(std::string_view name, const Matching& matching) {
   std::size_t most = 0;
   std::string_view nearest;
@@ -381,7 +381,10 @@ std::string nearest_text(std::string_view name, const Matching& matching) {
     most = begin + end;
     nearest = tensor->name;
   }
-  if (2 * most < name.size()) return "";
+  if (2 * most < name.size())
+    return fmt::format("; it has {} and others; check model.name",
+                       matching.found.empty() ? "none of a network"
+                                              : printable(matching.found.begin()->second->name));
   return fmt::format("; the nearest is {}", printable(nearest));
 }
 
@@ -389,10 +392,9 @@ std::string nearest_text(std::string_view name, const Matching& matching) {
 std::string_view layer_of(std::string_view name) { return name.substr(0, name.rfind('.') + 1); }
 
 /// The targets of the last layer, if the file has one of another number of outputs: by target.
-std::vector<bool> find_new_head(std::span<const Target> targets, const Matching& matching,
-                                std::int64_t outputs) {
+std::vector<bool> find_other_head(std::span<const Target> targets, const Matching& matching,
+                                  std::int64_t outputs) {
   std::vector<bool> head(targets.size(), false);
-  if (outputs == 0) return head;
   std::string_view layer;
   bool any = false;
   for (std::size_t i = 0; i < targets.size(); ++i) {
@@ -410,6 +412,45 @@ std::vector<bool> find_new_head(std::span<const Target> targets, const Matching&
     head[i] = any = true;
   }
   return head;
+}
+
+/// The targets of the last layer, if the file has all others and nothing else: by target.
+std::vector<bool> find_missing_head(std::span<const Target> targets, const Matching& matching,
+                                    std::string_view last_layer) {
+  std::vector<bool> head(targets.size(), false);
+  std::set<std::string_view> others;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    head[i] = !last_layer.empty() && targets[i].name.starts_with(last_layer);
+    if (!head[i]) others.insert(matching.wanted[i]);
+  }
+  const bool has_others = std::ranges::any_of(
+      others, [&](std::string_view name) { return matching.found.contains(name); });
+  const bool has_more = std::ranges::any_of(
+      matching.found, [&](const auto& item) { return !others.contains(item.first); });
+  if (!has_others || has_more) return std::vector<bool>(targets.size(), false);
+  return head;
+}
+
+/// By target, whether it belongs to a last layer that starts new.
+/// @throws Error{data} if there is one, and must not
+std::vector<bool> find_new_head(const std::string& path, std::span<const Target> targets,
+                                const Matching& matching, const FileNames& names) {
+  if (names.outputs == 0) return std::vector<bool>(targets.size(), false);
+  std::vector<bool> head = find_other_head(targets, matching, names.outputs);
+  if (std::ranges::find(head, true) == head.end())
+    head = find_missing_head(targets, matching, names.last_layer);
+  const auto first = std::ranges::find(head, true);
+  if (names.new_head || first == head.end()) return head;
+  const auto i = static_cast<std::size_t>(first - head.begin());
+  const auto found = matching.found.find(matching.wanted[i]);
+  fail(
+      Kind::data,
+      "expected {} of shape {} in the weights file {}, found {}; set model.new_head to \"auto\" to "
+      "start this layer new, or take weights of a network with {} outputs",
+      targets[i].name, shape_text(targets[i].sizes), path,
+      found == matching.found.end() ? "none of that name"
+                                    : "shape " + shape_text(found->second->sizes),
+      names.outputs);
 }
 
 /// The targets get these values.
@@ -440,7 +481,7 @@ void settle_tied(const std::string& path, std::span<const Target> targets, NewVa
 NewValues match(const std::string& path, std::span<const Target> targets,
                 std::span<const Tensor> found, const FileNames& names) {
   const Matching matching = match_names(path, targets, found, names);
-  const std::vector<bool> head = find_new_head(targets, matching, names.new_head);
+  const std::vector<bool> head = find_new_head(path, targets, matching, names);
   std::set<std::string_view> present;  // first names of tensors of which the file has a name
   const auto first_name = [](const Target& target) {
     return std::string_view(target.tied_to.empty() ? target.name : target.tied_to);
@@ -462,7 +503,7 @@ NewValues match(const std::string& path, std::span<const Target> targets,
       unused.erase(source);
     } else if (present.contains(first_name(target))) {
       continue;
-    } else if (names.optional && names.optional(target.name)) {
+    } else if (head[i] || (names.optional && names.optional(target.name))) {
       result.kept.push_back(target.name);
     } else if (!target.name.ends_with("num_batches_tracked")) {
       fail(Kind::data, "expected a tensor {} in the weights file {}, found none of that name{}",

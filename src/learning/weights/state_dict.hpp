@@ -103,9 +103,13 @@ struct FileNames {
   /// Returns true where the file may lack a tensor of the network, which then keeps its values. No
   /// function: none may.
   std::function<bool(std::string_view)> optional = {};
-  /// The network's outputs, if its last layer may have another number of them than the file's, and
-  /// then keeps its values: tensors of one layer whose first sides alone differ. 0: none may.
-  std::int64_t new_head = 0;
+  /// The network's outputs, of which the file's last layer may have another number: tensors of one
+  /// layer whose first sides alone differ. 0: a file for another task is not expected.
+  std::int64_t outputs = 0;
+  /// Path and dot of the last layer, "fc.", which a file that has all else may lack; "": none.
+  std::string last_layer = {};
+  /// With `outputs`: such a last layer keeps its values; false: the file is refused.
+  bool new_head = true;
 };
 
 /// Copies the values of a file that read_state_dict takes into `targets`, all of them or none.

@@ -193,7 +193,7 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   if (!job.note_on_mixed_ranks.empty()) notes.push_back(job.note_on_mixed_ranks);
   if (job.config.model.precision == model::Precision::bf16 &&
       model::bf16_arithmetic() == model::Bf16Arithmetic::storage)
-    notes.emplace_back(job.config.model.name->images_only ? kBf16Storage : kNoBf16);
+    notes.emplace_back(job.config.model.name->casts ? kNoBf16 : kBf16Storage);
   if (!run.sync.algorithm.note.empty()) notes.push_back(run.sync.algorithm.note);
   if (synchronization.algorithm->lazy && sees_part_of_shard(job.config, run, job.comm.size()))
     notes.push_back(note_on_minibatches(job.config));

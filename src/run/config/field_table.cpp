@@ -90,6 +90,11 @@ std::vector<Field> model_fields() {
           .says("the errors that weight gradients are computed from"),
       EQT_FIELD(model.shortcut, must_stay)
           .says("shortcuts of the CIFAR ResNets where the shape changes"),
+      EQT_FIELD(model.width, must_stay)
+          .from(0.1, 8)
+          .says(
+              "mobilenet_v2, mobilenet_v3_small: factor of all numbers of channels, which are then "
+              "rounded to multiples of 8"),
       EQT_FIELD(model.path, may_change)
           .text_is(TextRule::path)
           .or_null()
@@ -116,11 +121,14 @@ std::vector<Field> model_fields() {
       EQT_FIELD(model.weights, may_change)
           .text_is(TextRule::path)
           .or_null()
-          .says("file with initial weights in torchvision's names: a state dict, or a dict with "
-                "one, as torch.save writes it, or safetensors; null = random"),
+          .says(
+              "file with initial weights in torchvision's names, or timm's for efficientnet_lite0 "
+              "and the vits: a state dict, or a dict with one, as torch.save writes it, or "
+              "safetensors; null = random"),
       EQT_FIELD(model.new_head, may_change)
-          .says("with model.weights, or a folder of bert's: a last layer of another number of "
-                "outputs than the file's"),
+          .says(
+              "with model.weights, or a folder of bert's: a last layer that the file lacks, or has "
+              "with another number of outputs"),
       EQT_FIELD(model.freeze, must_stay)
           .says(
               "parameters that are not trained: patterns of their names, as in \"layer1.*\"; they "

@@ -65,6 +65,7 @@ struct RunConfig {
     eqt::model::Precision precision = eqt::model::Precision::fp32;
     eqt::model::Int8Options int8;
     eqt::model::Shortcut shortcut = eqt::model::Shortcut::projection;
+    double width = 1;     // MobileNets
     std::string path;     // of a network of the user's own, or the folder of bert; "" = none
     std::string weights;  // "" = none
     eqt::model::NewHead new_head = eqt::model::NewHead::automatic;

@@ -160,6 +160,7 @@ model::ModelOptions published_network(const config::RunConfig& config, Rank rank
   options.normalization = config.model.normalization;
   options.norm_groups = config.model.norm_groups;
   options.shortcut = config.model.shortcut;
+  options.width = config.model.width;
   options.precision = config.model.precision;
   options.int8 = config.model.int8;
   options.seed = config.seed;

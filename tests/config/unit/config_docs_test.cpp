@@ -78,6 +78,7 @@ std::vector<std::string> companions(const std::string& key) {
   const auto& pictures = eqt::data::sets::folder.keys;
   if (key.starts_with("data.") && std::ranges::count(pictures, key.substr(5)) > 0)
     return {"data.name=folder"};
+  if (key == "model.width") return {"model.name=mobilenet_v2"};
   if (key == "model.heads") return {"model.name=bert", "model.hidden=4096"};
   for (const std::string_view name : eqt::model::models::bert.keys)
     if (key == "model." + std::string(name)) return {"model.name=bert"};

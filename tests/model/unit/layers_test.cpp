@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "model/torch/depthwise.hpp"
 #include "model/torch/network.hpp"
 #include "support/catch.hpp"
 
@@ -64,6 +65,35 @@ TEST_CASE("dropout's gradient is its mask, and evaluation does not change values
   dropout->eval();
   CHECK(dropout->forward(x).is_same(x));
   CHECK_THROWS_AS(Dropout(1.0, 0), Error);
+}
+
+TEST_CASE("a depthwise convolution and its gradients are LibTorch's", "[layers]") {
+  const std::int64_t kernel = GENERATE(3, 5), stride = GENERATE(1, 2);
+  constexpr std::int64_t kChannels = 24;
+  Depthwise depthwise(
+      DepthwiseOptions{.channels = kChannels, .kernel = kernel, .stride = stride, .deviation = 0.3},
+      at::detail::createCPUGenerator(1));
+  at::Tensor weight = depthwise->named_parameters()["weight"];
+  const at::Tensor x = at::randn({3, kChannels, 11, 8}, at::detail::createCPUGenerator(2));
+  const at::Tensor own = x.contiguous(at::MemoryFormat::ChannelsLast).requires_grad_(true);
+  const at::Tensor theirs = x.clone().requires_grad_(true);
+  const at::Tensor kernels = weight.detach().clone().requires_grad_(true);
+  const at::Tensor y = depthwise->forward(own);
+  const at::Tensor expected =
+      at::conv2d(theirs, kernels, {}, stride, (kernel - 1) / 2, 1, kChannels);
+  CHECK(y.is_contiguous(at::MemoryFormat::ChannelsLast));
+  CHECK(at::allclose(y, expected, 1e-5, 1e-5));
+  const at::Tensor g = at::randn(expected.sizes(), at::detail::createCPUGenerator(3));
+  y.backward(g);
+  expected.backward(g);
+  CHECK(at::allclose(own.grad(), theirs.grad(), 1e-5, 1e-5));
+  CHECK(at::allclose(weight.grad(), kernels.grad(), 1e-5, 1e-4));
+
+  // bf16 images have the results of their values, rounded.
+  const at::Tensor rounded = x.to(at::kBFloat16);
+  const at::NoGradGuard no_grad;
+  CHECK(depthwise->forward(rounded).equal(
+      depthwise->forward(rounded.to(at::kFloat)).to(at::kBFloat16)));
 }
 
 TEST_CASE("a convolution's bias, stride and padding are those of its shape", "[layers]") {

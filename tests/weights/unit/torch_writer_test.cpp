@@ -135,11 +135,13 @@ TEST_CASE("names of the file and of the network may differ by a beginning, a tie
                            .tied_to = std::move(tied)};
   };
   const auto load = [&](const std::vector<weights::Tensor>& tensors,
-                        const std::vector<weights::Target>& targets, std::int64_t outputs = 0) {
+                        const std::vector<weights::Target>& targets, std::int64_t outputs = 0,
+                        bool new_head = true) {
     std::ranges::fill(body, 0.0f);
     std::ranges::fill(head, 0.0f);
     folder.write("a.pt", weights::pack_state_dict(tensors));
-    return weights::load_state_dict(path, targets, {.new_head = outputs});
+    return weights::load_state_dict(
+        path, targets, {.outputs = outputs, .last_layer = "fc.", .new_head = new_head});
   };
   const std::vector<float> one_two = {1, 2}, one_to_three = {1, 2, 3};
   const std::vector<weights::Target> plain = {target("a.w", body), target("fc.b", head)};
@@ -165,8 +167,31 @@ TEST_CASE("names of the file and of the network may differ by a beginning, a tie
   CHECK(head == std::vector<float>(3, 0.0f));
   for (const std::int64_t outputs : {0, 2})
     test::says(test::refusal(Kind::data, [&] { load(five, plain, outputs); }), "fc.b of shape [3]");
+  const std::string refused =
+      test::refusal(Kind::data, [&] { load(five, plain, 3, /*new_head=*/false); });
+  test::says(refused, "expected fc.b of shape [3] in the weights file ");
+  test::says(refused, "found shape [5]; set model.new_head to \"auto\"");
+  test::says(refused, "weights of a network with 3 outputs");
   test::refusal(Kind::data, [&] { load({tensor("a.w", {3}), tensor("fc.b", {5})}, plain, 3); });
   test::refusal(Kind::data, [&] { load({tensor("a.w", {2}), tensor("fc.b", {5, 1})}, plain, 3); });
+
+  // No last layer at all, as a file of the layers below it has; without those it is another file.
+  CHECK(load({tensor("a.w", {2})}, plain, 3) == std::vector<std::string>{"fc.b"});
+  CHECK(body == one_two);
+  CHECK(head == std::vector<float>(3, 0.0f));
+  CHECK(load({tensor("net.a.w", {2})}, plain, 3) == std::vector<std::string>{"fc.b"});
+  test::says(
+      test::refusal(Kind::data, [&] { load({tensor("a.w", {2})}, plain, 3, /*new_head=*/false); }),
+      "expected fc.b of shape [3] in the weights file " + path + ", found none of that name; set");
+  test::says(test::refusal(Kind::data, [&] { load({tensor("a.w", {2})}, plain); }),
+             "expected a tensor fc.b ");
+  test::says(test::refusal(Kind::data,
+                           [&] {
+                             load({tensor("a.w", {2}), tensor("new.b", {3})}, plain, 3);
+                           }),
+             "expected a tensor fc.b ");
+  test::says(test::refusal(Kind::data, [&] { load({tensor("conv", {2})}, plain, 3); }),
+             "found none of that name; it has conv and others; check model.name");
 
   // Two names of one tensor: either, or both with the same values.
   const std::vector<weights::Target> tied = {target("a.w", body), target("b.w", body, "a.w")};

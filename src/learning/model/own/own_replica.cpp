@@ -155,7 +155,10 @@ class OwnReplica final : public Replica, public WeightRounding {
   }
   void load_weights(const std::string& path) override { load(path, {}); }
   std::vector<std::string> load_pretrained(const std::string& path, bool new_head) override {
-    return load(path, {.new_head = new_head ? options_.outputs : 0});
+    const std::string& last = plan().tensors[plan().last.weight].name;
+    return load(path, {.outputs = options_.outputs,
+                       .last_layer = last.substr(0, last.rfind('.') + 1),
+                       .new_head = new_head});
   }
 
  private:

@@ -10,7 +10,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
-#include <ATen/TracerMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -31,11 +30,6 @@
 
 namespace eqt::model {
 namespace {
-
-/// True if LibTorch's operations compute a layer: for a tracer, and on devices.
-bool is_for_torch(const at::Tensor& x) {
-  return !x.is_cpu() || at::tracer::impl::is_dispatch_enabled();
-}
 
 /// Computes the activation by vector kernels: LibTorch 1.13's take a quarter of this network's step
 /// in bf16.

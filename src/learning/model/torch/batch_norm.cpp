@@ -216,7 +216,7 @@ at::Tensor BatchNormImpl::apply(const at::Tensor& x, at::TensorList residual, bo
 
 at::Tensor BatchNormImpl::traceable(const at::Tensor& x) const {
   return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, /*training=*/false, share_,
-                        kNormEpsilon, /*cudnn_enabled=*/false);
+                        epsilon_, /*cudnn_enabled=*/false);
 }
 
 at::Tensor BatchNormImpl::by_torch(const at::Tensor& x) {
@@ -225,13 +225,14 @@ at::Tensor BatchNormImpl::by_torch(const at::Tensor& x) {
     ++*batches_.data_ptr<std::int64_t>();
   }
   return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(), share_,
-                        kNormEpsilon, /*cudnn_enabled=*/true);
+                        epsilon_, /*cudnn_enabled=*/true);
 }
 
 void BatchNormImpl::describe_running(const ChannelStatistics& statistics) const {
   for (std::size_t c = 0; c < statistics.channels(); ++c) {
-    statistics.set(c, values(running_mean_)[c], inverse_deviation(values(running_var_)[c]),
-                   values(weight_)[c], values(bias_)[c]);
+    statistics.set(c, values(running_mean_)[c],
+                   inverse_deviation(values(running_var_)[c], epsilon_), values(weight_)[c],
+                   values(bias_)[c]);
   }
 }
 
@@ -241,7 +242,7 @@ void BatchNormImpl::describe_batch(const at::Tensor& x, const ChannelStatistics&
   EQT_CHECK(rows > 1, "one value per channel has no variance");
   const auto mean = values(running_mean_), var = values(running_var_);
   for (std::size_t c = 0; c < statistics.channels(); ++c) {
-    statistics.set(c, moments.mean[c], inverse_deviation(moments.squares[c] / rows),
+    statistics.set(c, moments.mean[c], inverse_deviation(moments.squares[c] / rows, epsilon_),
                    values(weight_)[c], values(bias_)[c]);
     const double unbiased = moments.squares[c] / (rows - 1);
     mean[c] = static_cast<float>((1 - share_) * mean[c] + share_ * moments.mean[c]);

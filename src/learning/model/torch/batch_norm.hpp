@@ -92,6 +92,7 @@ class BatchNormImpl : public Normalization {
   explicit BatchNormImpl(std::int64_t channels);
 
   void track(double share) override { share_ = share; }
+  void keep_above(double epsilon) override { epsilon_ = epsilon; }
 
  private:
   at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) override;
@@ -105,6 +106,7 @@ class BatchNormImpl : public Normalization {
   at::Tensor running_mean_, running_var_;  // (c)
   at::Tensor batches_;                     // () int64
   double share_ = kBatchNormMomentum;      // of the newest batch in running values
+  double epsilon_ = kNormEpsilon;
 };
 TORCH_MODULE(BatchNorm);
 

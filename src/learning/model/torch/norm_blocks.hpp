@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/Parallel.h>
+#include <ATen/TracerMode.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -17,6 +18,11 @@
 #include "model/torch/bf16_kernels.hpp"
 
 namespace eqt::model {
+
+/// True if LibTorch's operations compute a layer: for a tracer, and on devices.
+inline bool is_for_torch(const at::Tensor& x) {
+  return !x.is_cpu() || at::tracer::impl::is_dispatch_enabled();
+}
 
 /// A float tensor's memory; empty if there is no tensor.
 inline std::span<float> values(const at::Tensor& t) {

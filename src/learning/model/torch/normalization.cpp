@@ -38,6 +38,10 @@ at::Tensor Normalization::add_relu(const at::Tensor& x, const at::Tensor& residu
   return run(x, &residual, !replaces_activation());
 }
 
+at::Tensor Normalization::add(const at::Tensor& x, const at::Tensor& residual) {
+  return run(x, &residual, false);
+}
+
 std::shared_ptr<Normalization> make_normalization(const NormalizationOptions& options,
                                                   std::int64_t channels) {
   const std::int64_t groups = groups_for(*options.kind, options.groups, channels);

@@ -30,6 +30,8 @@ class Normalization : public torch::nn::Module {
   // so that networks call the same functions for all layers.
   at::Tensor relu(const at::Tensor& x);
   at::Tensor add_relu(const at::Tensor& x, const at::Tensor& residual);
+  /// norm(x) + residual, as one operation.
+  at::Tensor add(const at::Tensor& x, const at::Tensor& residual);
 
   /// True if the block has no ReLU, not even after the residual sum.
   virtual bool replaces_activation() const { return false; }
@@ -41,6 +43,9 @@ class Normalization : public torch::nn::Module {
   /// Sets the share of the newest batch in running values, in (0, 1]. Layers without running values
   /// ignore it, and so do those by range, whose share is published.
   virtual void track(double /*share*/) {}
+
+  /// Sets what batch normalization adds to variances; other layers keep kNormEpsilon.
+  virtual void keep_above(double /*epsilon*/) {}
 
   /// The layer's path in the network, for messages.
   void set_path(std::string path) { path_ = std::move(path); }

@@ -272,7 +272,10 @@ class TorchReplica final : public Replica {
   }
   std::vector<std::string> load_pretrained(const std::string& path, bool new_head) override {
     weights::FileNames names = network_->file_names();
-    if (new_head) names.new_head = input_.outputs;
+    names.outputs = input_.outputs;
+    const std::string& last = all_parameters_.back().first;
+    names.last_layer = last.substr(0, last.rfind('.') + 1);
+    names.new_head = new_head;
     return load(path, names);
   }
 
@@ -484,7 +487,7 @@ std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
          .seed = options.seed,
          .rank = options.rank,
          .precision = options.precision,
-         .casts = options.precision == Precision::bf16 && !model.images_only &&
+         .casts = options.precision == Precision::bf16 && model.casts &&
                   bf16_arithmetic() == Bf16Arithmetic::native,
          .placement = options.placement});
     // What cannot compute samples of this size, or returns something else, fails here, before
