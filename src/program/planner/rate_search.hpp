@@ -39,9 +39,9 @@ double best_rate(std::span<const TriedRate> tried);
 
 /// A run that is longer than the trials needs a lower rate, if that is constant: stochastic descent
 /// with a rate a comes within O(a) + O((1 - a c)^T) of the minimum in T steps (L. Bottou et al.,
-/// "Optimization Methods for Large-Scale Machine Learning", 2018, arXiv:1606.04838, theorem 4.6),
-/// which is least for a in proportion to about ln T / T. That is about half, if the target takes two
-/// to three times the steps of a trial. A rate that falls to the end of each run stays as it is.
+/// "Optimization Methods for Large-Scale Machine Learning", 2018, arXiv:1606.04838, theorem 4.6).
+/// That is least for a in proportion to about ln T / T: about half, if the target takes two to
+/// three times the steps of a trial. A rate that falls to the end of each run stays as it is.
 inline constexpr double kLongerRun = 0.5;
 
 /// Returns the test loss at the end of a run; none, if it is not finite.
@@ -49,9 +49,9 @@ inline constexpr double kLongerRun = 0.5;
 /// @throws Error as report::read_run(), and Error{data} for a run without an evaluation
 std::optional<double> final_loss(const std::string& folder, std::uint64_t& steps);
 
-/// "Learning rates tried for 23 steps each: 0.2 (loss 1.71), 0.4 (1.54) and 0.8 (diverged); 0.4
-/// is the best of such short runs, and 0.2 counts as that of the whole run." If the best is the last of a search that has reached its
-/// end, the sentence names train.tune_rates.
+/// "Learning rates tried for 23 steps each: 0.2 (loss 1.71), 0.4 (1.54) and 0.8 (diverged); 0.4 is
+/// the best of such short runs, and 0.2 counts as that of the whole run." If the best is the last of
+/// a search that has reached its end, the sentence names train.tune_rates.
 std::string sentence_of(const RateSearch& search);
 
 }  // namespace eqt::planner
