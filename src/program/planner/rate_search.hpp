@@ -50,8 +50,8 @@ inline constexpr double kLongerRun = 0.5;
 std::optional<double> final_loss(const std::string& folder, std::uint64_t& steps);
 
 /// "Learning rates tried for 23 steps each: 0.2 (loss 1.71), 0.4 (1.54) and 0.8 (diverged); 0.4 is
-/// the best of such short runs, and 0.2 counts as that of the whole run." If the best is the last of
-/// a search that has reached its end, the sentence names train.tune_rates.
+/// the best of such short runs, and 0.2 counts as that of the whole run." If the best is the last
+/// of a search that has reached its end, the sentence names train.tune_rates.
 std::string sentence_of(const RateSearch& search);
 
 }  // namespace eqt::planner
