@@ -39,10 +39,9 @@ double best_rate(std::span<const TriedRate> tried);
 
 /// A run that is longer than the trials needs a lower rate, if that is constant: stochastic descent
 /// with a rate a comes within O(a) + O((1 - a c)^T) of the minimum in T steps (L. Bottou et al.,
-/// "Optimization Methods for Large-Scale Machine Learning", 2018, arXiv:1606.04838, theorem 4.6),
-/// which is least for a in proportion to about ln T / T. That is about half, if the target takes
-/// two to three times the steps of a trial. A rate that falls to the end of each run stays as it
-/// is.
+/// "Optimization Methods for Large-Scale Machine Learning", 2018, arXiv:1606.04838, theorem 4.6).
+/// That is least for a in proportion to about ln T / T: about half, if the target takes two to
+/// three times the steps of a trial. A rate that falls to the end of each run stays as it is.
 inline constexpr double kLongerRun = 0.5;
 
 /// Returns the test loss at the end of a run; none, if it is not finite.
