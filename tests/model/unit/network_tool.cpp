@@ -52,18 +52,20 @@ int main(int argc, char** argv) try {
   if (argc != 8) eqt::fail(eqt::Kind::usage, "expected 7 arguments, found {}", argc - 1);
   set_threads(1);
   const int side = std::stoi(argv[2]), classes = std::stoi(argv[3]);
-  const auto network = make_network({.model = ModelRow::all().at(argv[1]),
-                                     .inputs = eqt::test::pictures({3, side, side}),
-                                     .outputs = classes,
-                                     .width = std::stod(argv[4])});
+  const ModelOptions options = {.model = ModelRow::all().at(argv[1]),
+                                .inputs = eqt::test::pictures({3, side, side}),
+                                .outputs = classes,
+                                .width = std::stod(argv[4])};
+  const auto network = make_network(options);
   const NamedTensors parameters = network->parameters_by_name();
   NamedTensors all = parameters;
   for (const auto& buffer : network->buffers_by_name()) all.push_back(buffer);
   read_weights(argv[5], all, {}, network->file_names());
 
   std::vector<float> values = read_floats(argv[6]);
+  const std::int64_t count = std::ssize(values) / (std::int64_t{3} * side * side);
   const at::Tensor pictures =
-      at::from_blob(values.data(), {-1, side, side, 3}).permute({0, 3, 1, 2});
+      at::from_blob(values.data(), {count, side, side, 3}).permute({0, 3, 1, 2});
   const NetworkInput input{.arrays = {{std::string(eqt::data::kImages), pictures}}, .targets = {}};
   std::ofstream out(argv[7], std::ios::binary);
   {
