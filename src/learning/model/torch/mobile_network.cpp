@@ -111,6 +111,8 @@ class MobileUnit {
       case Activation::relu:
         return norm_->relu(y);
       case Activation::relu6: {
+        // LibTorch 1.13 has no gradient of hardtanh for bf16.
+        if (y.scalar_type() == at::kBFloat16) return norm_->relu(y).clamp_max(6);
         at::Tensor z = norm_->forward(y);  // no gradient needs it
         return at::hardtanh_(z, 0, 6);
       }
