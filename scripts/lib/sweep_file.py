@@ -267,5 +267,5 @@ class SweepFile:
             counts = self.ranks or row_ranks or ["2"]
             for ranks in counts:
                 told = ([f"ranks={ranks}"] if len(counts) > 1 else []) + (
-                    [f"link={link}"] if link else [])
+                    [f"link={link}"] if len(self.links) > 1 else [])
                 yield row, ranks, link, sets, told

@@ -132,16 +132,18 @@ void draw_training(const std::vector<Group>& groups, Drawings& drawings) {
     labels.push_back(group.label);
     most = std::max(most, seconds.mean + seconds.deviation.value_or(0));
   }
-  if (labels.empty()) return;  // another plot says why
-  constexpr double kRoomForText = 1.6;
-  const std::string title = fmt::format("Seconds of training, and {}", figure.title());
+  if (labels.empty()) return;           // another plot says why
+  constexpr double kRoomForText = 2.2;  // times the longest bar
+  const std::string title = "Seconds of training";
   drawings.all.push_back(
-      {"training-seconds", title, title + " at its end: " + text + ".",
-       frame(title, "seconds of training", "", Key::none) + bar_rows(labels, kRoomForText * most) +
+      {"training-seconds", title,
+       fmt::format("{}, and {} at its end: {}.", title, figure.title(), text),
+       frame(title, fmt::format("seconds, and {} behind them", figure.title()), "", Key::none) +
+           bar_rows(labels, kRoomForText * most) +
            fmt::format("set xrange [0:{:.9g}]\n", kRoomForText * most) + "$d << end\n" + data +
            fmt::format("end\nplot $d using 2:1:(0):2:($1-0.36):($1+0.36) with boxxyerror fs solid "
                        "noborder lc rgb '{}', $d using 2:1:3 with xerrorbars pt -1 lc rgb '{}', "
-                       "$d using ($2+$3):1:4 with labels left offset 0.5,0\n",
+                       "$d using ($2+$3):1:4 with labels left offset 0.5,0 font ',12'\n",
                        colour(0), kNeutral),
        height_of_bars(labels)});
 }
