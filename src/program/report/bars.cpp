@@ -138,7 +138,7 @@ void draw_training(const std::vector<Group>& groups, Drawings& drawings) {
   drawings.all.push_back(
       {"training-seconds", title,
        fmt::format("{}, and {} at its end: {}.", title, figure.title(), text),
-       frame(title, fmt::format("seconds, and {} behind them", figure.title()), "", Key::none) +
+       frame(title, "seconds, " + figure.title(), "", Key::none) +
            bar_rows(labels, kRoomForText * most) +
            fmt::format("set xrange [0:{:.9g}]\n", kRoomForText * most) + "$d << end\n" + data +
            fmt::format("end\nplot $d using 2:1:(0):2:($1-0.36):($1+0.36) with boxxyerror fs solid "
