@@ -23,7 +23,8 @@ except ImportError:
 
 # Largest differences, relative to the largest value of all logits, or of a tensor's gradient: float32's rounding,
 # which batch normalization over few values multiplies. ReLU6 adds to gradients what one value on the other side of a
-# kink changes: PyTorch's own in float32 are then up to 7e-2 from those in float64, which are the reference.
+# kink changes: PyTorch's own in float32 are then up to 2e-1 from those in float64, which are the reference, and ours may
+# be four times as far.
 EVALUATED, TRAINED, GRADIENTS, WITH_KINKS = 1e-5, 1e-4, 1e-3, 1e-1
 KINKED = ("mobilenet_v2", "efficientnet_lite0")
 
@@ -311,7 +312,7 @@ def check(tool, network, model, side, classes, width=1.0, pictures=4):
     assert at == found.size, (at, found.size)
     print(f"{model} at {side}, width {width}: {sum(p.numel() for p in network.parameters())} parameters, largest "
           f"differences: evaluated {worst[0]:.1e}, trained {worst[1]:.1e}, gradients {worst[2]:.1e} (PyTorch in float32 {rounded:.1e})", flush=True)
-    gradient_bound = WITH_KINKS if model in KINKED else GRADIENTS
+    gradient_bound = max(GRADIENTS + 4 * rounded, WITH_KINKS if model in KINKED else 0)
     assert worst[0] < EVALUATED and worst[1] < TRAINED and worst[2] < gradient_bound, model
 
 
