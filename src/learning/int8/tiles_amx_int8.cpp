@@ -150,7 +150,7 @@ void store(const StoreTiles& t) {
 template <std::size_t kHalves, std::size_t kBlocks>
 void accumulate_halves(const GradientTile& t) {
   alignas(64) Sums sums;
-  // What is added to more than once is a copy: rows of dw are far apart.
+  // Rows of dw are far apart, so values that are added to more than once are copied here.
   alignas(64) float copy[kHalves * kHalf][kWide];
   const std::byte* rows = t.rows;
   const std::ptrdiff_t* next_run = t.runs;

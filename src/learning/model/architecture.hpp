@@ -61,7 +61,7 @@ struct AirbenchPlan {
 
 inline constexpr double kPlainDropout = 0.5;
 
-/// What follows a convolution and its normalization.
+/// An activation follows a convolution and its normalization.
 enum class Activation : std::uint8_t { none, relu, relu6, hard_swish };
 
 /// A convolution with its normalization and activation.

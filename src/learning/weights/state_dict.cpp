@@ -431,7 +431,7 @@ std::vector<bool> find_missing_head(std::span<const Target> targets, const Match
   return head;
 }
 
-/// By target, whether it belongs to a last layer that starts new.
+/// Returns for each target whether it belongs to a last layer that starts new.
 /// @throws Error{data} if there is one, and must not
 std::vector<bool> find_new_head(const std::string& path, std::span<const Target> targets,
                                 const Matching& matching, const FileNames& names) {

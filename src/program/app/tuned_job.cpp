@@ -40,7 +40,7 @@ config::Json untuned(const config::RunConfig& config) {
   return config::parse_document(config::short_json(plain), kOrigin);
 }
 
-/// What the config's probes have in common: they train from the first weights on and save nothing.
+/// Returns what the config's probes share: they train from the first weights on and save nothing.
 config::Json short_run(const config::RunConfig& config) {
   config::Json json = untuned(config);
   json.erase("checkpoint");

@@ -148,9 +148,8 @@ class DropoutImpl : public torch::nn::Module {
 TORCH_MODULE(Dropout);
 
 /// One function for each network of models.def, in the network's own file: make_resnet20() and so
-/// on. Parameters and buffers have the names of torchvision, timm or
-/// Hugging Face. The initial weights depend only on the
-/// seed. @pre make_replica() has checked the options
+/// on. Parameters and buffers have the names of torchvision, timm or Hugging Face. The initial
+/// weights depend only on the seed. @pre make_replica() has checked the options
 #define EQT_MODEL(id, ...) std::shared_ptr<Network> make_##id(const ModelOptions& options);
 #include "model/models.def"
 
