@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seeded Gaussian values for tests.
+// Seeded values for tests: Gaussian, or small whole numbers.
 
 #pragma once
 
@@ -21,6 +21,19 @@ inline std::vector<float> gaussian(std::size_t count, const RandomKey& key) {
     const double angle = 2 * std::numbers::pi * static_cast<double>(stream.uniform(n + 1));
     values[i] = static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(angle));
   }
+  return values;
+}
+
+/// `count` whole numbers of [lowest, lowest + different), the same for the same key: sums of a few
+/// of them are exact, and many are equal.
+inline std::vector<float> whole_numbers(std::size_t count, const RandomKey& key, int lowest,
+                                        int different) {
+  const RandomStream stream(key);
+  const auto range = static_cast<float>(different);
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = std::floor(range * stream.uniform(static_cast<std::uint32_t>(i))) +
+                static_cast<float>(lowest);
   return values;
 }
 

@@ -3,23 +3,18 @@
 
 #include "model/depthwise_kernels.hpp"
 
-#include <cmath>
 #include <vector>
 
-#include "core/random.hpp"
 #include "support/catch.hpp"
+#include "support/gaussian.hpp"
 #include "support/simd_targets.hpp"
 
 namespace eqt::model {
 namespace {
 
-/// Small whole numbers, whose sums are exact.
-std::vector<float> whole_numbers(std::size_t count, std::uint32_t slice) {
-  const RandomStream random({.run_seed = 4, .slice = slice});
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] = std::floor(9 * random.uniform(static_cast<std::uint32_t>(i))) - 4;
-  return values;
+/// Values whose sums are exact.
+std::vector<float> exact_values(std::size_t count, std::uint32_t slice) {
+  return test::whole_numbers(count, {.run_seed = 4, .slice = slice}, -4, 9);
 }
 
 /// Calls body(place in the input, in the filters, in the output) for each product.
@@ -56,8 +51,8 @@ TEST_CASE("depthwise convolutions and their gradients are those of plain loops",
                              .padding = (kernel - 1) / 2};
   CAPTURE(channels, kernel, stride, height, width);
   REQUIRE(shape.out_height() == (height + stride - 1) / stride);
-  const auto x = whole_numbers(shape.in_count(), 1), w = whole_numbers(shape.filter_count(), 2),
-             g = whole_numbers(shape.out_count(), 3);
+  const auto x = exact_values(shape.in_count(), 1), w = exact_values(shape.filter_count(), 2),
+             g = exact_values(shape.out_count(), 3);
   std::vector<float> y(g.size()), dx(x.size()), dw(w.size());
   for_each_product(shape, [&](std::size_t in, std::size_t filter, std::size_t out) {
     y[out] += x[in] * w[filter];

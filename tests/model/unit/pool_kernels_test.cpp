@@ -4,12 +4,11 @@
 #include "model/pool_kernels.hpp"
 
 #include <array>
-#include <cmath>
 #include <limits>
 #include <vector>
 
-#include "core/random.hpp"
 #include "support/catch.hpp"
+#include "support/gaussian.hpp"
 #include "support/simd_targets.hpp"
 
 namespace eqt::model {
@@ -17,11 +16,7 @@ namespace {
 
 /// Values of which many are equal.
 std::vector<float> coarse_values(std::size_t count, std::uint32_t slice) {
-  const RandomStream random({.run_seed = 3, .slice = slice});
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i)
-    values[i] = std::floor(6 * random.uniform(static_cast<std::uint32_t>(i))) - 3;
-  return values;
+  return test::whole_numbers(count, {.run_seed = 3, .slice = slice}, -3, 6);
 }
 
 TEST_CASE("maxima and their gradients are those of plain loops", "[pool]") {
