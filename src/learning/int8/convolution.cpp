@@ -55,8 +55,9 @@ class ScalarWork final : public ConvolutionWork {
         for_each_tap(row, column, [&](std::size_t tap, std::size_t from) {
           for (std::size_t o = 0; o < outputs; ++o) {
             const int e = sample[pixel * outputs + o];
-            const std::int8_t* w = weights_.data() + (o * taps() + tap) * inputs;
-            for (std::size_t c = 0; c < inputs; ++c) sums[from * inputs + c] += e * w[c];
+            const std::int8_t* w = weights_.data() + (o * taps() + tap) * read_by_output();
+            std::int32_t* to = sums + from * inputs + first_read_by(o);
+            for (std::size_t c = 0; c < read_by_output(); ++c) to[c] += e * w[c];
           }
         });
       });
@@ -72,7 +73,7 @@ class ScalarWork final : public ConvolutionWork {
     const std::size_t outputs = at(shape_.out_channels), inputs = at(shape_.in_channels);
     const std::size_t begin = outputs * part.index / part.count;
     const std::size_t end = outputs * (part.index + 1) / part.count;
-    const std::size_t filter = taps() * inputs;  // weights of an output
+    const std::size_t filter = shape_.row_count();
     auto* sums = reinterpret_cast<std::int32_t*>(scratch.data());
     std::fill_n(sums, dw.size(), 0);
     for (std::size_t n = 0; n < scales.size(); ++n) {
@@ -82,9 +83,10 @@ class ScalarWork final : public ConvolutionWork {
         for_each_tap(row, column, [&](std::size_t tap, std::size_t from) {
           for (std::size_t o = begin; o < end; ++o) {
             const int e = sample[pixel * outputs + o];
-            std::int32_t* to = sums + (o * taps() + tap) * inputs;
-            for (std::size_t c = 0; c < inputs; ++c)
-              to[c] += e * (in[from * inputs + c] - zero_point);
+            std::int32_t* to = sums + (o * taps() + tap) * read_by_output();
+            const std::int8_t* values = in + from * inputs + first_read_by(o);
+            for (std::size_t c = 0; c < read_by_output(); ++c)
+              to[c] += e * (values[c] - zero_point);
           }
         });
       });
@@ -101,6 +103,9 @@ class ScalarWork final : public ConvolutionWork {
  private:
   static std::size_t at(int number) { return static_cast<std::size_t>(number); }
   std::size_t taps() const { return at(shape_.kernel * shape_.kernel); }
+  /// The channels of the input that an output channel reads.
+  std::size_t read_by_output() const { return shape_.depthwise ? 1 : at(shape_.in_channels); }
+  std::size_t first_read_by(std::size_t output) const { return shape_.depthwise ? output : 0; }
 
   /// f(row, column, index) of every output pixel.
   template <typename F>
@@ -129,8 +134,9 @@ class ScalarWork final : public ConvolutionWork {
     const std::size_t inputs = at(shape_.in_channels);
     std::int32_t sum = 0;
     for_each_tap(row, column, [&](std::size_t tap, std::size_t from) {
-      const std::int8_t* w = weights_.data() + (o * taps() + tap) * inputs;
-      for (std::size_t c = 0; c < inputs; ++c) sum += (x[from * inputs + c] - zero_point) * w[c];
+      const std::int8_t* w = weights_.data() + (o * taps() + tap) * read_by_output();
+      const std::int8_t* values = x + from * inputs + first_read_by(o);
+      for (std::size_t c = 0; c < read_by_output(); ++c) sum += (values[c] - zero_point) * w[c];
     });
     return sum;
   }
@@ -144,7 +150,8 @@ std::unique_ptr<ConvolutionWork> make_work(const ConvolutionShape& shape, Kernel
   EQT_CHECK(std::ranges::find(here, kernels) != here.end(), "this processor has no {}",
             name_of(kernels));
   const TileKernels* tiles = tiles_of(kernels);
-  return tiles == nullptr ? std::make_unique<ScalarWork>(shape) : make_panel_work(shape, *tiles);
+  if (tiles == nullptr) return std::make_unique<ScalarWork>(shape);
+  return shape.depthwise ? make_depthwise_work(shape) : make_panel_work(shape, *tiles);
 }
 
 }  // namespace
@@ -155,8 +162,11 @@ std::size_t ConvolutionShape::in_count() const noexcept {
 std::size_t ConvolutionShape::out_count() const noexcept {
   return count(out_height(), out_width(), out_channels);
 }
+std::size_t ConvolutionShape::row_count() const noexcept {
+  return count(kernel, kernel, depthwise ? 1 : in_channels);
+}
 std::size_t ConvolutionShape::weight_count() const noexcept {
-  return count(kernel, kernel, in_channels) * static_cast<std::size_t>(out_channels);
+  return row_count() * static_cast<std::size_t>(out_channels);
 }
 std::size_t ConvolutionShape::macs() const noexcept {
   return count(out_height(), out_width(), 1) * weight_count();
@@ -171,8 +181,11 @@ Convolution::Convolution(const ConvolutionShape& shape, Kernels kernels)
             "a kernel of {} a side", shape.kernel);
   EQT_CHECK(shape.stride == 1 || shape.stride == 2 || shape.stride == 4, "a stride of {}",
             shape.stride);
+  EQT_CHECK(!shape.depthwise || shape.in_channels == shape.out_channels,
+            "a depthwise convolution of {} channels to {}", shape.in_channels, shape.out_channels);
   const std::size_t products =
-      count(shape.kernel, shape.kernel, std::max(shape.in_channels, shape.out_channels));
+      count(shape.kernel, shape.kernel,
+            shape.depthwise ? 1 : std::max(shape.in_channels, shape.out_channels));
   EQT_CHECK(products <= kMostProducts, "sums of {} products", products);
   const std::size_t pixels = count(shape.out_height(), shape.out_width(), 1);
   EQT_CHECK(pixels <= kMostProducts, "sums of {} pixels", pixels);

@@ -4,7 +4,8 @@
 //
 // Layouts are those of channels-last: samples (H, W, C), weights (O, kh, kw, C), one after the
 // other. A call takes one sample, or several with a scale for each; several at once read the
-// weights and write dW less often, which pays where images are small (8 x 8 and less).
+// weights and write dW less often, which pays where images are small (8 x 8 and less). Weights of
+// depthwise convolutions are (O, kh, kw).
 //
 // Rounding: a sum s becomes a float to nearest, then out = s * (scale * weight_scale[o]),
 // dx = s * scale and dw = dw + s * (scale * error_scale), each operation rounded once.
@@ -25,8 +26,9 @@ namespace eqt::int8 {
 struct ConvolutionShape {
   int height = 0, width = 0;  // of the input
   int in_channels = 0, out_channels = 0;
-  int kernel = 3;  // odd, at most 11 a side; the input is framed by kernel / 2 zeros
-  int stride = 1;  // 1, 2 or 4
+  int kernel = 3;          // odd, at most 11 a side; the input is framed by kernel / 2 zeros
+  int stride = 1;          // 1, 2 or 4
+  bool depthwise = false;  // each channel has a filter of its own; as many go out as come in
 
   int out_height() const noexcept { return (height - 1) / stride + 1; }
   int out_width() const noexcept { return (width - 1) / stride + 1; }
@@ -34,7 +36,8 @@ struct ConvolutionShape {
 
   std::size_t in_count() const noexcept;      // values of an input sample
   std::size_t out_count() const noexcept;     // values of an output sample
-  std::size_t weight_count() const noexcept;  // O kh kw C
+  std::size_t row_count() const noexcept;     // weights of an output channel: kh kw C, or kh kw
+  std::size_t weight_count() const noexcept;  // of all of them
   std::size_t macs() const noexcept;  // multiply-adds of each pass and sample, frame included
 };
 

@@ -32,6 +32,9 @@ class ConvolutionWork {
                                    std::span<std::byte> scratch, OutputPart part) const = 0;
 };
 
+/// Computes depthwise convolutions, with whatever vectors the processor has.
+std::unique_ptr<ConvolutionWork> make_depthwise_work(const ConvolutionShape& shape);
+
 /// Tiles of vectors. @param kernels  must outlive it
 std::unique_ptr<ConvolutionWork> make_panel_work(const ConvolutionShape& shape,
                                                  const TileKernels& kernels);

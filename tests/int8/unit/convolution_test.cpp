@@ -44,6 +44,15 @@ struct Oracle {
   ConvolutionShape shape;
 
   std::size_t taps() const { return static_cast<std::size_t>(shape.kernel * shape.kernel); }
+  std::size_t outputs() const { return static_cast<std::size_t>(shape.out_channels); }
+
+  /// f(input channel, weight) of each input channel that output channel `o` reads through a tap.
+  template <typename F>
+  void for_each_weight(std::size_t o, std::size_t tap, F f) const {
+    if (shape.depthwise) return f(o, o * taps() + tap);
+    const auto inputs = static_cast<std::size_t>(shape.in_channels);
+    for (std::size_t c = 0; c < inputs; ++c) f(c, (o * taps() + tap) * inputs + c);
+  }
 
   /// f(o, tap, c, input value, output value) of every product; indices in samples and weights.
   template <typename F>
@@ -65,41 +74,34 @@ struct Oracle {
   }
 
   std::vector<std::int64_t> forward(const std::int8_t* x, int zero_point, const Bytes& w) const {
-    const auto inputs = static_cast<std::size_t>(shape.in_channels);
     std::vector<std::int64_t> sums(shape.out_count());
     for_each_product([&](std::size_t tap, std::size_t in, std::size_t out) {
-      for (std::size_t o = 0; o < static_cast<std::size_t>(shape.out_channels); ++o) {
-        std::int64_t sum = 0;
-        const std::int8_t* row = w.data() + (o * taps() + tap) * inputs;
-        for (std::size_t c = 0; c < inputs; ++c) sum += (x[in + c] - zero_point) * row[c];
-        sums[out + o] += sum;
-      }
+      for (std::size_t o = 0; o < outputs(); ++o)
+        for_each_weight(o, tap, [&](std::size_t c, std::size_t weight) {
+          sums[out + o] += (x[in + c] - zero_point) * w[weight];
+        });
     });
     return sums;
   }
 
   std::vector<std::int64_t> backward(const std::int8_t* error, const Bytes& w) const {
-    const auto inputs = static_cast<std::size_t>(shape.in_channels);
     std::vector<std::int64_t> sums(shape.in_count());
     for_each_product([&](std::size_t tap, std::size_t in, std::size_t out) {
-      for (std::size_t o = 0; o < static_cast<std::size_t>(shape.out_channels); ++o) {
-        const std::int8_t* row = w.data() + (o * taps() + tap) * inputs;
-        const std::int64_t e = error[out + o];
-        for (std::size_t c = 0; c < inputs; ++c) sums[in + c] += e * row[c];
-      }
+      for (std::size_t o = 0; o < outputs(); ++o)
+        for_each_weight(o, tap, [&](std::size_t c, std::size_t weight) {
+          sums[in + c] += static_cast<std::int64_t>(error[out + o]) * w[weight];
+        });
     });
     return sums;
   }
 
   void gradient(const std::int8_t* x, int zero_point, const std::int8_t* error,
                 std::vector<std::int64_t>& sums) const {
-    const auto inputs = static_cast<std::size_t>(shape.in_channels);
     for_each_product([&](std::size_t tap, std::size_t in, std::size_t out) {
-      for (std::size_t o = 0; o < static_cast<std::size_t>(shape.out_channels); ++o) {
-        std::int64_t* row = sums.data() + (o * taps() + tap) * inputs;
-        const std::int64_t e = error[out + o];
-        for (std::size_t c = 0; c < inputs; ++c) row[c] += e * (x[in + c] - zero_point);
-      }
+      for (std::size_t o = 0; o < outputs(); ++o)
+        for_each_weight(o, tap, [&](std::size_t c, std::size_t weight) {
+          sums[weight] += static_cast<std::int64_t>(error[out + o]) * (x[in + c] - zero_point);
+        });
     });
   }
 };
@@ -245,6 +247,24 @@ TEST_CASE("every kernel gives the exact sums in the networks' layers", "[int8]")
   check_case({4, 4, 64, 192, 5, 1}, 3, -128);
 }
 
+TEST_CASE("every kernel gives the exact sums of depthwise convolutions", "[int8]") {
+  const auto check = [](int height, int width, int channels, int kernel, int stride,
+                        std::size_t samples, int zero_point) {
+    check_case({height, width, channels, channels, kernel, stride, true}, samples, zero_point);
+  };
+  for (const int channels : {1, 8, 16, 20, 48}) {
+    for (const int stride : {1, 2}) {
+      check(7, 9, channels, 3, stride, 3, -128);
+      check(6, 4, channels, 5, stride, 2, 0);
+      check(1, 2, channels, 3, stride, 5, 3);
+    }
+  }
+  check(9, 8, 24, 7, 1, 1, -128);
+  check(5, 13, 16, 11, 4, 2, -128);
+  check(4, 4, 16, 1, 1, 2, 0);
+  check(2, 1030, 16, 3, 1, 2, -128);  // rows whose sums float32 does not have at once
+}
+
 TEST_CASE("no sum saturates where all operands are at their ends", "[int8]") {
   const ConvolutionShape shape{3, 3, 512, 16, 3, 1};
   Case c(shape, 1, -128);
@@ -325,6 +345,7 @@ TEST_CASE("buffers of other sizes and sums that may overflow are errors", "[int8
   CHECK_THROWS_AS(Convolution({8, 8, 8192, 8, 3, 1}), Error);
   CHECK_THROWS_AS(Convolution({8, 8, 8, 8, 4, 1}), Error);
   CHECK_THROWS_AS(Convolution({8, 8, 8, 8, 3, 3}), Error);
+  CHECK_THROWS_AS(Convolution({8, 8, 8, 16, 3, 1, true}), Error);
   Convolution convolution({2, 2, 4, 4, 3, 1});
   CHECK_THROWS_AS(convolution.set_weights(std::vector<float>(9)), Error);
   convolution.set_weights(std::vector<float>(144));

@@ -71,6 +71,9 @@ TEST_CASE("our own float32 step has LibTorch's loss, gradient and statistics but
        {with_norm(normalizations::evonorm_s0,
                   {.model = resnet18, .inputs = test::pictures({3, 80, 72}), .outputs = 7}),
         1e-9},
+       {options_of(mobilenet_v2), 1e-3},
+       {options_of(efficientnet_lite0), 1e-3},
+       {{.model = mobilenet_v2, .inputs = test::pictures({3, 96, 80}), .outputs = 7}, 1e-3},
        {{.model = resnet50, .inputs = test::pictures({3, 64, 64}), .outputs = 7}, 1e-3},
        {{.model = resnet18, .inputs = test::pictures({1, 28, 28}), .outputs = 7}, 1e-3}}));
   CAPTURE(options.model->name, options.normalization->name, name_of(options.shortcut));

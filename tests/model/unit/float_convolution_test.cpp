@@ -38,12 +38,14 @@ void for_each_product(const ConvolutionShape& s, const Body& body) {
         for (int j = 0; j < s.kernel; ++j) {
           const int row = y * s.stride + i - pad, column = x * s.stride + j - pad;
           if (row < 0 || column < 0 || row >= s.height || column >= s.width) continue;
-          for (int o = 0; o < s.out_channels; ++o)
-            for (int c = 0; c < s.in_channels; ++c)
+          for (int o = 0; o < s.out_channels; ++o) {
+            const int inputs = s.depthwise ? 1 : s.in_channels;
+            for (int c = 0; c < inputs; ++c)
               body(static_cast<std::size_t>((y * s.out_width() + x) * s.out_channels + o),
-                   static_cast<std::size_t>((row * s.width + column) * s.in_channels + c),
-                   static_cast<std::size_t>(((o * s.kernel + i) * s.kernel + j) * s.in_channels +
-                                            c));
+                   static_cast<std::size_t>((row * s.width + column) * s.in_channels +
+                                            (s.depthwise ? o : c)),
+                   static_cast<std::size_t>(((o * s.kernel + i) * s.kernel + j) * inputs + c));
+          }
         }
 }
 
@@ -120,7 +122,8 @@ TEST_CASE("float32 convolutions are the sums that they should be, the same on mo
         ConvolutionShape{9, 7, 5, 33, 3, 2}, ConvolutionShape{8, 8, 16, 32, 1, 2},
         ConvolutionShape{5, 13, 17, 1, 1, 1}, ConvolutionShape{16, 16, 3, 16, 7, 2},
         ConvolutionShape{32, 32, 3, 8, 11, 4}, ConvolutionShape{6, 6, 4, 12, 5, 1},
-        ConvolutionShape{1, 1, 2, 3, 3, 1}, ConvolutionShape{2, 30, 1, 4, 3, 2}}) {
+        ConvolutionShape{1, 1, 2, 3, 3, 1}, ConvolutionShape{2, 30, 1, 4, 3, 2},
+        ConvolutionShape{7, 9, 20, 20, 3, 1, true}, ConvolutionShape{8, 5, 33, 33, 5, 2, true}}) {
     INFO(shape.height << " x " << shape.width << " x " << shape.in_channels << ", "
                       << shape.out_channels << " outputs, side " << shape.kernel << ", stride "
                       << shape.stride);

@@ -20,7 +20,7 @@ std::vector<double> expected(const int8::ConvolutionShape& s, const std::vector<
   for (int o = 0; o < s.out_channels; ++o)
     for (int i = 0; i < s.kernel; ++i)
       for (int j = 0; j < s.kernel; ++j)
-        for (int c = 0; c < s.in_channels; ++c, ++w)
+        for (int c = s.depthwise ? o : 0; c < (s.depthwise ? o + 1 : s.in_channels); ++c, ++w)
           for (int row = 0; row < s.out_height(); ++row)
             for (int column = 0; column < s.out_width(); ++column) {
               const int y = row * s.stride + i - s.kernel / 2;
@@ -42,7 +42,8 @@ TEST_CASE("weight gradients of float errors are sums over pixels, equal on all p
                                                {6, 6, 8, 12, 1, 2},
                                                {1, 1, 16, 4, 3, 1},
                                                {9, 8, 3, 5, 11, 4},
-                                               {4, 4, 5, 7, 5, 1}}));
+                                               {4, 4, 5, 7, 5, 1},
+                                               {9, 6, 20, 20, 5, 2, true}}));
   CAPTURE(shape.height, shape.width, shape.in_channels, shape.kernel, shape.stride);
   const RandomStream random({.run_seed = 5});
   std::uint32_t i = 0;

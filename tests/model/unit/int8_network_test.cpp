@@ -28,7 +28,8 @@ TEST_CASE("an 8-bit step has the same bytes with plain loops and with vectors") 
       options_of(models::resnet20, Shortcut::projection),
       options_of(models::resnet20, Shortcut::padding),
       with_norm(normalizations::evonorm_s0, options_of(models::resnet20, Shortcut::padding)),
-      with_norm(normalizations::range_evonorm, options_of(models::resnet20)));
+      with_norm(normalizations::range_evonorm, options_of(models::resnet20)),
+      options_of(models::mobilenet_v2), options_of(models::efficientnet_lite0));
   const auto fast = make_int8_replica(options);
   const auto plain = make_int8_replica(options, int8::Kernels::scalar);
   const auto batch = stripes(3, 1);
@@ -67,6 +68,7 @@ TEST_CASE("threads do not change a bit of an 8-bit step") {
        {with_norm(range_batchnorm, options_of(models::resnet20)), 8},
        {with_norm(range_evonorm, options_of(models::resnet20)), 4},
        {options_of(models::alexnet), 4},
+       {options_of(models::efficientnet_lite0), 4},
        {options_of(models::resnet18), 4}}));
   CAPTURE(options.model->name, options.normalization->name, size);
   const auto batch = stripes(size, 1);
@@ -86,7 +88,8 @@ TEST_CASE("threads do not change a bit of an 8-bit step") {
 }
 
 TEST_CASE("threads do not change a bit of other ranges and gradients") {
-  ModelOptions options = options_of(models::resnet20);
+  const auto row = GENERATE(&models::resnet20, &models::mobilenet_v2);
+  ModelOptions options = options_of(*row);
   options.int8 =
       GENERATE(Int8Options{.ranges = Int8Ranges::tensor}, Int8Options{.ranges = Int8Ranges::paper},
                Int8Options{.weight_gradient = WeightGradient::int16},
@@ -100,7 +103,9 @@ TEST_CASE("threads do not change a bit of other ranges and gradients") {
 }
 
 TEST_CASE("an 8-bit network repeats its steps, learns, and then allocates nothing") {
-  const ModelOptions options = rounded(options_of(models::resnet20, Shortcut::padding));
+  const ModelOptions options = rounded(GENERATE(options_of(models::resnet20, Shortcut::padding),
+                                                options_of(models::efficientnet_lite0)));
+  CAPTURE(options.model->name);
   const auto first = make_int8_replica(options), second = make_int8_replica(options);
   ModelOptions elsewhere = options;
   elsewhere.rank = 1;

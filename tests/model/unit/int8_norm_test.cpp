@@ -32,7 +32,7 @@ Plan plan_of(const Case& c) {
   Plan plan;
   plan.groups = c.shape.groups;
   plan.ranges = c.kind.starts_with("range-");
-  if (c.kind == "evonorm-s0" || c.kind == "range-evonorm") plan.nonlinearity = Nonlinearity::none;
+  if (c.kind == "evonorm-s0" || c.kind == "range-evonorm") plan.norm_activates = true;
   return plan;
 }
 

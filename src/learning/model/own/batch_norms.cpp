@@ -67,8 +67,8 @@ class ChannelNorm : public Norm<Operand> {
     affine(x.values, scales_of(x, lane_of(sample)), shift_, output, out);
   }
 
-  void gate(const Sample& x, std::size_t sample, std::span<Operand> g) override {
-    gate_affine(x.values, scales_of(x, lane_of(sample)), shift_, g);
+  void gate(const Sample& x, std::size_t sample, Output output, std::span<Operand> g) override {
+    gate_affine(x.values, scales_of(x, lane_of(sample)), shift_, output, g);
   }
 
   void start_backward() override {

@@ -146,8 +146,8 @@ int Executor<Operand>::zero_point(int node) const {
   if (n.kind == NodeKind::max_pool) return zero_point(n.input);
   if (!kIsRounded<Operand>) return 0;
   if (n.kind == NodeKind::image) return plan_.whitening ? int8::kShiftedZeroPoint : 0;
-  if (plan_.rectifies()) return int8::kUnsignedZeroPoint;
-  return plan_.nonlinearity == Nonlinearity::gelu ? int8::kShiftedZeroPoint : 0;
+  if (n.rectifies()) return int8::kUnsignedZeroPoint;
+  return n.nonlinearity == Nonlinearity::gelu ? int8::kShiftedZeroPoint : 0;
 }
 
 template <typename Operand>
@@ -222,6 +222,7 @@ void Executor<Operand>::prepare(std::size_t samples, Pass pass) {
   samples_ = samples;
   means_.resize(samples * static_cast<std::size_t>(plan_.nodes.back().channels));
   for (std::size_t b = 0; b < layers_.size(); ++b) {
+    layers_[b].factors.clear();
     const Branch& plan = plan_.branches[b];
     if (plan.pool && layers_[b].places.size() < samples * plan.count())
       layers_[b].places.resize(samples * plan.count());
@@ -234,12 +235,14 @@ void Executor<Operand>::prepare(std::size_t samples, Pass pass) {
 
 template <typename Operand>
 std::span<const float> Executor<Operand>::forward(const Pictures& pictures, Pass pass,
-                                                  std::span<float> buffers, StepId step) {
+                                                  std::span<float> buffers, StepId step,
+                                                  const RandomKey* dropout) {
   EQT_CHECK(pictures.values.size() % pictures.shape.values() == 0, "{} values of pictures",
             pictures.values.size());
   step_ = step;
   pictures_ = pictures;
   prepare(pictures.values.size() / pictures.shape.values(), pass);
+  if (dropout != nullptr) drop_branches(*dropout);
   take_pictures();
   for (int i = 1; i < static_cast<int>(plan_.nodes.size()); ++i) {
     if (plan_.node(i).kind == NodeKind::max_pool) {
@@ -250,6 +253,21 @@ std::span<const float> Executor<Operand>::forward(const Pictures& pictures, Pass
   }
   if (plan_.pooling == Pooling::mean) average();
   return means_;
+}
+
+/// Draws which samples go without a branch, as the network that LibTorch runs does.
+template <typename Operand>
+void Executor<Operand>::drop_branches(const RandomKey& key) {
+  for (std::size_t b = 0; b < layers_.size(); ++b) {
+    const Branch& branch_plan = plan_.branches[b];
+    if (branch_plan.drop == 0) continue;
+    const RandomStream random(key, branch_plan.drop_number);
+    const auto share = static_cast<float>(branch_plan.drop);
+    const auto kept = static_cast<float>(1 / (1 - branch_plan.drop));
+    layers_[b].factors.resize(samples_);
+    for (std::size_t n = 0; n < samples_; ++n)
+      layers_[b].factors[n] = random.uniform(static_cast<std::uint32_t>(n)) < share ? 0.0f : kept;
+  }
 }
 
 /// Puts a picture of the batch, with its frame, into the room's first values.
@@ -366,13 +384,13 @@ template <typename Operand>
 std::span<float> Executor<Operand>::activation(int i, std::size_t n, Room& room) {
   const Node& to = plan_.node(i);
   const std::span<float> sample(room.first.get(), to.count());
-  if (plan_.rectifies() && to.residual == Residual::none) {
-    layer_of(to.main).norm->apply(rounded(branch(to.main), n), n, Output::rectified, sample);
+  if (to.rectifies() && to.residual == Residual::none) {
+    layer_of(to.main).norm->apply(rounded(branch(to.main), n), n, output_of(to), sample);
     return sample;
   }
   add_up(i, n, sample);
-  if (plan_.rectifies()) rectify(sample);
-  if (plan_.nonlinearity == Nonlinearity::gelu) gelu(sample, sample);
+  if (to.rectifies()) rectify(sample);
+  if (to.nonlinearity == Nonlinearity::gelu) gelu(sample, sample);
   return sample;
 }
 
@@ -381,7 +399,7 @@ NormParameters Executor<Operand>::norm_parameters(const Branch& branch) const {
   if (!branch.norm) return {};
   return {.weight = values(*branch.norm),
           .bias = values(*branch.norm + 1),
-          .v = plan_.nonlinearity == Nonlinearity::none ? values(*branch.norm + 2) : Floats()};
+          .v = plan_.norm_activates ? values(*branch.norm + 2) : Floats()};
 }
 
 template <typename Operand>
@@ -461,6 +479,8 @@ void Executor<Operand>::add_up(int i, std::size_t n, std::span<float> out) {
     layer_of(b).norm->apply(rounded(branch(b), n), n, output, out);
   };
   add_branch(to.main, Output::plain);
+  if (const float factor = factor_of(to.main, n); factor != 1)
+    for (float& value : out) value *= factor;
   if (to.residual == Residual::branch) add_branch(to.second, Output::added);
   if (to.residual == Residual::identity) {
     const Samples x = node(to.second);

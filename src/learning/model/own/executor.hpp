@@ -119,9 +119,10 @@ class Executor {
   /// Means or maxima over the last node's pixels (n, c), valid until the next pass. Training
   /// normalizes by the batch and updates the running statistics in `buffers`.
   /// @param pictures  whose values must outlive the backward pass
+  /// @param dropout  names the random numbers that leave branches out; null: none is
   /// @throws Error{diverged} naming layer and step
   std::span<const float> forward(const Pictures& pictures, Pass pass, std::span<float> buffers,
-                                 StepId step);
+                                 StepId step, const RandomKey* dropout = nullptr);
 
   /// After a forward pass in training: the gradient of convolutions and norms, from that of the
   /// means or maxima.
@@ -151,6 +152,7 @@ class Executor {
     std::unique_ptr<Norm<Operand>> norm;
     std::vector<double> bias_sums;  // (lanes, channels) of errors, if the bias has a gradient
     std::vector<std::uint8_t> places = {};  // of maxima, if it pools; max_pool_rows() has them
+    std::vector<float> factors = {};        // of each sample, if it is left out of some
     float error_range = 0;                  // that all samples share; 0: each has its own
     bool is_rounded = false;                // by round()
   };
@@ -205,6 +207,7 @@ class Executor {
   }
 
   void prepare(std::size_t samples, Pass pass);
+  void drop_branches(const RandomKey& key);
   std::span<float> picture(std::size_t sample, Room& room) const;
   std::span<float> filtered(std::size_t sample, Room& room) const;
   void take_pictures();
@@ -292,6 +295,18 @@ class Executor {
   Samples error(int i) const { return now_->error(i).part(0, samples_); }
   static SampleValues<Operand> rounded(const Samples& samples, std::size_t i) {
     return {samples.sample(i), samples.scales[i]};
+  }
+  float factor_of(int branch, std::size_t sample) const {
+    const std::vector<float>& factors = layers_[static_cast<std::size_t>(branch)].factors;
+    return factors.empty() ? 1 : factors[sample];
+  }
+  /// The error of a branch's normalization.
+  SampleValues<Operand> error_behind(int branch, const Samples& of_node, std::size_t i) const {
+    return {of_node.sample(i), of_node.scales[i] * factor_of(branch, i)};
+  }
+  /// What becomes of a normalization that ReLU or ReLU6 follows.
+  static Output output_of(const Node& node) {
+    return node.nonlinearity == Nonlinearity::relu6 ? Output::clipped : Output::rectified;
   }
   Layer& layer_of(int branch) { return layers_[static_cast<std::size_t>(branch)]; }
   int zero_point(int node) const;

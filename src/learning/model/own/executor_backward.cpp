@@ -109,7 +109,7 @@ void Executor<Operand>::spread_over_maxima(std::size_t n, Floats gradient, Room&
 template <typename Operand>
 void Executor<Operand>::through_activation(int i, std::size_t n, Room& room,
                                            std::span<float> error) {
-  if (plan_.nonlinearity != Nonlinearity::gelu || plan_.node(i).kind != NodeKind::layer) return;
+  if (plan_.node(i).nonlinearity != Nonlinearity::gelu) return;
   const std::span<float> before(room.second.get(), error.size());
   add_up(i, n, before);
   gelu_gradient(error, before, error);
@@ -232,7 +232,8 @@ std::span<const float> Executor<Operand>::branch_error(int b, std::size_t n, Roo
   const Samples x = branch(b), g = error(branch_plan.node);
   Layer& layer = layer_of(b);
   const std::span<float> of_norm((branch_plan.pool ? room.third : room.second).get(), x.count);
-  layer.norm->error(rounded(g, n), rounded(x, n), n, layer.convolution.weight_scales(), of_norm);
+  layer.norm->error(error_behind(b, g, n), rounded(x, n), n, layer.convolution.weight_scales(),
+                    of_norm);
   if (!branch_plan.pool) return of_norm;
   const std::size_t channels = branch_plan.channels();
   const std::size_t row = static_cast<std::size_t>(branch_plan.shape.out_width()) * channels;
@@ -331,15 +332,15 @@ void Executor<Operand>::sum_error(int i, std::span<float> gradient, const SliceR
   for (const int b : branches)
     if (b >= 0) layer_of(b).norm->start_backward();
   const auto sample = [&](std::size_t n, Room& room) {
-    if (plan_.rectifies() && to.residual == Residual::none) {
-      layer_of(to.main).norm->gate(rounded(branch(to.main), n), n, g.sample(n));
-    } else if (plan_.rectifies()) {
+    if (to.rectifies() && to.residual == Residual::none) {
+      layer_of(to.main).norm->gate(rounded(branch(to.main), n), n, output_of(to), g.sample(n));
+    } else if (to.rectifies()) {
       const std::span<float> before(room.first.get(), to.count());
       add_up(i, n, before);
       gate(before, g.sample(n));
     }
     for (const int b : branches)
-      if (b >= 0) layer_of(b).norm->sum_error(rounded(g, n), rounded(branch(b), n), n);
+      if (b >= 0) layer_of(b).norm->sum_error(error_behind(b, g, n), rounded(branch(b), n), n);
   };
   for_each_lane([&](const Lane& lane) {
     for (std::size_t n = lane.first; n < lane.end; ++n) sample(n, lane.room);
@@ -356,7 +357,7 @@ void Executor<Operand>::finish_norm(int b, std::span<float> gradient, const Slic
     return;
   }
   const std::size_t weight = *branch_plan.norm, bias = weight + 1, v = weight + 2;
-  const bool activates = plan_.nonlinearity == Nonlinearity::none;
+  const bool activates = plan_.norm_activates;
   layer_of(b).norm->finish_backward(
       {.weight = gradient_of(weight, gradient),
        .bias = gradient_of(bias, gradient),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "model/depthwise_kernels.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "model/own/float_convolution.cpp"
@@ -317,10 +318,48 @@ Windows windows_of(const int8::ConvolutionShape& s, const Framed& framed, const 
           .out_width = static_cast<std::size_t>((s.width - 1) / stride + 1)};
 }
 
+DepthwiseShape depthwise_shape(const int8::ConvolutionShape& s) {
+  const auto size = [](int number) { return static_cast<std::size_t>(number); };
+  return {.height = size(s.height),
+          .width = size(s.width),
+          .channels = size(s.in_channels),
+          .kernel = size(s.kernel),
+          .stride = size(s.stride),
+          .padding = size(s.kernel / 2)};
+}
+
+/// add_unfused_gradient() of filters of single channels.
+void add_unfused_filter_gradients(const int8::ConvolutionShape& s, const float* x,
+                                  const float* error, float* dw) {
+  const std::size_t channels = places(1, 1, s.in_channels), taps = places(1, s.kernel, s.kernel);
+  std::vector<float> sums(channels);
+  for (int tap = 0; tap < s.kernel * s.kernel; ++tap) {
+    const int top = tap / s.kernel - s.kernel / 2, left = tap % s.kernel - s.kernel / 2;
+    std::ranges::fill(sums, 0.0f);
+    for (int row = 0; row < s.out_height(); ++row) {
+      const int y = row * s.stride + top;
+      if (y < 0 || y >= s.height) continue;
+      for (int column = 0; column < s.out_width(); ++column) {
+        const int at = column * s.stride + left;
+        if (at < 0 || at >= s.width) continue;
+        const float* const in = x + places(1, y * s.width + at, s.in_channels);
+        const float* const e = error + places(1, row * s.out_width() + column, s.in_channels);
+        for (std::size_t c = 0; c < channels; ++c) sums[c] += in[c] * e[c];
+      }
+    }
+    for (std::size_t c = 0; c < channels; ++c)
+      dw[c * taps + static_cast<std::size_t>(tap)] += sums[c];
+  }
+}
+
 }  // namespace
 
 FloatConvolution::FloatConvolution(const int8::ConvolutionShape& shape)
     : shape_(shape), ones_(static_cast<std::size_t>(shape.out_channels), 1.0f) {
+  if (shape.depthwise) {
+    forward_.assign(shape.weight_count(), 0.0f);
+    return;
+  }
   const std::size_t taps = places(shape.kernel, shape.kernel, 1);
   forward_.assign(
       panel_values(shape.out_channels, taps * static_cast<std::size_t>(shape.in_channels)), 0.0f);
@@ -334,6 +373,12 @@ void FloatConvolution::set_weights(std::span<const float> weights, bool /*one_sc
   const std::size_t taps = places(shape_.kernel, shape_.kernel, 1);
   const auto inputs = static_cast<std::size_t>(shape_.in_channels);
   const auto outputs = static_cast<std::size_t>(shape_.out_channels);
+  if (shape_.depthwise) {
+    for (std::size_t o = 0; o < outputs; ++o)
+      for (std::size_t tap = 0; tap < taps; ++tap)
+        forward_[tap * outputs + o] = weights[o * taps + tap];
+    return;
+  }
   // Of each panel, the 16 weights of a place of the window lie together.
   const auto place = [taps](std::size_t channel, std::size_t tap, std::size_t other,
                             std::size_t others) {
@@ -350,6 +395,7 @@ void FloatConvolution::set_weights(std::span<const float> weights, bool /*one_sc
 }
 
 std::size_t FloatConvolution::scratch_bytes(int /*samples*/) const {
+  if (shape_.depthwise) return (forward_.size() * sizeof(float) + 63) / 64 * 64;
   const std::size_t most = std::max(Framed(shape_, shape_.in_channels).count(),
                                     Framed(shape_, shape_.out_channels).count());
   return (most * sizeof(float) + 63) / 64 * 64;
@@ -362,6 +408,12 @@ void FloatConvolution::forward(std::span<const float> x, int /*zero_point*/,
   EQT_CHECK(x.size() == scales.size() * in && out.size() == scales.size() * result &&
                 scratch.size() >= scratch_bytes(),
             "{} inputs, {} outputs of {} samples", x.size(), out.size(), scales.size());
+  if (shape_.depthwise) {
+    for (std::size_t n = 0; n < scales.size(); ++n)
+      depthwise(x.subspan(n * in, in), forward_, depthwise_shape(shape_),
+                out.subspan(n * result, result));
+    return;
+  }
   const Framed framed(shape_, shape_.in_channels);
   auto* const frame = reinterpret_cast<float*>(scratch.data());
   const Windows windows = windows_of(shape_, framed, frame, shape_.stride);
@@ -380,6 +432,12 @@ void FloatConvolution::backward_input(std::span<const float> error, std::span<co
   EQT_CHECK(dx.size() == scales.size() * in && error.size() == scales.size() * result &&
                 scratch.size() >= scratch_bytes(),
             "{} inputs, {} errors of {} samples", dx.size(), error.size(), scales.size());
+  if (shape_.depthwise) {
+    for (std::size_t n = 0; n < scales.size(); ++n)
+      depthwise_input_gradient(error.subspan(n * result, result), forward_, depthwise_shape(shape_),
+                               dx.subspan(n * in, in));
+    return;
+  }
   const Framed framed(shape_, shape_.out_channels);
   auto* const frame = reinterpret_cast<float*>(scratch.data());
   const Windows windows = windows_of(shape_, framed, frame, 1);
@@ -402,6 +460,13 @@ void FloatConvolution::add_weight_gradient(std::span<const float> x, int /*zero_
                 scratch.size() >= scratch_bytes() && part.index < part.count,
             "{} inputs, {} errors of {} samples, part {} of {}", x.size(), error.size(),
             scales.size(), part.index, part.count);
+  if (shape_.depthwise) {
+    const std::span filters(reinterpret_cast<float*>(scratch.data()), forward_.size());
+    for (std::size_t n = 0; n < scales.size(); ++n)
+      add_filter_gradients(x.subspan(n * in, in), error.subspan(n * result, result), dw, filters,
+                           part);
+    return;
+  }
   const Framed framed(shape_, shape_.in_channels);
   auto* const frame = reinterpret_cast<float*>(scratch.data());
   const Windows windows = windows_of(shape_, framed, frame, shape_.stride);
@@ -413,11 +478,24 @@ void FloatConvolution::add_weight_gradient(std::span<const float> x, int /*zero_
   }
 }
 
+/// @param filters  (taps, C), for a sample's gradient
+void FloatConvolution::add_filter_gradients(std::span<const float> x, std::span<const float> error,
+                                            std::span<float> dw, std::span<float> filters,
+                                            int8::OutputPart part) const {
+  depthwise_filter_gradient(error, x, depthwise_shape(shape_), filters);
+  const std::size_t outputs = ones_.size(), taps = shape_.row_count();
+  for (std::size_t o = outputs * part.index / part.count;
+       o < outputs * (part.index + 1) / part.count; ++o)
+    for (std::size_t tap = 0; tap < taps; ++tap) dw[o * taps + tap] += filters[tap * outputs + o];
+}
+
 void add_float_gradient(const int8::ConvolutionShape& shape, std::span<const float> x,
                         std::span<const float> error, std::span<float> dw) {
   EQT_CHECK(x.size() == shape.in_count() && error.size() == shape.out_count() &&
                 dw.size() == shape.weight_count(),
             "{} inputs, {} errors, {} weights", x.size(), error.size(), dw.size());
+  if (shape.depthwise)
+    return add_unfused_filter_gradients(shape, x.data(), error.data(), dw.data());
   HWY_DYNAMIC_DISPATCH(add_unfused_gradient)(shape, x.data(), error.data(), dw.data());
 }
 

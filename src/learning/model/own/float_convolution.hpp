@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A convolution with float32 operands, with the interface of int8::Convolution. No torch.
 //
-// Layouts  (N, H, W, C), weights (O, kh, kw, C); the image is framed by kernel / 2 zeros
+// Layouts  (N, H, W, C), weights (O, kh, kw, C), of depthwise convolutions (O, kh, kw); the image
+//          is framed by kernel / 2 zeros
 // Numbers  a value of out, dx or dw is one sum in float32, in the order of rows, columns and
 //          channels, or of pixels: the same on all processors with fused multiply-add, whatever the
 //          width of their vectors
@@ -43,9 +44,14 @@ class FloatConvolution {
                            int8::OutputPart part = {}) const;
 
  private:
+  void add_filter_gradients(std::span<const float> x, std::span<const float> error,
+                            std::span<float> dw, std::span<float> filters,
+                            int8::OutputPart part) const;
+
   int8::ConvolutionShape shape_;
   std::vector<float> ones_;
-  std::vector<float> forward_, backward_;  // panels of weights
+  // Panels of weights; of depthwise convolutions forward_ are the filters (taps, C).
+  std::vector<float> forward_, backward_;
 };
 
 /// The weight gradient of 8-bit layers from float32 errors, as in the released code of the 8-bit

@@ -33,7 +33,7 @@ class GroupNorm final : public Norm<Operand> {
   void measure(Floats x, std::size_t sample) override;
   void finish() override {}
   void apply(const Sample& x, std::size_t sample, Output output, std::span<float> out) override;
-  void gate(const Sample& x, std::size_t sample, std::span<Operand> g) override;
+  void gate(const Sample& x, std::size_t sample, Output output, std::span<Operand> g) override;
 
   void start_backward() override;
   void sum_error(const Sample& g, const Sample& x, std::size_t sample) override;
@@ -105,8 +105,7 @@ GroupNorm<Operand>::GroupNorm(const Plan& plan, const Branch& branch)
     fail(Kind::usage,
          "{}: expected groups that divide its {} channels, found {}; set model.norm_groups",
          branch.name, channels_, groups_);
-  if (plan.nonlinearity == Nonlinearity::none)
-    sigmoid_ = plan.ranges ? Sigmoid::hard : Sigmoid::exact;
+  if (plan.norm_activates) sigmoid_ = plan.ranges ? Sigmoid::hard : Sigmoid::exact;
   if (plan.ranges) {
     ranges_ = true;
     factor_ = range_factor(
@@ -196,10 +195,11 @@ void GroupNorm<Operand>::apply(const Sample& x, std::size_t sample, Output outpu
 }
 
 template <typename Operand>
-void GroupNorm<Operand>::gate(const Sample& x, std::size_t sample, std::span<Operand> g) {
+void GroupNorm<Operand>::gate(const Sample& x, std::size_t sample, Output output,
+                              std::span<Operand> g) {
   EQT_CHECK(!sigmoid_, "an EvoNorm is an activation itself");
   const Lane& lane = spread(sample, x.scale);
-  gate_affine(x.values, lane.scales, lane.shifts, g);
+  gate_affine(x.values, lane.scales, lane.shifts, output, g);
 }
 
 template <typename Operand>

@@ -64,8 +64,8 @@ class Norm {
   /// Called after the last of them; updates the running values in training.
   virtual void finish() = 0;
   virtual void apply(const Sample& x, std::size_t sample, Output output, std::span<float> out) = 0;
-  /// g = 0 where norm(x) <= 0: the same floats as in apply().
-  virtual void gate(const Sample& x, std::size_t sample, std::span<Operand> g) = 0;
+  /// g = 0 where the output of norm(x) is cut, by the same floats as in apply().
+  virtual void gate(const Sample& x, std::size_t sample, Output output, std::span<Operand> g) = 0;
 
   /// Begins the backward pass.
   virtual void start_backward() = 0;

@@ -170,8 +170,9 @@ class OwnReplica final : public Replica, public WeightRounding {
   std::span<const float> pictures_of(const data::Batch& batch) const;
   void run(const data::Batch& batch);
   void classify(std::span<const float> means, std::size_t n, const RandomKey* key);
-  void classify_backward(std::span<const float> means, const SliceReady& ready);
-  void drop(std::span<float> means, const RandomKey& key);
+  void classify_backward(const SliceReady& ready);
+  void drop(const Dense& dense, const RandomKey* key, std::span<float> inputs);
+  void through_dropout(const Dense& dense, std::span<float> errors) const;
 
   /// Calls visit(name, sizes, strides, first value) for each tensor of the state, and
   /// visit_counter(name, counter).
@@ -193,7 +194,7 @@ class OwnReplica final : public Replica, public WeightRounding {
   StepId batches_ = 0;                   // trained on so far; names the next one's random numbers
 
   // These belong to the classifier, (n, ...) each.
-  std::vector<float> means_, mask_, hidden_, outputs_;
+  std::vector<float> means_, mask_, hidden_, outputs_;  // mask_: of the layer that has dropout
   std::vector<float> mean_errors_, hidden_errors_, output_errors_;
 };
 
@@ -214,12 +215,12 @@ double OwnReplica<Operand>::forward_backward(const data::Batch& batch, const Sli
   };
   executor_.set_parameters(parameters_.span(), frozen_.span(), Pass::training, batches_);
   const auto means = executor_.forward({pictures_of(batch), pictures_, frame_, share},
-                                       Pass::training, buffers_.span(), batches_);
+                                       Pass::training, buffers_.span(), batches_, &key);
   for (std::uint64_t& counter : counters_) ++counter;
   classify(means, batch.size(), &key);
   output_errors_.resize(outputs_.size());
   const double loss = loss_.loss(outputs_, batch.targets, share, output_errors_);
-  classify_backward(means, ready);
+  classify_backward(ready);
   executor_.backward(mean_errors_, rounding_key(key), gradient_.span(), ready);
   ++batches_;
   return loss;
@@ -230,35 +231,44 @@ template <typename Operand>
 void OwnReplica<Operand>::classify(std::span<const float> means, std::size_t n,
                                    const RandomKey* key) {
   means_.assign(means.begin(), means.end());
-  const std::vector<float>* in = &means_;
+  std::vector<float>* in = &means_;
   if (const auto& hidden = plan().hidden) {
-    if (key != nullptr) drop(means_, *key);
+    drop(*hidden, key, means_);
     hidden_.resize(n * hidden->out);
     dense_forward(means_, values(hidden->weight), values(hidden->bias), hidden_);
     for (float& v : hidden_) v = std::max(v, 0.0f);
     in = &hidden_;
   }
+  drop(plan().last, key, *in);
   outputs_.resize(n * plan().last.out);
   dense_forward(*in, values(plan().last.weight), values(plan().last.bias), outputs_);
   for (float& v : outputs_) v *= plan().output_scale;
 }
 
-/// Drops means by the same draws as the network that LibTorch runs.
+/// Drops inputs of a layer, if it asks for that, by the same draws as the network that LibTorch
+/// runs.
 template <typename Operand>
-void OwnReplica<Operand>::drop(std::span<float> means, const RandomKey& key) {
-  const RandomStream random(key, 0);
-  const auto share = static_cast<float>(kPlainDropout);
-  const auto kept = static_cast<float>(1 / (1 - kPlainDropout));
-  mask_.resize(means.size());
-  for (std::size_t i = 0; i < means.size(); ++i) {
+void OwnReplica<Operand>::drop(const Dense& dense, const RandomKey* key, std::span<float> inputs) {
+  if (key == nullptr || dense.dropout == 0) return;
+  const RandomStream random(*key, 0);
+  const auto share = static_cast<float>(dense.dropout);
+  const auto kept = static_cast<float>(1 / (1 - dense.dropout));
+  mask_.resize(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
     mask_[i] = random.uniform(static_cast<std::uint32_t>(i)) < share ? 0.0f : kept;
-    means[i] *= mask_[i];
+    inputs[i] *= mask_[i];
   }
+}
+
+template <typename Operand>
+void OwnReplica<Operand>::through_dropout(const Dense& dense, std::span<float> errors) const {
+  if (dense.dropout == 0) return;
+  for (std::size_t i = 0; i < errors.size(); ++i) errors[i] *= mask_[i];
 }
 
 /// Fills mean_errors_ and the classifier's gradient.
 template <typename Operand>
-void OwnReplica<Operand>::classify_backward(std::span<const float> means, const SliceReady& ready) {
+void OwnReplica<Operand>::classify_backward(const SliceReady& ready) {
   const auto backward = [&](const Dense& dense, std::span<const float> g, std::span<const float> x,
                             std::vector<float>& dx) {
     dx.resize(x.size());
@@ -267,17 +277,17 @@ void OwnReplica<Operand>::classify_backward(std::span<const float> means, const 
                    executor_.gradient_of(dense.bias, gradient_.span()));
     for (const std::size_t tensor : {dense.bias, dense.weight})
       if (const auto slice = plan().trained[tensor]) ready(*slice);
+    through_dropout(dense, dx);
   };
   for (float& v : output_errors_) v *= plan().output_scale;
   if (!plan().hidden) {
-    backward(plan().last, output_errors_, means, mean_errors_);
+    backward(plan().last, output_errors_, means_, mean_errors_);
     return;
   }
   backward(plan().last, output_errors_, hidden_, hidden_errors_);
   for (std::size_t i = 0; i < hidden_.size(); ++i)
     if (hidden_[i] <= 0) hidden_errors_[i] = 0;
   backward(*plan().hidden, hidden_errors_, means_, mean_errors_);
-  for (std::size_t i = 0; i < mask_.size(); ++i) mean_errors_[i] *= mask_[i];
 }
 
 /// Fills outputs_ in evaluation mode, a few samples at a time.

@@ -134,6 +134,9 @@ HWY_INLINE void affine_row(const T* HWY_RESTRICT q, const float* HWY_RESTRICT sc
     const float v = static_cast<float>(q[c]) * scale[c] + shift[c];
     if constexpr (kOutput == Output::rectified) {
       out[c] = v > 0 ? v : 0.0f;
+    } else if constexpr (kOutput == Output::clipped) {
+      const float rectified = v > 0 ? v : 0.0f;
+      out[c] = rectified < kClip ? rectified : kClip;
     } else {
       out[c] = kOutput == Output::added ? out[c] + v : v;
     }
@@ -158,6 +161,8 @@ HWY_INLINE void affine_as(const T* q, const float* scale, const float* shift, st
   if (output == Output::added) affine_rows<Output::added>(q, scale, shift, channels, out, count);
   if (output == Output::rectified)
     affine_rows<Output::rectified>(q, scale, shift, channels, out, count);
+  if (output == Output::clipped)
+    affine_rows<Output::clipped>(q, scale, shift, channels, out, count);
 }
 
 void affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
@@ -169,33 +174,39 @@ void affine_floats(const float* q, const float* scale, const float* shift, std::
   affine_as(q, scale, shift, channels, output, out, count);
 }
 
-template <typename T>
+template <bool kClips, typename T>
 HWY_INLINE void gate_row(const T* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
                          const float* HWY_RESTRICT shift, std::size_t count, T* HWY_RESTRICT g) {
   for (std::size_t c = 0; c < count; ++c) {
     const float before = static_cast<float>(q[c]) * scale[c] + shift[c];
-    g[c] = before > 0 ? g[c] : static_cast<T>(0);
+    const bool is_open = kClips ? before > 0 && before < kClip : before > 0;
+    g[c] = is_open ? g[c] : static_cast<T>(0);
   }
 }
 
 template <typename T>
 HWY_INLINE void gate_affine_as(const T* q, const float* scale, const float* shift,
-                               std::size_t channels, T* g, std::size_t count) {
+                               std::size_t channels, Output output, T* g, std::size_t count) {
   const WideRow row(channels);
   float scales[WideRow::kWide], shifts[WideRow::kWide];
   scale = row.spread(scale, scales);
   shift = row.spread(shift, shifts);
-  for (std::size_t i = 0; i < count; i += row.width())
-    gate_row(q + i, scale, shift, std::min(row.width(), count - i), g + i);
+  for (std::size_t i = 0; i < count; i += row.width()) {
+    const std::size_t width = std::min(row.width(), count - i);
+    if (output == Output::clipped)
+      gate_row<true>(q + i, scale, shift, width, g + i);
+    else
+      gate_row<false>(q + i, scale, shift, width, g + i);
+  }
 }
 
 void gate_affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
-                 std::int8_t* g, std::size_t count) {
-  gate_affine_as(q, scale, shift, channels, g, count);
+                 Output output, std::int8_t* g, std::size_t count) {
+  gate_affine_as(q, scale, shift, channels, output, g, count);
 }
 void gate_affine_floats(const float* q, const float* scale, const float* shift,
-                        std::size_t channels, float* g, std::size_t count) {
-  gate_affine_as(q, scale, shift, channels, g, count);
+                        std::size_t channels, Output output, float* g, std::size_t count) {
+  gate_affine_as(q, scale, shift, channels, output, g, count);
 }
 
 void add_scaled_floats(const float* HWY_RESTRICT q, float scale, float* HWY_RESTRICT out,
@@ -635,16 +646,16 @@ void gate(Floats before, std::span<float> g) {
   HWY_DYNAMIC_DISPATCH(gate_floats)(before.data(), g.data(), g.size());
 }
 
-void gate_affine(Floats q, Floats scale, Floats shift, std::span<float> g) {
+void gate_affine(Floats q, Floats scale, Floats shift, Output output, std::span<float> g) {
   check_rows(q.size(), scale.size(), g.size());
   HWY_DYNAMIC_DISPATCH(gate_affine_floats)
-  (q.data(), scale.data(), shift.data(), scale.size(), g.data(), g.size());
+  (q.data(), scale.data(), shift.data(), scale.size(), output, g.data(), g.size());
 }
 
-void gate_affine(Bytes q, Floats scale, Floats shift, std::span<std::int8_t> g) {
+void gate_affine(Bytes q, Floats scale, Floats shift, Output output, std::span<std::int8_t> g) {
   check_rows(q.size(), scale.size(), g.size());
   HWY_DYNAMIC_DISPATCH(gate_affine)
-  (q.data(), scale.data(), shift.data(), scale.size(), g.data(), g.size());
+  (q.data(), scale.data(), shift.data(), scale.size(), output, g.data(), g.size());
 }
 
 void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products) {
@@ -679,7 +690,8 @@ void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,
 void gated(Bytes q, const Activation& activation, Floats scale, Floats shift, Output output,
            std::span<float> out) {
   check_rows(q.size(), scale.size(), out.size());
-  EQT_CHECK(output != Output::rectified, "an EvoNorm is an activation itself");
+  EQT_CHECK(output == Output::plain || output == Output::added,
+            "an EvoNorm is an activation itself");
   HWY_DYNAMIC_DISPATCH(gated)
   (activation.sigmoid, q.data(), activation.unit, activation.v.data(), scale.data(), shift.data(),
    scale.size(), output, out.data(), out.size());
@@ -704,7 +716,8 @@ void gated_error(Bytes g, Bytes q, const Activation& activation, Floats scale, F
 void gated(Floats q, const Activation& activation, Floats scale, Floats shift, Output output,
            std::span<float> out) {
   check_rows(q.size(), scale.size(), out.size());
-  EQT_CHECK(output != Output::rectified, "an EvoNorm is an activation itself");
+  EQT_CHECK(output == Output::plain || output == Output::added,
+            "an EvoNorm is an activation itself");
   HWY_DYNAMIC_DISPATCH(gated_floats)
   (activation.sigmoid, q.data(), activation.unit, activation.v.data(), scale.data(), shift.data(),
    scale.size(), output, out.data(), out.size());

@@ -46,7 +46,10 @@ enum class Output {
   plain,      // out = y
   added,      // out = out + y
   rectified,  // out = max(y, 0)
+  clipped,    // out = min(max(y, 0), kClip)
 };
+
+inline constexpr float kClip = 6;  // ReLU6's
 
 /// y = q * scale + shift.
 void affine(Bytes q, Floats scale, Floats shift, Output output, std::span<float> out);
@@ -62,9 +65,9 @@ void rectify(std::span<float> x);
 /// g = 0 where before <= 0, which is what ReLU was given.
 void gate(Floats before, std::span<std::int8_t> g);
 void gate(Floats before, std::span<float> g);
-/// Sets g = 0 where before = q * scale + shift <= 0.
-void gate_affine(Bytes q, Floats scale, Floats shift, std::span<std::int8_t> g);
-void gate_affine(Floats q, Floats scale, Floats shift, std::span<float> g);
+/// Sets g = 0 where before = q * scale + shift <= 0 and, of a clipped output, where it is >= kClip.
+void gate_affine(Bytes q, Floats scale, Floats shift, Output output, std::span<std::int8_t> g);
+void gate_affine(Floats q, Floats scale, Floats shift, Output output, std::span<float> g);
 
 /// sums = sum of g, products = sum of g * x for each channel. @pre |g| and |x| <= 127
 void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products);
@@ -87,7 +90,7 @@ struct Activation {
   Floats v;
 };
 
-/// y = u * scale + shift. @pre output is not Output::rectified
+/// y = u * scale + shift. @pre output is Output::plain or Output::added
 void gated(Bytes q, const Activation& activation, Floats scale, Floats shift, Output output,
            std::span<float> out);
 void gated(Floats q, const Activation& activation, Floats scale, Floats shift, Output output,

@@ -31,13 +31,15 @@ class Planner {
                  .width = images.width + frame.left + frame.right};
     const Entry<NormalizationRow> kind = options.normalization;
     plan_.ranges = kind == normalizations::range_batchnorm || kind == normalizations::range_evonorm;
-    norm_activates_ = kind == normalizations::evonorm_s0 || kind == normalizations::range_evonorm;
-    if (norm_activates_) plan_.nonlinearity = Nonlinearity::none;
+    plan_.norm_activates =
+        kind == normalizations::evonorm_s0 || kind == normalizations::range_evonorm;
+    if (plan_.norm_activates) usual_ = Nonlinearity::none;
   }
 
   void add(const ResNetPlan& net);
   void add(const PlainPlan& net);
   void add(const AirbenchPlan& net);
+  void add(const MobilePlan& net);
   Plan finish();
 
  private:
@@ -62,7 +64,7 @@ class Planner {
   }
 
   int convolution(const std::string& name, int input, std::int64_t out, std::int64_t kernel,
-                  std::int64_t stride, bool bias = false) {
+                  std::int64_t stride, bool bias = false, bool depthwise = false) {
     const Node& from = plan_.nodes[static_cast<std::size_t>(input)];
     Branch branch{.name = name,
                   .input = input,
@@ -71,8 +73,9 @@ class Planner {
                             .in_channels = from.channels,
                             .out_channels = static_cast<int>(out),
                             .kernel = static_cast<int>(kernel),
-                            .stride = static_cast<int>(stride)}};
-    branch.weight = tensor(name + ".weight", {out, from.channels, kernel, kernel});
+                            .stride = static_cast<int>(stride),
+                            .depthwise = depthwise}};
+    branch.weight = tensor(name + ".weight", {out, depthwise ? 1 : from.channels, kernel, kernel});
     if (bias) branch.bias = tensor(name + ".bias", {out});
     plan_.branches.push_back(std::move(branch));
     return static_cast<int>(plan_.branches.size()) - 1;
@@ -85,7 +88,7 @@ class Planner {
         groups_for(*options_.normalization, options_.norm_groups, channels));
     b.norm = tensor(name + ".weight", {channels});
     tensor(name + ".bias", {channels});
-    if (norm_activates_) tensor(name + ".v", {channels});
+    if (plan_.norm_activates) tensor(name + ".v", {channels});
     if (plan_.groups > 0) return;
     b.statistics = plan_.buffers.size();
     slice(plan_.buffers, name + ".running_mean", {channels});
@@ -94,10 +97,18 @@ class Planner {
   }
 
   int layer(int main, Residual residual = Residual::none, int second = -1, int stride = 1) {
+    return layer(main, usual_, residual, second, stride);
+  }
+
+  int layer(int main, Nonlinearity nonlinearity, Residual residual = Residual::none,
+            int second = -1, int stride = 1) {
+    EQT_CHECK(residual == Residual::none || nonlinearity != Nonlinearity::relu6,
+              "ReLU6 of a sum behind {}", plan_.branch(main).name);
     const Branch& branch = plan_.branch(main);
     plan_.nodes.push_back({.height = branch.height(),
                            .width = branch.width(),
                            .channels = branch.shape.out_channels,
+                           .nonlinearity = nonlinearity,
                            .main = main,
                            .residual = residual,
                            .second = second,
@@ -126,12 +137,14 @@ class Planner {
   }
 
   void block(const std::string& name, const ResNetPlan& net, const BlockShape& shape);
+  int branch(const MobileLayer& layer);
+  void unit(const MobileLayer& layer);
   void split_tensors();
   int last_node() const { return static_cast<int>(plan_.nodes.size()) - 1; }
 
   const ModelOptions& options_;
   data::ImageShape pictures_;  // with their frame
-  bool norm_activates_ = false;
+  Nonlinearity usual_ = Nonlinearity::relu;
   std::vector<std::string> frozen_;  // names of parameters that the network itself does not train
   Plan plan_;
 };
@@ -198,6 +211,7 @@ void Planner::add(const PlainPlan& net) {
   }
   if (net.hidden > 0) {
     plan_.hidden = dense("classifier.1", channels, net.hidden);
+    plan_.hidden->dropout = kPlainDropout;
     plan_.last = dense("classifier.3", net.hidden, options_.outputs);
   } else {
     plan_.last = dense("classifier", channels, options_.outputs);
@@ -205,7 +219,7 @@ void Planner::add(const PlainPlan& net) {
 }
 
 void Planner::add(const AirbenchPlan& net) {
-  if (!norm_activates_) plan_.nonlinearity = Nonlinearity::gelu;
+  if (!plan_.norm_activates) usual_ = Nonlinearity::gelu;
   plan_.pooling = Pooling::maximum;
   plan_.norm_share = net.norm_share;
   const std::size_t filters =
@@ -231,7 +245,46 @@ void Planner::add(const AirbenchPlan& net) {
     half(name, net.width[i], false);
   }
   plan_.last = dense("head", net.width.back(), options_.outputs);
+  plan_.head_start = HeadStart::airbench;
   plan_.output_scale = 1 / static_cast<float>(net.width.back());
+}
+
+/// A convolution with its normalization.
+int Planner::branch(const MobileLayer& layer) {
+  const int result = convolution(layer.convolution, last_node(), layer.out, layer.kernel,
+                                 layer.stride, false, layer.depthwise);
+  norm(result, layer.norm);
+  return result;
+}
+
+void Planner::unit(const MobileLayer& layer) {
+  const int main = branch(layer);
+  EQT_CHECK(layer.activation == Activation::relu6, "activation {} of {}",
+            static_cast<int>(layer.activation), layer.convolution);
+  this->layer(main, Nonlinearity::relu6);
+}
+
+void Planner::add(const MobilePlan& net) {
+  plan_.norm_share = net.norm_share;
+  image(pictures_);
+  unit(net.stem);
+  for (std::size_t i = 0; i < net.blocks.size(); ++i) {
+    const MobileBlock& block = net.blocks[i];
+    const int input = last_node();
+    if (block.widen) unit(*block.widen);
+    unit(block.filter);
+    const int main = branch(block.narrow);
+    plan_.branches.back().drop = block.drop;
+    plan_.branches.back().drop_number = static_cast<std::uint32_t>(i + 1);  // 0 is the classifier's
+    if (block.adds)
+      layer(main, Nonlinearity::none, Residual::identity, input);
+    else
+      layer(main, Nonlinearity::none);
+  }
+  unit(net.last);
+  plan_.last = dense(net.classifier, net.last.out, options_.outputs);
+  plan_.last.dropout = kMobileDropout;
+  plan_.head_start = net.of_timm ? HeadStart::timm : HeadStart::torchvision;
 }
 
 /// Finds what is trained, and gives each tensor its place.
@@ -417,6 +470,24 @@ void standardize(std::span<float> values) {
   for (float& value : values) value /= deviation;
 }
 
+/// Draws the last layer once more, if it does not start as other linear layers do.
+void start_head(const Plan& plan, Twister& random, std::span<float> parameters,
+                std::span<float> frozen) {
+  if (plan.head_start == HeadStart::linear) return;
+  const std::span<float> weights = plan.values(plan.last.weight, parameters, frozen);
+  if (plan.head_start == HeadStart::airbench) standardize(weights);
+  if (plan.head_start == HeadStart::torchvision) draw_normal(random, 0.01, weights);
+  if (plan.head_start == HeadStart::timm) draw_uniform(random, plan.last.out, weights);
+  std::ranges::fill(plan.values(plan.last.bias, parameters, frozen), 0.0f);
+}
+
+/// timm counts the fan-out of a depthwise filter by itself, torchvision that of all of them.
+bool has_own_fan_out(const Plan& plan, std::size_t tensor) {
+  const auto branch = std::ranges::find(plan.branches, tensor, &Branch::weight);
+  return plan.head_start == HeadStart::timm && branch != plan.branches.end() &&
+         branch->shape.depthwise;
+}
+
 }  // namespace
 
 Plan make_plan(const ModelOptions& options) {
@@ -428,9 +499,12 @@ Plan make_plan(const ModelOptions& options) {
     planner.add(*plain);
   } else if (options.model->whitens) {
     planner.add(airbench_plan(options));
+  } else if (const auto mobile = mobile_plan(options); mobile && !options.model->torch_only) {
+    planner.add(*mobile);
   } else {
     refuse(options,
-           fmt::format("expected a ResNet, airbench, vgg11 or alexnet, found model.name \"{}\"",
+           fmt::format("expected a ResNet, airbench, mobilenet_v2, efficientnet_lite0, vgg11 or "
+                       "alexnet, found model.name \"{}\"",
                        options.model->name));
   }
   Plan plan = planner.finish();
@@ -455,20 +529,19 @@ void draw_initial_values(const Plan& plan, std::uint64_t seed, std::span<float> 
     const std::span<float> values = plan.values(i, parameters, frozen);
     if (slice.shape.size() == 4) {
       row_major.resize(slice.count);
-      const auto fan_out = static_cast<double>(slice.shape[0] * slice.shape[2] * slice.shape[3]);
+      const std::int64_t filters = has_own_fan_out(plan, i) ? 1 : slice.shape[0];
+      const auto fan_out = static_cast<double>(filters * slice.shape[2] * slice.shape[3]);
       draw_normal(random, std::sqrt(2 / fan_out), row_major);
       reorder(row_major, slice.shape, values);
     } else if (const Dense* const dense = dense_of(plan, i)) {
       draw_uniform(random, dense->in, values);
+      if (i == plan.last.bias) start_head(plan, random, parameters, frozen);
     } else {
       fill(slice, ".bias", values);
     }
   }
   for (const Branch& branch : plan.branches)
     if (branch.passes_on) pass_on(branch.shape, plan.values(branch.weight, parameters, frozen));
-  if (!plan.whitening) return;
-  standardize(plan.values(plan.last.weight, parameters, frozen));
-  std::ranges::fill(plan.values(plan.last.bias, parameters, frozen), 0.0f);
 }
 
 }  // namespace eqt::model::precision

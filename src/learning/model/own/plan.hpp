@@ -31,6 +31,8 @@ struct Branch {
   int8::ConvolutionShape shape;
   bool pool = false;                     // the norm is given maxima of 2 x 2 outputs
   bool passes_on = false;                // its first channels start as copies of its input's
+  double drop = 0;                       // share of samples that training leaves it out of
+  std::uint32_t drop_number = 0;         // tells its draws from those of other branches
   std::size_t weight = 0;                // index in Plan::tensors
   std::optional<std::size_t> bias = {};  // of the convolution, likewise
   std::optional<std::size_t> norm = {};  // the norm's weight, likewise; its bias and v follow
@@ -48,9 +50,13 @@ struct Branch {
 enum class NodeKind { image, layer, max_pool };
 enum class Residual { none, identity, padding, branch };
 
+/// Nonlinearity says what follows the normalization of a node that is a layer, or its sum.
+enum class Nonlinearity { none, relu, relu6, gelu };
+
 struct Node {
   NodeKind kind = NodeKind::layer;
   int height = 0, width = 0, channels = 0;
+  Nonlinearity nonlinearity = Nonlinearity::none;
   int main = -1;  // layer: branch
   Residual residual = Residual::none;
   int second = -1;            // the residual's node or branch
@@ -62,12 +68,20 @@ struct Node {
     return static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
   }
   std::size_t count() const { return pixels() * static_cast<std::size_t>(channels); }  // a sample
+  bool rectifies() const {
+    return nonlinearity == Nonlinearity::relu || nonlinearity == Nonlinearity::relu6;
+  }
 };
+
+/// HeadStart says how the last layer starts: as PyTorch's linear layers do, by the formula of
+/// airbench, or without a bias and with weights of torchvision's or timm's mobile networks.
+enum class HeadStart { linear, airbench, torchvision, timm };
 
 /// A linear layer of the classifier.
 struct Dense {
   std::size_t weight = 0, bias = 0;  // indices in Plan::tensors
   std::size_t in = 0, out = 0;
+  double dropout = 0;  // share of its inputs that training sets to 0
 };
 
 /// Filters of patches of the pictures, which are computed in float32 and, with GELU after them,
@@ -76,9 +90,6 @@ struct Whitening {
   std::size_t weight = 0, bias = 0;  // indices in Plan::tensors
   data::ImageShape pictures;         // with their frame
 };
-
-/// Nonlinearity says what follows the normalization of a node that is a layer.
-enum class Nonlinearity { relu, gelu, none };  // none: the normalization is one itself
 
 /// Pooling says what the classifier is given of the last node's pixels.
 enum class Pooling { mean, maximum };
@@ -94,9 +105,10 @@ struct Plan {
   std::vector<Branch> branches;  // in the order of the forward pass
   std::optional<Whitening> whitening;
   Pooling pooling = Pooling::mean;
-  std::optional<Dense> hidden;  // with dropout before it and ReLU after it
+  std::optional<Dense> hidden;  // with ReLU after it
   Dense last;                   // after the pooling
-  float output_scale = 1;       // of what the last layer returns
+  HeadStart head_start = HeadStart::linear;
+  float output_scale = 1;  // of what the last layer returns
   // All parameters in the network's order. Places are those in two buffers: of parameters that are
   // trained and, counted on from their end, of the others.
   Layout tensors;
@@ -104,8 +116,8 @@ struct Plan {
   std::vector<std::optional<std::size_t>> trained;  // by tensor: its index in `parameters`
   Layout buffers;                                   // those of float32
   std::size_t counters = 0;                         // num_batches_tracked
-  Nonlinearity nonlinearity = Nonlinearity::relu;
-  double norm_share = kBatchNormMomentum;  // of the newest batch in running values
+  bool norm_activates = false;                      // the normalization is a nonlinearity itself
+  double norm_share = kBatchNormMomentum;           // of the newest batch in running values
   // The normalization has this many groups of channels of a sample (0: it takes statistics of a
   // batch's channels), and may divide by ranges.
   std::size_t groups = 0;
@@ -116,7 +128,6 @@ struct Plan {
   const Node& node(int i) const { return nodes[static_cast<std::size_t>(i)]; }
   const Branch& branch(int i) const { return branches[static_cast<std::size_t>(i)]; }
   const Readers& readers_of(int node) const { return readers[static_cast<std::size_t>(node)]; }
-  bool rectifies() const { return nonlinearity == Nonlinearity::relu; }
 
   /// The values of a tensor in the buffers of both kinds.
   template <typename Value>

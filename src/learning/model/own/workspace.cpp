@@ -124,7 +124,8 @@ std::optional<int> computed_again_for(const Plan& plan, int node) {
     return {};
   int before = node;
   for (const int m : readers.nodes)
-    if (plan.node(m).kind == NodeKind::layer && plan.rectifies()) before = std::max(before, m);
+    if (plan.node(m).kind == NodeKind::layer && plan.node(m).rectifies())
+      before = std::max(before, m);
   return before;
 }
 
