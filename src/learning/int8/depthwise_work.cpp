@@ -151,6 +151,10 @@ template <std::size_t kKernel>
 void correlate_tile(const FramedImage& image, const float* HWY_RESTRICT filter, const Ring& ring,
                     const TileOutputs& out) {
   Window<kKernel> window(image, ring);
+  constexpr std::size_t kTaps = kKernel * kKernel;
+  constexpr std::size_t kKept = kTaps <= 9 ? kTaps : 0;  // of the filter, in registers
+  TileVector weights[kKept + 1];
+  for (std::size_t t = 0; t < kKept; ++t) weights[t] = TileVector(filter + t * kTile);
   for (std::size_t y = 0; y < out.rows; ++y) {
     window.move_to(y * out.stride);
     const float* rows[kKernel];
@@ -159,9 +163,13 @@ void correlate_tile(const FramedImage& image, const float* HWY_RESTRICT filter, 
     for (std::size_t x = 0; x < out.columns; ++x, to += out.channels) {
       const std::size_t at = x * out.stride * kTile;
       TileVector sum;
-      for (std::size_t i = 0; i < kKernel; ++i)
-        for (std::size_t j = 0; j < kKernel; ++j)
-          sum.add_product(TileVector(rows[i] + at + j * kTile), filter + (i * kKernel + j) * kTile);
+      for (std::size_t i = 0; i < kKernel; ++i) {
+        for (std::size_t j = 0; j < kKernel; ++j) {
+          const std::size_t t = i * kKernel + j;
+          const float* const from = rows[i] + at + j * kTile;
+          sum.add_product(t < kKept ? weights[t] : TileVector(filter + t * kTile), from);
+        }
+      }
       sum.multiply(out.factors);
       if (image.width == kTile) {
         sum.store(to);

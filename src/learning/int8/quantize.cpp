@@ -30,7 +30,10 @@ struct Nearest {
 struct Stochastic {
   float inverse;
   std::uint32_t first, second;  // of the RandomStream
+  std::size_t words;            // of it that values before these took
 };
+
+constexpr std::size_t kDealt = 16;  // words for twice as many values
 
 }  // namespace
 }  // namespace eqt::int8
@@ -52,7 +55,6 @@ using Words = hn::RebindToUnsigned<Floats>;
 using FloatVector = hn::Vec<Floats>;
 using IntVector = hn::Vec<Ints>;
 
-constexpr std::size_t kDealt = 16;  // words for twice as many values
 constexpr std::size_t kMaxLanes = hn::MaxLanes(Floats());
 
 /// The bits of the largest magnitude, NaN above infinity.
@@ -140,7 +142,8 @@ void stochastic(const float* HWY_RESTRICT x, std::size_t count, const Stochastic
                 std::int8_t* HWY_RESTRICT q) {
   const Words dw;
   const auto factor = hn::Set(dw, eqt::HWY_NAMESPACE::kRandomIndexFactor);
-  auto scaled = hn::Add(hn::Mul(hn::Iota(dw, 0), factor), hn::Set(dw, job.first));
+  const auto index = hn::Iota(dw, static_cast<std::uint32_t>(job.words));
+  auto scaled = hn::Add(hn::Mul(index, factor), hn::Set(dw, job.first));
   std::size_t i = 0;
   for (; i + 2 * kDealt <= count; i += 2 * kDealt) stochastic_block(x + i, job, scaled, q + i);
   if (i < count) {
@@ -262,12 +265,13 @@ void quantize_signed_again(float scale, std::span<const float> x, std::span<std:
 }
 
 float quantize_stochastic(float range, std::span<const float> x, std::span<std::int8_t> q,
-                          const RandomKey& key, std::uint32_t block) {
+                          const RandomKey& key, std::uint32_t block, std::size_t first) {
   check_size(q.size(), x.size());
+  EQT_CHECK(first % (2 * kDealt) == 0, "values from {} on", first);
   const Scale scale = scale_of(range, 127);
   const RandomStream stream(key, block);
   HWY_DYNAMIC_DISPATCH(stochastic)
-  (x.data(), x.size(), {scale.inverse, stream.first(), stream.second()}, q.data());
+  (x.data(), x.size(), {scale.inverse, stream.first(), stream.second(), first / 2}, q.data());
   return scale.scale;
 }
 

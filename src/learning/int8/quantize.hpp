@@ -67,8 +67,9 @@ float quantize_unsigned(float range, std::span<const float> x, std::span<std::in
 /// is range / 239, or 0.17 / 16 if that is larger.
 float quantize_shifted(float range, std::span<const float> x, std::span<std::int8_t> q);
 float quantize_signed(float range, std::span<const float> x, std::span<std::int8_t> q);
+/// @param first  x are the values of a stream from this one on, a multiple of 32
 float quantize_stochastic(float range, std::span<const float> x, std::span<std::int8_t> q,
-                          const RandomKey& key, std::uint32_t block = 0);
+                          const RandomKey& key, std::uint32_t block = 0, std::size_t first = 0);
 float quantize_wide(float range, std::span<const float> x, std::span<std::int16_t> q);
 
 // These quantize by a scale that one of the functions above returned, to the same q.

@@ -315,6 +315,7 @@ class RangeBatchNorm final : public ChannelNorm<Operand> {
     }
   }
 
+  bool is_pixelwise() const override { return false; }  // extremes have an error of their own
   std::size_t bytes(std::size_t /*samples*/) const override {
     return kRangeChunks * channels_ * 2 * (sizeof(float) + sizeof(std::int32_t));
   }

@@ -21,6 +21,10 @@ namespace {
 constexpr std::size_t kChunkValues = 65536;
 constexpr std::size_t kMostSamples = 16;
 
+// [values] a part of a larger sample: 32 KiB of floats, of whole blocks of pixels, in which random
+// bits are dealt and float32 sums are collected.
+constexpr std::size_t kPartValues = 8192, kPartPixels = 64;
+
 // Larger gradients are no longer small beside the work on them, if each lane has one, and have
 // enough channels to divide.
 constexpr std::size_t kMostLaneWeights = 65536;
@@ -318,7 +322,8 @@ void Executor<Operand>::take_pictures() {
   const float range = shared_range_of(clips(), kWhat, inputs);
   for_each_lane([&](const Lane& lane) {
     for (std::size_t n = lane.first; n < lane.end; ++n)
-      round_activation(inputs(n, lane.room), zero_point(0), range, kWhat, node(0), n, lane.room);
+      node(0).scales[n] = round_activation(inputs(n, lane.room), zero_point(0), range, kWhat,
+                                           node(0).sample(n), lane.room);
   });
 }
 
@@ -347,16 +352,54 @@ bool Executor<Operand>::shares_ranges() const {
   return pass_ == Pass::training && options_.ranges != Int8Ranges::sample;
 }
 
-/// @param range  0: the sample's own
+/// @param range  0: that of x. @return the scale
 template <typename Operand>
-void Executor<Operand>::round_activation(std::span<const float> x, int zero_point, float range,
-                                         std::string_view what, const Samples& to, std::size_t n,
-                                         Room& room) {
+float Executor<Operand>::round_activation(std::span<const float> x, int zero_point, float range,
+                                          std::string_view what, std::span<Operand> q, Room& room) {
   const float all = range > 0 ? range : int8::largest_magnitude(x, what);
-  to.scales[n] = precision::round_activation(zero_point, all, x, to.sample(n));
   if (range > 0 && clips())
     room.clipped += static_cast<std::uint64_t>(
         std::ranges::count_if(x, [&](float value) { return std::abs(value) > range; }));
+  return precision::round_activation(zero_point, all, x, q);
+}
+
+template <typename Operand>
+bool Executor<Operand>::is_large(std::size_t count) {
+  return count > kChunkValues;
+}
+
+template <typename Operand>
+std::size_t Executor<Operand>::part_values(std::size_t channels) {
+  const std::size_t block = kPartPixels * channels;
+  return std::max<std::size_t>(1, kPartValues / block) * block;
+}
+
+/// Whether a node's floats are computed twice, once for their range and once to be rounded, so that
+/// they need not all be kept between.
+template <typename Operand>
+bool Executor<Operand>::is_in_parts(int i) const {
+  const Node& to = plan_.node(i);
+  const bool is_last = static_cast<std::size_t>(i) + 1 == plan_.nodes.size();
+  return is_large(to.count()) && to.residual != Residual::padding &&
+         to.nonlinearity != Nonlinearity::gelu && !(is_last && plan_.pooling == Pooling::maximum);
+}
+
+/// @param range  0: the sample's own
+template <typename Operand>
+void Executor<Operand>::round_node(int i, std::size_t n, float range, std::string_view what,
+                                   Room& room) {
+  const Node& of_node = plan_.node(i);
+  const auto channels = static_cast<std::size_t>(of_node.channels);
+  const Samples to = node(i);
+  float all = range;
+  if (kIsRounded<Operand> && all == 0)
+    for_each_part(of_node.count(), channels, [&](const Part& part) {
+      all = std::max(all, int8::largest_magnitude(activation(i, n, room, part), what));
+    });
+  for_each_part(of_node.count(), channels, [&](const Part& part) {
+    to.scales[n] = round_activation(activation(i, n, room, part), zero_point(i), all, what,
+                                    part.of(to.sample(n)), room);
+  });
 }
 
 template <typename Operand>
@@ -372,8 +415,13 @@ void Executor<Operand>::compute_node(int i, std::span<float> buffers) {
   for_each_lane([&](const Lane& lane) {
     const std::string_view what = label("activations", name, lane.room);
     for (std::size_t n = lane.first; n < lane.end; ++n) {
+      if (is_in_parts(i)) {
+        round_node(i, n, range, what, lane.room);
+        continue;
+      }
       const Floats x = activation(i, n, lane.room);
-      round_activation(x, zero_point(i), range, what, node(i), n, lane.room);
+      node(i).scales[n] =
+          round_activation(x, zero_point(i), range, what, node(i).sample(n), lane.room);
       if (is_last && plan_.pooling == Pooling::maximum) take_maxima(n, x);
     }
   });
@@ -381,14 +429,14 @@ void Executor<Operand>::compute_node(int i, std::span<float> buffers) {
 
 /// The floats of a sample at a node, in the room's first values; the same in both passes.
 template <typename Operand>
-std::span<float> Executor<Operand>::activation(int i, std::size_t n, Room& room) {
+std::span<float> Executor<Operand>::activation(int i, std::size_t n, Room& room, const Part& part) {
   const Node& to = plan_.node(i);
-  const std::span<float> sample(room.first.get(), to.count());
+  const std::span<float> sample(room.first.get(), part.count);
   if (to.rectifies() && to.residual == Residual::none) {
-    layer_of(to.main).norm->apply(rounded(branch(to.main), n), n, output_of(to), sample);
+    layer_of(to.main).norm->apply(rounded(branch(to.main), n, part), n, output_of(to), sample);
     return sample;
   }
-  add_up(i, n, sample);
+  add_up(i, n, part, sample);
   if (to.rectifies()) rectify(sample);
   if (to.nonlinearity == Nonlinearity::gelu) gelu(sample, sample);
   return sample;
@@ -444,7 +492,8 @@ void Executor<Operand>::convolve(int b, std::span<float> buffers) {
       for (std::size_t k = 0; k < n; ++k) {
         const auto sample = result.subspan(k * out.count, out.count);
         layer.norm->measure(sample, first + k);
-        round_activation(sample, 0, range, what, out, first + k, lane.room);
+        out.scales[first + k] =
+            round_activation(sample, 0, range, what, out.sample(first + k), lane.room);
       }
     });
   });
@@ -472,11 +521,12 @@ Floats Executor<Operand>::pooled(int b, std::size_t first, std::size_t n, Room& 
 }
 
 /// The sum of a node's branches and residual: what ReLU is given, the same floats in both passes.
+/// @pre shortcuts that are padded: the part is the whole
 template <typename Operand>
-void Executor<Operand>::add_up(int i, std::size_t n, std::span<float> out) {
+void Executor<Operand>::add_up(int i, std::size_t n, const Part& part, std::span<float> out) {
   const Node& to = plan_.node(i);
   const auto add_branch = [&](int b, Output output) {
-    layer_of(b).norm->apply(rounded(branch(b), n), n, output, out);
+    layer_of(b).norm->apply(rounded(branch(b), n, part), n, output, out);
   };
   add_branch(to.main, Output::plain);
   if (const float factor = factor_of(to.main, n); factor != 1)
@@ -484,7 +534,7 @@ void Executor<Operand>::add_up(int i, std::size_t n, std::span<float> out) {
   if (to.residual == Residual::branch) add_branch(to.second, Output::added);
   if (to.residual == Residual::identity) {
     const Samples x = node(to.second);
-    add_scaled(x.sample(n), zero_point(to.second), x.scales[n], out);
+    add_scaled(part.of(x.sample(n)), zero_point(to.second), x.scales[n], out);
   }
   if (to.residual == Residual::padding) {
     const Samples x = node(to.second);

@@ -77,12 +77,12 @@ inline void round_again(int /*zero_point*/, float /*scale*/, Floats x, std::span
 }
 
 inline float round_error(bool nearest, float largest, Floats x, std::span<std::int8_t> q,
-                         const RandomKey& key, std::uint32_t block) {
+                         const RandomKey& key, std::uint32_t block, std::size_t first) {
   return nearest ? int8::quantize_signed(largest, x, q)
-                 : int8::quantize_stochastic(largest, x, q, key, block);
+                 : int8::quantize_stochastic(largest, x, q, key, block, first);
 }
 inline float round_error(bool /*nearest*/, float /*largest*/, Floats x, std::span<float> q,
-                         const RandomKey& /*key*/, std::uint32_t /*block*/) {
+                         const RandomKey& /*key*/, std::uint32_t /*block*/, std::size_t /*first*/) {
   std::ranges::copy(x, q.begin());
   return 1;
 }
@@ -180,6 +180,25 @@ class Executor {
     Room& room;
   };
 
+  /// Values of a sample, those of neighbouring pixels.
+  struct Part {
+    std::size_t first = 0, count = 0;
+    template <typename Value>
+    std::span<Value> of(std::span<Value> sample) const {
+      return sample.subspan(first, count);
+    }
+  };
+  static Part whole(std::size_t count) { return {0, count}; }
+  static bool is_large(std::size_t count);
+  /// Calls work(part) for the parts of a large sample, which stay in a cache.
+  template <typename Work>
+  static void for_each_part(std::size_t count, std::size_t channels, const Work& work) {
+    const std::size_t step = part_values(channels);
+    for (std::size_t first = 0; first < count; first += step)
+      work(Part{first, std::min(step, count - first)});
+  }
+  static std::size_t part_values(std::size_t channels);
+
   /// Sums says how a weight gradient is summed.
   enum class Sums {
     in_lanes,    // each lane has a sum of its own
@@ -212,13 +231,18 @@ class Executor {
   std::span<float> filtered(std::size_t sample, Room& room) const;
   void take_pictures();
   void compute_node(int i, std::span<float> buffers);
-  std::span<float> activation(int i, std::size_t sample, Room& room);
+  std::span<float> activation(int i, std::size_t sample, Room& room, const Part& part);
+  std::span<float> activation(int i, std::size_t sample, Room& room) {
+    return activation(i, sample, room, whole(plan_.node(i).count()));
+  }
+  bool is_in_parts(int node) const;
+  void round_node(int i, std::size_t sample, float range, std::string_view what, Room& room);
   void compute_again(int i);
   void convolve(int branch, std::span<float> buffers);
   void start_norm(int branch, std::span<float> buffers);
   void pool(int i);
   Floats pooled(int branch, std::size_t first, std::size_t n, Room& room);
-  void add_up(int i, std::size_t sample, std::span<float> out);
+  void add_up(int i, std::size_t sample, const Part& part, std::span<float> out);
   void average();
   void take_maxima(std::size_t sample, Floats x);
 
@@ -234,7 +258,12 @@ class Executor {
     std::span<float> input_error;  // empty: not needed
   };
   void sum_of_readers(int i, const Lane& lane, std::size_t first, std::size_t n, bool learns);
+  std::span<const float> norm_error(int branch, std::size_t sample, const Part& part,
+                                    std::span<float> out);
   std::span<const float> branch_error(int branch, std::size_t sample, Room& room);
+  bool has_error_in_parts(int branch) const;
+  void round_branch_error(int branch, const Lane& lane, std::size_t sample, std::size_t k,
+                          const Wanted& wanted, std::span<Operand> q, float& scale);
   float quantize_error(std::span<const float> x, float range, std::string_view what,
                        const RandomKey& key, std::size_t sample, std::span<Operand> q);
   void through_branch(int branch, const Lane& lane, std::size_t first, std::size_t n,
@@ -284,8 +313,8 @@ class Executor {
         range.add(int8::largest_magnitude(values(n, lane.room), what));
     });
   }
-  void round_activation(std::span<const float> x, int zero_point, float range,
-                        std::string_view what, const Samples& to, std::size_t sample, Room& room);
+  float round_activation(std::span<const float> x, int zero_point, float range,
+                         std::string_view what, std::span<Operand> q, Room& room);
 
   Samples node(int i) const {
     return (computed_again(i) ? now_->again(i) : now_->node(i)).part(0, samples_);
@@ -295,6 +324,9 @@ class Executor {
   Samples error(int i) const { return now_->error(i).part(0, samples_); }
   static SampleValues<Operand> rounded(const Samples& samples, std::size_t i) {
     return {samples.sample(i), samples.scales[i]};
+  }
+  static SampleValues<Operand> rounded(const Samples& samples, std::size_t i, const Part& part) {
+    return {part.of(samples.sample(i)), samples.scales[i]};
   }
   float factor_of(int branch, std::size_t sample) const {
     const std::vector<float>& factors = layers_[static_cast<std::size_t>(branch)].factors;

@@ -53,9 +53,13 @@ void Executor<Operand>::backward(std::span<const float> means, const RandomKey& 
 template <typename Operand>
 void Executor<Operand>::compute_again(int i) {
   const Samples to = now_->again(i);
+  const auto channels = static_cast<std::size_t>(plan_.node(i).channels);
   for_each_lane([&](const Lane& lane) {
     for (std::size_t n = lane.first; n < lane.end; ++n)
-      round_again(zero_point(i), to.scales[n], activation(i, n, lane.room), to.sample(n));
+      for_each_part(to.count, channels, [&](const Part& part) {
+        round_again(zero_point(i), to.scales[n], activation(i, n, lane.room, part),
+                    part.of(to.sample(n)));
+      });
   });
   computed_again_[static_cast<std::size_t>(i)] = true;
 }
@@ -111,7 +115,7 @@ void Executor<Operand>::through_activation(int i, std::size_t n, Room& room,
                                            std::span<float> error) {
   if (plan_.node(i).nonlinearity != Nonlinearity::gelu) return;
   const std::span<float> before(room.second.get(), error.size());
-  add_up(i, n, before);
+  add_up(i, n, whole(error.size()), before);
   gelu_gradient(error, before, error);
 }
 
@@ -225,15 +229,34 @@ void Executor<Operand>::finish_filters(std::span<float> gradient, const SliceRea
   tell(ready, plan_.whitening->bias);
 }
 
+/// The float errors of a sample at a normalization's input, times the weights' scales.
+template <typename Operand>
+std::span<const float> Executor<Operand>::norm_error(int b, std::size_t n, const Part& part,
+                                                     std::span<float> out) {
+  Layer& layer = layer_of(b);
+  SampleValues<Operand> g = error_behind(b, error(plan_.branch(b).node), n);
+  g.values = part.of(g.values);
+  layer.norm->error(g, rounded(branch(b), n, part), n, layer.convolution.weight_scales(), out);
+  return out;
+}
+
+/// Whether the errors of a branch are computed twice, as is_in_parts() says of a node.
+template <typename Operand>
+bool Executor<Operand>::has_error_in_parts(int b) const {
+  const Branch& branch_plan = plan_.branch(b);
+  const Layer& layer = layers_[static_cast<std::size_t>(b)];
+  return is_large(branch_plan.count()) && !branch_plan.pool && layer.bias_sums.empty() &&
+         layer.norm->is_pixelwise() && !wide_errors();
+}
+
 /// The float errors of a sample at the output of a convolution, times the weights' scales.
 template <typename Operand>
 std::span<const float> Executor<Operand>::branch_error(int b, std::size_t n, Room& room) {
   const Branch& branch_plan = plan_.branch(b);
-  const Samples x = branch(b), g = error(branch_plan.node);
+  const Samples x = branch(b);
   Layer& layer = layer_of(b);
   const std::span<float> of_norm((branch_plan.pool ? room.third : room.second).get(), x.count);
-  layer.norm->error(error_behind(b, g, n), rounded(x, n), n, layer.convolution.weight_scales(),
-                    of_norm);
+  norm_error(b, n, whole(x.count), of_norm);
   if (!branch_plan.pool) return of_norm;
   const std::size_t channels = branch_plan.channels();
   const std::size_t row = static_cast<std::size_t>(branch_plan.shape.out_width()) * channels;
@@ -255,7 +278,44 @@ float Executor<Operand>::quantize_error(std::span<const float> x, float range,
                                         std::span<Operand> q) {
   const float all = range > 0 ? range : int8::largest_magnitude(x, what);
   const bool nearest = options_.error_rounding == ErrorRounding::nearest;
-  return precision::round_error(nearest, all, x, q, key, static_cast<std::uint32_t>(n));
+  return precision::round_error(nearest, all, x, q, key, static_cast<std::uint32_t>(n), 0);
+}
+
+/// Rounds the errors of a sample, the `k`th of a chunk, at the output of a convolution.
+template <typename Operand>
+void Executor<Operand>::round_branch_error(int b, const Lane& lane, std::size_t n, std::size_t k,
+                                           const Wanted& wanted, std::span<Operand> q,
+                                           float& scale) {
+  Layer& layer = layer_of(b);
+  Room& room = lane.room;
+  const std::size_t channels = plan_.branch(b).channels();
+  const std::string_view what = label("errors of the convolution", plan_.branch(b).name, room);
+  if (has_error_in_parts(b)) {
+    const auto errors = [&](const Part& part) {
+      return norm_error(b, n, part, {room.second.get(), part.count});
+    };
+    float all = layer.error_range;
+    if (all == 0)
+      for_each_part(q.size(), channels, [&](const Part& part) {
+        all = std::max(all, int8::largest_magnitude(errors(part), what));
+      });
+    const bool nearest = options_.error_rounding == ErrorRounding::nearest;
+    for_each_part(q.size(), channels, [&](const Part& part) {
+      scale = precision::round_error(nearest, all, errors(part), part.of(q), key_for(b, kOfBranch),
+                                     static_cast<std::uint32_t>(n), part.first);
+    });
+    return;
+  }
+  const auto values = branch_error(b, n, room);
+  if (wanted.gradient && !layer.bias_sums.empty()) {
+    const auto sums = std::span(room.double_sums).first(channels);
+    const auto to = std::span(layer.bias_sums).subspan(lane.index * channels, channels);
+    channel_sums(values, sums);
+    for (std::size_t c = 0; c < channels; ++c) to[c] += sums[c];
+  }
+  scale = quantize_error(values, layer.error_range, what, key_for(b, kOfBranch), n, q);
+  if constexpr (kIsRounded<Operand>)
+    if (wanted.gradient && wide_errors()) take_wide_error(b, n, k, values, room);
 }
 
 /// Normalization and convolution of some samples.
@@ -266,27 +326,13 @@ void Executor<Operand>::through_branch(int b, const Lane& lane, std::size_t firs
   Room& room = lane.room;
   const WeightSum& sum = weight_sum(b);
   const std::size_t count = plan_.branch(b).shape.out_count();
-  const std::size_t channels = plan_.branch(b).channels();
-  const std::string_view what = label("errors of the convolution", plan_.branch(b).name, room);
   const bool keeps = sum.how == Sums::by_outputs;
   const std::span<Operand> errors = keeps ? sum.errors.subspan(first * count, n * count)
                                           : std::span(room.rounded.get(), n * count);
   const std::span<float> scales =
       keeps ? sum.scales.subspan(first, n) : std::span(room.rounded_scales).first(n);
-  for (std::size_t k = 0; k < n; ++k) {
-    const std::size_t s = first + k;
-    const auto values = branch_error(b, s, room);
-    if (wanted.gradient && !layer.bias_sums.empty()) {
-      const auto sums = std::span(room.double_sums).first(channels);
-      const auto to = std::span(layer.bias_sums).subspan(lane.index * channels, channels);
-      channel_sums(values, sums);
-      for (std::size_t c = 0; c < channels; ++c) to[c] += sums[c];
-    }
-    scales[k] = quantize_error(values, layer.error_range, what, key_for(b, kOfBranch), s,
-                               errors.subspan(k * count, count));
-    if constexpr (kIsRounded<Operand>)
-      if (wanted.gradient && wide_errors()) take_wide_error(b, s, k, values, room);
-  }
+  for (std::size_t k = 0; k < n; ++k)
+    round_branch_error(b, lane, first + k, k, wanted, errors.subspan(k * count, count), scales[k]);
   if (wanted.gradient && !keeps) add_weight_gradient(b, lane, first, n);
   if (!wanted.input_error.empty())
     layer.convolution.backward_input(errors, scales, wanted.input_error,
@@ -336,7 +382,7 @@ void Executor<Operand>::sum_error(int i, std::span<float> gradient, const SliceR
       layer_of(to.main).norm->gate(rounded(branch(to.main), n), n, output_of(to), g.sample(n));
     } else if (to.rectifies()) {
       const std::span<float> before(room.first.get(), to.count());
-      add_up(i, n, before);
+      add_up(i, n, whole(to.count()), before);
       gate(before, g.sample(n));
     }
     for (const int b : branches)

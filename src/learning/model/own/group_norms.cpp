@@ -41,6 +41,7 @@ class GroupNorm final : public Norm<Operand> {
   void error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,
              std::span<float> out) override;
 
+  bool is_pixelwise() const override { return !ranges_; }
   std::size_t bytes(std::size_t samples) const override {
     const std::size_t ends = ranges_ ? 2 * kRangeChunks * sizeof(std::int32_t) : 0;
     return samples * groups_ * (sizeof(Group) + ends);

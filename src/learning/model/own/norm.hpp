@@ -77,6 +77,8 @@ class Norm {
   virtual void error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,
                      std::span<float> out) = 0;
 
+  /// False if error() takes whole samples only; apply() takes some pixels of one as well.
+  virtual bool is_pixelwise() const { return true; }
   /// False if a number that is added to all x of a channel changes nothing.
   virtual bool sees_bias() const { return true; }
   /// Returns the bytes of what is kept for this many samples.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain loops over the channels of a pixel, compiled once for each instruction set, which the
-// compiler makes vectors of: no operation depends on another lane.
+// Loops over the channels of a pixel, compiled once for each instruction set: no operation depends on
+// another lane. The compiler makes vectors of most of them.
 #include "model/own/passes.hpp"
 
 #include <algorithm>
@@ -48,6 +48,46 @@ class WideRow {
 
 HWY_BEFORE_NAMESPACE();
 namespace eqt::model::precision::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Loads operands as floats.
+template <class D>
+HWY_INLINE hn::Vec<D> load_operands(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_operands(D d, const std::int8_t* from) {
+  const hn::RebindToSigned<D> integers;
+  const hn::Rebind<std::int8_t, D> bytes;
+  return hn::ConvertTo(d, hn::PromoteTo(integers, hn::LoadU(bytes, from)));
+}
+
+/// Stores floats that are operands.
+template <class D>
+HWY_INLINE void store_operands(D d, hn::Vec<D> values, float* to) {
+  hn::StoreU(values, d, to);
+}
+template <class D>
+HWY_INLINE void store_operands(D /*d*/, hn::Vec<D> values, std::int8_t* to) {
+  const hn::RebindToSigned<D> integers;
+  const hn::Rebind<std::int8_t, D> bytes;
+  hn::StoreU(hn::DemoteTo(bytes, hn::ConvertTo(integers, values)), bytes, to);
+}
+
+/// Calls body(tag, value, column) for each vector of the wide rows.
+template <typename Body>
+HWY_INLINE void for_each_vector(const WideRow& row, std::size_t count, const Body& body) {
+  const hn::ScalableTag<float> full;
+  const hn::CappedTag<float, 1> single;
+  const std::size_t lanes = hn::Lanes(full);
+  for (std::size_t i = 0; i < count; i += row.width()) {
+    const std::size_t width = std::min(row.width(), count - i);
+    std::size_t c = 0;
+    for (; c + lanes <= width; c += lanes) body(full, i + c, c);
+    for (; c < width; ++c) body(single, i + c, c);
+  }
+}
 
 /// Calls body(first value, first channel, pixels, channels) for tiles of kTile channels, a constant
 /// of their type, and of what is left, each of at most `most` pixels.
@@ -127,31 +167,23 @@ void filter_patches(const float* picture, const data::ImageShape& shape, std::si
 }
 
 template <Output kOutput, typename T>
-HWY_INLINE void affine_row(const T* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
-                           const float* HWY_RESTRICT shift, std::size_t count,
-                           float* HWY_RESTRICT out) {
-  for (std::size_t c = 0; c < count; ++c) {
-    const float v = static_cast<float>(q[c]) * scale[c] + shift[c];
-    if constexpr (kOutput == Output::rectified) {
-      out[c] = v > 0 ? v : 0.0f;
-    } else if constexpr (kOutput == Output::clipped) {
-      const float rectified = v > 0 ? v : 0.0f;
-      out[c] = rectified < kClip ? rectified : kClip;
-    } else {
-      out[c] = kOutput == Output::added ? out[c] + v : v;
-    }
-  }
-}
-
-template <Output kOutput, typename T>
 HWY_INLINE void affine_rows(const T* q, const float* scale, const float* shift,
                             std::size_t channels, float* out, std::size_t count) {
   const WideRow row(channels);
   float scales[WideRow::kWide], shifts[WideRow::kWide];
   scale = row.spread(scale, scales);
   shift = row.spread(shift, shifts);
-  for (std::size_t i = 0; i < count; i += row.width())
-    affine_row<kOutput>(q + i, scale, shift, std::min(row.width(), count - i), out + i);
+  for_each_vector(row, count, [&](auto d, std::size_t i, std::size_t c) HWY_ATTR {
+    // Not fused, so that all processors round alike.
+    const auto scaled = hn::Mul(load_operands(d, q + i), hn::LoadU(d, scale + c));
+    auto v = hn::Add(scaled, hn::LoadU(d, shift + c));
+    if constexpr (kOutput == Output::added) v = hn::Add(hn::LoadU(d, out + i), v);
+    if constexpr (kOutput == Output::rectified || kOutput == Output::clipped)
+      v = hn::IfThenElseZero(hn::Gt(v, hn::Zero(d)), v);
+    if constexpr (kOutput == Output::clipped)
+      v = hn::IfThenElse(hn::Lt(v, hn::Set(d, kClip)), v, hn::Set(d, kClip));
+    hn::StoreU(v, d, out + i);
+  });
 }
 
 template <typename T>
@@ -175,38 +207,35 @@ void affine_floats(const float* q, const float* scale, const float* shift, std::
 }
 
 template <bool kClips, typename T>
-HWY_INLINE void gate_row(const T* HWY_RESTRICT q, const float* HWY_RESTRICT scale,
-                         const float* HWY_RESTRICT shift, std::size_t count, T* HWY_RESTRICT g) {
-  for (std::size_t c = 0; c < count; ++c) {
-    const float before = static_cast<float>(q[c]) * scale[c] + shift[c];
-    const bool is_open = kClips ? before > 0 && before < kClip : before > 0;
-    g[c] = is_open ? g[c] : static_cast<T>(0);
-  }
-}
-
-template <typename T>
 HWY_INLINE void gate_affine_as(const T* q, const float* scale, const float* shift,
-                               std::size_t channels, Output output, T* g, std::size_t count) {
+                               std::size_t channels, T* g, std::size_t count) {
   const WideRow row(channels);
   float scales[WideRow::kWide], shifts[WideRow::kWide];
   scale = row.spread(scale, scales);
   shift = row.spread(shift, shifts);
-  for (std::size_t i = 0; i < count; i += row.width()) {
-    const std::size_t width = std::min(row.width(), count - i);
-    if (output == Output::clipped)
-      gate_row<true>(q + i, scale, shift, width, g + i);
-    else
-      gate_row<false>(q + i, scale, shift, width, g + i);
-  }
+  for_each_vector(row, count, [&](auto d, std::size_t i, std::size_t c) HWY_ATTR {
+    const auto scaled = hn::Mul(load_operands(d, q + i), hn::LoadU(d, scale + c));
+    const auto before = hn::Add(scaled, hn::LoadU(d, shift + c));
+    auto kept = hn::IfThenElseZero(hn::Gt(before, hn::Zero(d)), load_operands(d, g + i));
+    if constexpr (kClips) kept = hn::IfThenElseZero(hn::Lt(before, hn::Set(d, kClip)), kept);
+    store_operands(d, kept, g + i);
+  });
+}
+
+template <typename T>
+HWY_INLINE void gate_affine_with(const T* q, const float* scale, const float* shift,
+                                 std::size_t channels, Output output, T* g, std::size_t count) {
+  (output == Output::clipped ? gate_affine_as<true, T>
+                             : gate_affine_as<false, T>)(q, scale, shift, channels, g, count);
 }
 
 void gate_affine(const std::int8_t* q, const float* scale, const float* shift, std::size_t channels,
                  Output output, std::int8_t* g, std::size_t count) {
-  gate_affine_as(q, scale, shift, channels, output, g, count);
+  gate_affine_with(q, scale, shift, channels, output, g, count);
 }
 void gate_affine_floats(const float* q, const float* scale, const float* shift,
                         std::size_t channels, Output output, float* g, std::size_t count) {
-  gate_affine_as(q, scale, shift, channels, output, g, count);
+  gate_affine_with(q, scale, shift, channels, output, g, count);
 }
 
 void add_scaled_floats(const float* HWY_RESTRICT q, float scale, float* HWY_RESTRICT out,
@@ -312,17 +341,6 @@ void error_sums(const std::int8_t* g, const std::int8_t* x, std::size_t count, s
 }
 
 template <typename T>
-HWY_INLINE void error_row(const T* HWY_RESTRICT g, const T* HWY_RESTRICT x,
-                          const float* HWY_RESTRICT scale, const float* HWY_RESTRICT slope,
-                          const float* HWY_RESTRICT offset, std::size_t count,
-                          float* HWY_RESTRICT error) {
-  for (std::size_t c = 0; c < count; ++c) {
-    const float through = static_cast<float>(x[c]) * slope[c] + offset[c];
-    error[c] = static_cast<float>(g[c]) * scale[c] - through;
-  }
-}
-
-template <typename T>
 HWY_INLINE void norm_error_as(const T* g, const T* x, const float* scale, const float* slope,
                               const float* offset, std::size_t channels, float* error,
                               std::size_t count) {
@@ -331,8 +349,12 @@ HWY_INLINE void norm_error_as(const T* g, const T* x, const float* scale, const 
   scale = row.spread(scale, scales);
   slope = row.spread(slope, slopes);
   offset = row.spread(offset, offsets);
-  for (std::size_t i = 0; i < count; i += row.width())
-    error_row(g + i, x + i, scale, slope, offset, std::min(row.width(), count - i), error + i);
+  for_each_vector(row, count, [&](auto d, std::size_t i, std::size_t c) HWY_ATTR {
+    const auto product = hn::Mul(load_operands(d, x + i), hn::LoadU(d, slope + c));
+    const auto through = hn::Add(product, hn::LoadU(d, offset + c));
+    const auto scaled = hn::Mul(load_operands(d, g + i), hn::LoadU(d, scale + c));
+    hn::StoreU(hn::Sub(scaled, through), d, error + i);
+  });
 }
 
 void norm_error(const std::int8_t* g, const std::int8_t* x, const float* scale, const float* slope,
