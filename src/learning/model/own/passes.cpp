@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops over the channels of a pixel, compiled once for each instruction set: no operation depends on
-// another lane. The compiler makes vectors of most of them.
+// Loops over the channels of a pixel, compiled once for each instruction set: no operation depends
+// on another lane. The compiler makes vectors of most of them.
 #include "model/own/passes.hpp"
 
 #include <algorithm>
