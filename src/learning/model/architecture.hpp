@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shapes of the convolutional networks of models.def, without torch: what resnet.cpp and
-// plain_network.cpp build with LibTorch, and own/ with 8-bit operands; those of mobile_network.cpp
-// and vit.cpp are LibTorch's alone.
+// plain_network.cpp build with LibTorch, and own/ with 8-bit operands. Of those of
+// mobile_network.cpp own/ builds the ones with ReLU6, and none of vit.cpp.
 
 #pragma once
 

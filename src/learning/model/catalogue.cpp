@@ -59,7 +59,7 @@ std::span<const Named<Precision>> names_of(Precision) {
        "products"},
       {Precision::int8, "int8",
        "8-bit operands of all convolutions, forward and backward, with exact sums (ResNets, "
-       "vgg11, alexnet and airbench; docs/int8.md)"},
+       "mobilenet_v2, efficientnet_lite0, vgg11, alexnet and airbench; docs/int8.md)"},
   }};
   return kNames;
 }
