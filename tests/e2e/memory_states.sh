@@ -6,7 +6,7 @@ export EQT_MEMORY_FOLDER=$WORK/memory
 mkdir "$EQT_MEMORY_FOLDER"
 base=$EQT_MEMORY_FOLDER/equant-train-$(id -u)
 # Steps of at least 10 ms, so that several states are kept before a fault.
-common=(--set train.steps=200 --set data.limit_train=6400 --set compressor.name=topk --set compressor.density=0.05)
+common=(--set train.steps=100 --set data.limit_train=6400 --set compressor.name=topk --set compressor.density=0.05)
 memory=(--set checkpoint.memory_seconds=0.1)
 
 hash_of() { value "$WORK/$1/summary.json" parameter_hash; }
@@ -18,7 +18,7 @@ train 2 whole "${common[@]}"
 expect_code 0 "a run without states in memory"
 [[ ! -e $base ]] || wrong "a run without checkpoint.memory_seconds wrote to memory"
 
-export EQT_FAULT=kill:rank=1,step=190
+export EQT_FAULT=kill:rank=1,step=90
 train 2 killed "${common[@]}" "${memory[@]}"
 expect_different 0 "$CODE" "a killed run"
 unset EQT_FAULT
@@ -35,7 +35,7 @@ train 2 killed "${common[@]}" "${memory[@]}" --resume
 expect_code 0 "a run resumed from memory"
 note_of killed 'continues from the state in memory of step [1-9]'
 expect_equal "$(hash_of whole)" "$(hash_of killed)" "resumed from memory"
-expect_equal 200 "$(grep -c '"type":"step"' "$WORK/killed/metrics.jsonl")" "records of steps"
+expect_equal 100 "$(grep -c '"type":"step"' "$WORK/killed/metrics.jsonl")" "records of steps"
 expect_none "a finished run"
 python3 - "$WORK/killed" <<'PY' || wrong "starts of a run that was killed"
 import json, sys
@@ -45,7 +45,7 @@ assert [s["from"] for s in starts] == ["the beginning", "a state in memory"], st
 assert all(s["ranks"] == 2 and len(s["hosts"]) == 1 for s in starts), starts
 assert starts[0]["step"] == 0 and starts[0]["steps_lost"] == 0, starts
 end = starts[1]["step"] + starts[1]["steps_lost"]
-assert 0 < starts[1]["step"] <= end <= 190 and starts[1]["seconds_lost"] > 0, starts
+assert 0 < starts[1]["step"] <= end <= 90 and starts[1]["seconds_lost"] > 0, starts
 PY
 program report "$WORK/killed" --out "$WORK/killed.report"
 expect_code 0 "a report of a run that was killed"
