@@ -238,7 +238,7 @@ run_elastically() {
   ! has_word --resume || asked_to_resume=1
   # Hosts keep states in memory, unless it is said how often.
   local memory=(--set checkpoint.memory_seconds=1)
-  if grep -qs '"memory_seconds"' "$config" || values_of --set | grep -q '^checkpoint\.memory_seconds='; then memory=(); fi
+  if [[ $(sed 's://.*::' "$config" 2>/dev/null) == *'"memory_seconds"'* ]] || values_of --set | grep -q '^checkpoint\.memory_seconds='; then memory=(); fi
   default_mpi kill_at_once 0
   local from=()
   if [[ $no_standby -eq 0 ]]; then

@@ -4,6 +4,7 @@
 import errno
 import json
 import os
+import re
 import stat
 
 MOST_BYTES, MOST_LEVELS = 1 << 30, 32  # metrics.jsonl of a long run; the nesting of any file of ours
@@ -35,6 +36,26 @@ def levels_of(value):
     return levels
 
 
+TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\r\n]*|/\*.*?\*/|.', re.DOTALL)
+
+
+def without_comments(text):
+    """The text with spaces in place of "// ..." and "/* ... */", so that lines and columns stay. Raises ValueError for
+    a comma that ends an object or a list."""
+    parts, after_comma = [], False
+    for token in TOKEN.finditer(text):
+        part = token[0]
+        if part.startswith(("//", "/*")):
+            part = re.sub(r"[^\r\n]", " ", part)
+        elif part in ("}", "]") and after_comma:
+            line, column = text.count("\n", 0, token.start()) + 1, token.start() - text.rfind("\n", 0, token.start())
+            raise ValueError(f"that the comma before {part} at line {line}, column {column} has nothing after it")
+        if part.strip():
+            after_comma = part == ","
+        parts.append(part)
+    return "".join(parts)
+
+
 def parse_json(text):
     """Raises ValueError for everything that is no JSON, is nested too deeply or has half characters."""
     try:
@@ -49,5 +70,11 @@ def parse_json(text):
 
 
 def read_json(path):
-    """Raises OSError and ValueError as the two above do."""
+    """Raises OSError and ValueError as read_text() and parse_json() do."""
     return parse_json(read_text(path))
+
+
+def read_written_json(path):
+    """JSON that people write, with comments as in configs. Raises OSError and ValueError as read_json() and
+    without_comments() do."""
+    return parse_json(without_comments(read_text(path)))

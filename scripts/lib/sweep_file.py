@@ -13,7 +13,7 @@ import os
 import pathlib
 import re
 
-from files import read_json, read_text
+from files import read_text, read_written_json
 
 
 class Share(float):
@@ -199,7 +199,7 @@ class SweepFile:
     def __init__(self, path, short):
         self.path = path
         try:
-            flow = read_json(path)
+            flow = read_written_json(path)
         except (OSError, ValueError) as error:
             raise SweepError(f"{path}: expected JSON, found {error}.") from error
         if not isinstance(flow, dict):

@@ -25,6 +25,7 @@ refuses() {
   expect_failure 2 "$regex" "$json"
 }
 refuses 'bad\.json: expected JSON' '{"configs":'
+refuses 'the comma before \] at line 2, column 2 has nothing after it' $'{"configs": ["tiny.json", // ,\n ]}'
 refuses 'levels of nesting' "{\"set\": $(printf '[%.0s' {1..2000})$(printf ']%.0s' {1..2000})}"
 refuses 'levels of nesting' "{\"set\": {\"a\": $(printf '[%.0s' {1..40})$(printf ']%.0s' {1..40})}}"
 refuses 'bad\.json: expected JSON' '{"configs": ["\ud800.json"]}'
@@ -112,8 +113,9 @@ expect_equal 2 "$(grep -c 'topk .*seed=9 on 2 ranks' "$OUT")" "runs that the com
 
 # Two runs: one under MPI, and the same ranks simulated in one process.
 cat >"$WORK/two.json" <<'JSON'
-{"configs": [{"name": "ranks", "config": "tiny.json"},
-             {"name": "played", "config": "tiny.json", "simulate": true}],
+// Comments as in configs.
+{"configs": [{"name": "ranks", "config": "tiny.json"}, /* the same in
+             one process: */ {"name": "played", "config": "tiny.json", "simulate": true}],
  "set": {"compressor.name": "topk", "synchronization.collective": "allgather",
          "train.batch_size": 4, "data.limit_test": 10, "train.steps": 8, "checkpoint.every_steps": 4},
  "threads": 1, "ranks": [2], "timeout": 60}

@@ -49,6 +49,41 @@ std::string reason(std::string_view what) {
   return shortened(text);
 }
 
+/// Returns the last byte that is part of neither spaces nor comments, or 0 if there is none.
+/// @pre the parser has taken all of `text`
+char last_of_tokens(std::string_view text) {
+  const auto behind = [&](std::size_t at, std::size_t size) {
+    return at == std::string_view::npos ? text.size() : at + size;
+  };
+  char last = '\0';
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '/') {
+      const bool is_long = text.substr(i).starts_with("/*");
+      i = is_long ? behind(text.find("*/", i + 2), 2) : behind(text.find_first_of("\r\n", i), 0);
+      continue;
+    }
+    if (c == '"')
+      for (++i; i < text.size() && text[i] != '"'; ++i)
+        if (text[i] == '\\') ++i;
+    if (std::string_view(" \t\r\n").find(c) == std::string_view::npos) last = c;
+    ++i;
+  }
+  return last;
+}
+
+/// Names a comma that ends an object or a list, the most usual mistake. @param byte as place()
+void refuse_last_comma(const std::string& text, std::size_t byte, const std::string& origin) {
+  if (byte == 0 || byte > text.size()) return;
+  const char found = text[byte - 1];
+  if (found != '}' && found != ']') return;
+  if (last_of_tokens(std::string_view(text).substr(0, byte - 1)) != ',') return;
+  fail(Kind::usage,
+       "{}: expected valid JSON, found that the comma before {} at {} has nothing after it; remove "
+       "that comma",
+       origin, found, place(text, byte));
+}
+
 /// Refuses, while the parser reads, what JSON itself allows and a config does not.
 class StrictParsing {
  public:
@@ -107,8 +142,9 @@ Json parse_document(const std::string& text, const std::string& origin, std::str
          kMaxDocumentBytes, text.size());
   Json document;
   try {
-    document = Json::parse(text, StrictParsing(origin));
+    document = Json::parse(text, StrictParsing(origin), true, /*ignore_comments=*/true);
   } catch (const Json::parse_error& error) {
+    refuse_last_comma(text, error.byte, origin);
     fail(Kind::usage, "{}: expected valid JSON, found at {}: {}", origin, place(text, error.byte),
          reason(error.what()));
   } catch (const Json::out_of_range& error) {

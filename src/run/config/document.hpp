@@ -20,13 +20,15 @@ inline constexpr std::size_t kMaxDocumentDepth = 16;  // the config itself is th
 /// @throws Error{usage} if there is no such file, or it cannot be read
 std::string read_document(const std::string& path, std::string_view named, std::string_view what);
 
-/// Parses a JSON object. `what` it is, for messages: "config".
+/// Parses a JSON object; "// ..." up to the end of a line and "/* ... */" are comments. `what` it
+/// is, for messages: "config".
 /// @throws Error{usage} if the text is too large, malformed (with line and column), nested too
 /// deeply, not an object, or holds a key twice (with its dotted name).
 Json parse_document(const std::string& text, const std::string& origin,
                     std::string_view what = "config");
 
-/// A JSON value of any type, as parse_document() reads one; discarded if `text` is no JSON.
+/// A JSON value of any type, without comments, else as parse_document() reads one; discarded if
+/// `text` is no JSON.
 /// @throws Error{usage} if it is too large, nested too deeply or holds a key twice
 Json parse_value(const std::string& text, const std::string& origin);
 

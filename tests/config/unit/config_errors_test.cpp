@@ -163,8 +163,8 @@ TEST_CASE("a key that occurs twice is named with its full path", "[config]") {
 }
 
 TEST_CASE("malformed JSON is reported with line and column", "[config]") {
-  CHECK_THAT(rejection("{\n  \"seed\": 1,\n}"),
-             ContainsSubstring("a.json") && ContainsSubstring("line 3, column 1:"));
+  CHECK_THAT(rejection("{\n  \"seed\" 1\n}"),
+             ContainsSubstring("a.json") && ContainsSubstring("line 2, column 10:"));
   CHECK_THAT(rejection("{\"seed\": 01}"), ContainsSubstring("line 1, column 11:"));
   CHECK_THAT(rejection("{\"seed\": 1} x"), ContainsSubstring("line 1, column 13:"));
   CHECK_THAT(rejection(""), ContainsSubstring("line 1, column 1:"));
@@ -172,6 +172,31 @@ TEST_CASE("malformed JSON is reported with line and column", "[config]") {
   CHECK_THAT(rejection("{\"optimizer\": {\"learning_rate\": 1e999}}"), ContainsSubstring("1e999"));
   CHECK_THAT(rejection("[1]"), ContainsSubstring("expected a JSON object"));
   CHECK_THAT(rejection("{\"name\": \"\xFF\"}"), ContainsSubstring("valid JSON"));
+}
+
+TEST_CASE("comments of a config are left out, but not what looks like one in a string",
+          "[config]") {
+  CHECK(
+      parse(
+          "// a // b\n{\"seed\": 2, // \"seed\": 3, }\n/* \"seed\": 4,\n}*/ \"name\": \"c\"}//") ==
+      parse(R"({"seed": 2, "name": "c"})"));
+  CHECK(parse(R"({"data": {"path": "a//b/*c*/"}})").data.path == "a//b/*c*/");
+  CHECK_THAT(rejection("{\"seed\": 2 /* }"), ContainsSubstring("line 1, column 17:"));
+  CHECK_THAT(rejection("{\"seed\": 2 / }"), ContainsSubstring("line 1, column 13:"));
+  CHECK_THAT(rejection("{\"seed\": 2} # c"), ContainsSubstring("line 1, column 14:"));
+  CHECK_THAT(rejection("{}", {"seed=2 // c"}), ContainsSubstring("found \"2 // c\""));
+}
+
+TEST_CASE("a comma that ends an object or a list is named", "[config]") {
+  CHECK_THAT(rejection("{\n  \"seed\": 1,\n}"),
+             ContainsSubstring("a.json: expected valid JSON, found that the comma before } at line "
+                               "3, column 1 has nothing after it"));
+  CHECK_THAT(rejection("{\"schedule\": {\"milestones\": [1, 2, /* 3, */ // \"\n ]}}"),
+             ContainsSubstring("the comma before ] at line 2, column 2 has nothing after it"));
+  CHECK_THAT(rejection(R"({"name": "\",", "model": {"name": "a",}})"),
+             ContainsSubstring("the comma before } at line 1, column 39 has"));
+  CHECK_THAT(rejection(R"({"name": ","]})"), !ContainsSubstring("nothing after it"));
+  CHECK_NOTHROW(parse("{/*,*/}"));
 }
 
 TEST_CASE("a document of excessive size or depth is refused", "[config]") {
