@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 eqt_test(app_unit LABEL unit LINK eqt_app eqt_networks eqt_data
-  SOURCES unit/run_folder_test.cpp unit/sample_grid_test.cpp)
+  SOURCES unit/run_folder_test.cpp unit/sample_grid_test.cpp unit/starting_config_test.cpp)
 if(NOT EQT_ONLY_PORTABLE)
   set(float_networks)  # tests that check or measure them
   if(EQT_TORCH)

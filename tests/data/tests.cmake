@@ -6,7 +6,7 @@ eqt_test(data_unit LABEL unit LINK eqt_data ZLIB::ZLIB
   ALONE unit/loader_test.cpp unit/dataset_test.cpp)
 eqt_test(data_property LABEL property LINK eqt_data SOURCES property/partition_test.cpp)
 eqt_test(arrays_unit LABEL unit LINK eqt_data
-  SOURCES unit/npy_file_test.cpp unit/csv_table_test.cpp unit/arrays_test.cpp unit/wrapped_sets_test.cpp)
+  SOURCES unit/npy_file_test.cpp unit/csv_table_test.cpp unit/arrays_test.cpp unit/find_own_test.cpp unit/wrapped_sets_test.cpp)
 eqt_test(text_unit LABEL unit LINK eqt_data nlohmann_json::nlohmann_json
   SOURCES unit/text/rows_test.cpp unit/text/unicode_test.cpp unit/text/vocabulary_test.cpp
     unit/text/word_piece_test.cpp golden/word_piece_test.cpp)

@@ -4,7 +4,7 @@
 # These train networks of their own, compare with LibTorch or look for it. What a program without it does in their
 # place is in without_torch.sh, which runs where both are built.
 set(need_torch after_training arrays debian_packages divergence doctor emulated export_model fine_tuning
-    gossip_failures int8 local_data memory mixed_processors mixed_torch own_network progress signals simulate tasks text
+    gossip_failures init int8 local_data memory mixed_processors mixed_torch own_network progress signals simulate tasks text
     weights chaos batches mirror device_codec returns)
 
 # eqt_e2e_test(SCRIPT TIMEOUT ARGUMENT...): a timeout only ends what hangs: twice to four times what a slow host takes.
@@ -87,6 +87,7 @@ eqt_e2e_test(fine_tuning 240)
 eqt_e2e_test(export_model 120)
 eqt_e2e_test(text 240)
 eqt_e2e_test(arrays 360)
+eqt_e2e_test(init 360)
 eqt_e2e_test(local_data 360)
 eqt_e2e_test(plugin 240)
 eqt_e2e_test(install 120)

@@ -15,7 +15,7 @@ endif()
 
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_networks eqt_hwy
   SOURCES unit/airbench_test.cpp unit/bert_test.cpp unit/board_speed_test.cpp unit/emulated_replica_test.cpp unit/export_test.cpp
-    unit/float32_beside_torch_test.cpp unit/frozen_test.cpp unit/int8_beside_torch_test.cpp unit/mobile_network_test.cpp
+    unit/float32_beside_torch_test.cpp unit/frozen_test.cpp unit/int8_beside_torch_test.cpp unit/mlp_test.cpp unit/mobile_network_test.cpp
   ALONE unit/bf16_test.cpp unit/mirror_test.cpp unit/plain_network_test.cpp unit/replica_test.cpp
     unit/weights_test.cpp)
 # Separate, because it does not use the torch-free interface.

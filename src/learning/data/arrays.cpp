@@ -16,13 +16,15 @@
 #include "data/catalogue.hpp"
 #include "data/csv_table.hpp"
 #include "data/files.hpp"
+#include "data/test_split.hpp"
 
 namespace eqt::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 3> kKeys = {"target", "integers", "standardize"};
+constexpr std::array<std::string_view, 4> kKeys = {"target", "integers", "standardize",
+                                                   "test_fraction"};
 
 /// The two sides of the samples of training or test; `y` may be missing.
 struct Part {
@@ -77,12 +79,60 @@ Part open_csv_part(const fs::path& file, const DatasetOptions& options) {
   return part;
 }
 
+/// Some rows of another source.
+class ChosenRows final : public ArraySource {
+ public:
+  ChosenRows(std::unique_ptr<ArraySource> source, std::vector<std::size_t> rows)
+      : source_(std::move(source)), rows_(std::move(rows)) {}
+
+  std::size_t samples() const override { return rows_.size(); }
+  const std::vector<std::size_t>& shape() const override { return source_->shape(); }
+  bool whole() const override { return source_->whole(); }
+  void read(std::size_t sample, std::span<double> out) const override {
+    source_->read(rows_[sample], out);
+  }
+  void read(std::size_t sample, std::span<float> out) const override {
+    source_->read(rows_[sample], out);
+  }
+  void read(std::size_t sample, std::span<std::int64_t> out) const override {
+    source_->read(rows_[sample], out);
+  }
+  std::string place(std::size_t sample, std::size_t index) const override {
+    return source_->place(rows_[sample], index);
+  }
+  const std::string& path() const override { return source_->path(); }
+
+ private:
+  std::unique_ptr<ArraySource> source_;
+  std::vector<std::size_t> rows_;
+};
+
+/// The rows of a table without a test set that are for training, or for the test.
+Part open_table_part(bool trains, const DatasetOptions& options) {
+  Part part = open_csv_part(options.path, options);
+  const std::size_t samples = part.y->samples();
+  std::vector<int> labels(samples);
+  std::vector<std::string> classes = {"the table"};
+  if (options.target == TargetKind::classes) {
+    const ArrayTargets targets = read_targets(*part.y, options.target, samples);
+    labels.assign(targets.integers.begin(), targets.integers.end());
+    classes.clear();
+    for (int label = 0; label < targets.classes; ++label)
+      classes.push_back(fmt::format("{}, class {}", part.y->path(), label));
+  }
+  const std::vector<bool> is_test =
+      samples_for_test(labels, classes, options.test_fraction, options.seed, "rows",
+                       "name a folder with train.csv and test.csv");
+  std::vector<std::size_t> rows;
+  for (std::size_t row = 0; row < samples; ++row)
+    if (is_test[row] != trains) rows.push_back(row);
+  part.x = std::make_unique<ChosenRows>(std::move(part.x), rows);
+  part.y = std::make_unique<ChosenRows>(std::move(part.y), std::move(rows));
+  return part;
+}
+
 /// @param name of the part: "train", or what find_test_part() found
-Part open_part(const std::string& name, const DatasetOptions& options) {
-  if (options.path.empty())
-    fail(Kind::usage,
-         "data.name \"arrays\": expected data.path, found none; set it to the folder with "
-         "x_train.npy, y_train.npy, x_test.npy and y_test.npy, or with train.csv and test.csv");
+Part open_folder_part(const std::string& name, const DatasetOptions& options) {
   const fs::path folder = options.path, table = folder / (name + ".csv");
   const fs::path x = folder / ("x_" + name + ".npy");
   if (!is_there(x) && !is_there(table))
@@ -90,7 +140,18 @@ Part open_part(const std::string& name, const DatasetOptions& options) {
          "expected {} and y_{}.npy, or {}, found neither; check data.path, and that this host has "
          "the files",
          x.string(), name, table.string());
-  Part part = is_there(x) ? open_npy_part(folder, name, options) : open_csv_part(table, options);
+  return is_there(x) ? open_npy_part(folder, name, options) : open_csv_part(table, options);
+}
+
+/// As open_folder_part(). A single table has both parts.
+Part open_part(const std::string& name, const DatasetOptions& options) {
+  if (options.path.empty())
+    fail(Kind::usage,
+         "data.name \"arrays\": expected data.path, found none; set it to the folder with "
+         "x_train.npy, y_train.npy, x_test.npy and y_test.npy, or with train.csv and test.csv");
+  const bool trains = name == "train";
+  Part part = is_table_file(options.path) ? open_table_part(trains, options)
+                                          : open_folder_part(name, options);
   const std::size_t samples = part.x->samples();
   if (samples == 0) fail(Kind::data, "{}: expected samples, found none", part.x->path());
   if (part.x->values() == 0)
@@ -99,7 +160,6 @@ Part open_part(const std::string& name, const DatasetOptions& options) {
   if (part.y != nullptr && part.y->samples() != samples)
     fail(Kind::data, "{}: expected a target for each of the {} samples of {}, found {}",
          part.y->path(), samples, part.x->path(), part.y->samples());
-  const bool trains = name == "train";
   const std::size_t limit = trains ? options.limit_train : options.limit_test;
   require_limit(limit, samples, trains ? "data.limit_train" : "data.limit_test");
   part.count = limit == 0 ? samples : limit;
@@ -258,6 +318,7 @@ DatasetFacts look_at_arrays(const DatasetOptions& options) {
 
 std::vector<fs::path> files_of_arrays(const DatasetOptions& options) {
   const fs::path folder = options.path;
+  if (is_table_file(folder)) return {folder};
   std::vector<fs::path> files;
   std::vector<std::string> parts = {"train"}, notes;
   if (options.needs_test) parts.push_back(test_part(folder, notes));
@@ -275,7 +336,7 @@ const DatasetRow sets::arrays = {
     .name = "arrays",
     .about =
         "your own numbers: x_train.npy, y_train.npy, x_test.npy, y_test.npy of data.path, or "
-        "train.csv and test.csv",
+        "train.csv and test.csv, or one table",
     .title = "arrays",
     .needs_files = true,
     .is_own = true,

@@ -151,6 +151,7 @@ struct DatasetOptions {
   Augmentation augmentation = {};  // of pictures that are always the same
   TargetKind target = TargetKind::classes;
   PictureOptions pictures = {};  // of sets that decode pictures
+  double test_fraction = 0.1;    // of each class, where own data have no test set
   TextOptions text = {};         // how texts are read
   std::string columns = {};      // tables: names or numbers of the targets' columns; "" = the last
   bool integers = false;         // arrays: inputs stay whole numbers

@@ -90,7 +90,6 @@ struct PictureOptions {
   CropKind crop = CropKind::automatic;
   std::vector<double> mean = {};       // (channels), as fractions of 255; empty = measured
   std::vector<double> deviation = {};  // likewise
-  double test_fraction = 0.1;          // of each class, where a set has no test pictures
   std::size_t skip_limit = 10;         // broken pictures that are put up with
   std::uint64_t memory_bytes = std::uint64_t{256} << 20;  // for decoded pictures
 };

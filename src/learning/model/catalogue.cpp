@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::string_view kEncoderKeys[] = {"layers", "hidden", "heads", "intermediate",
                                              "dropout"};
+constexpr std::string_view kHiddenKeys[] = {"layers", "hidden"};
 constexpr std::string_view kWidthKeys[] = {"width"};
 
 }  // namespace
@@ -55,7 +56,8 @@ std::span<const Named<Precision>> names_of(Precision) {
       {Precision::fp32, "fp32", "float32 everywhere"},
       {Precision::bf16, "bf16",
        "bf16 images inside the network and bf16 operands of convolutions; sums, statistics, "
-       "classifier and loss in float32; for vit, bert and torchscript: bf16 operands of matrix "
+       "classifier and loss in float32; for vit, mlp, bert and torchscript: bf16 operands of "
+       "matrix "
        "products"},
       {Precision::int8, "int8",
        "8-bit operands of all convolutions, forward and backward, with exact sums (ResNets, "

@@ -107,7 +107,8 @@ struct ModelOptions {
   Entry<NormalizationRow> normalization = normalizations::batchnorm;
   int norm_groups = 0;  // 0 = the published number
   Shortcut shortcut = Shortcut::projection;
-  double width = 1;  // MobileNets: factor of all numbers of channels
+  double width = 1;                           // MobileNets: factor of all numbers of channels
+  int hidden_layers = 4, hidden_width = 256;  // mlp
   Precision precision = Precision::fp32;
   Int8Options int8 = {};                           // with Precision::int8
   std::string path = {};                           // of a network of the user's own, for messages
@@ -148,6 +149,10 @@ std::unique_ptr<Replica> make_replica(const ModelOptions& options);
 /// @throws Error{usage} as make_replica(); in a build without LibTorch also for networks that are
 /// in files
 std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options);
+
+/// Loads a network of the user's own, and runs nothing.
+/// @throws Error{data} as make_replica(); Error{usage} in a build without LibTorch
+void require_loadable(const ModelOptions& options);
 
 /// The memory that a network needs to compute a gradient, measured on small batches.
 struct NetworkMemory {

@@ -67,12 +67,16 @@ std::unique_ptr<Replica> make_replica(const ModelOptions& options) {
 
 std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options) {
   check_options(options);
-  if (!options.model->images_only)
-    fail(Kind::usage,
-         "model.name: expected a network for pictures in this build, which has no LibTorch, found "
-         "\"{}\"; choose another, or use a build with LibTorch",
-         options.model->name);
+  require_loadable(options);
   return std::make_unique<IdleReplica>(options);
+}
+
+void require_loadable(const ModelOptions& options) {
+  if (options.model->images_only) return;
+  fail(Kind::usage,
+       "model.name: expected a network for pictures in this build, which has no LibTorch, found "
+       "\"{}\"; choose another, or use a build with LibTorch",
+       options.model->name);
 }
 
 NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t batch_size,

@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <system_error>
+#include <variant>
 
 #include "config/checks.hpp"
 #include "data/batch.hpp"
@@ -151,7 +153,44 @@ std::optional<std::string> memory_of(const config::RunConfig& config,
                      config::corrects_momentum(config, properties) ? " with ranks' momentum" : "");
 }
 
+/// Nothing if ranks have sets of their own, and one of them is not on this machine. An emulated run
+/// has none.
+std::optional<data::DatasetFacts> facts_here(const config::RunConfig& config, int ranks) {
+  if (config.train.is_emulated()) return data::DatasetFacts();
+  return setup::look_at_data_here(config, ranks);
+}
+
+/// Refuses what a run refuses because of its data, whatever its number of ranks.
+void require_samples(const config::RunConfig& config, const data::DatasetFacts& facts) {
+  if (config.train.is_emulated() || setup::has_local_data(config) || facts.train == 0) return;
+  data::require_limit(config.data.limit_train, facts.train, "data.limit_train");
+  data::require_limit(config.data.limit_test, facts.test, "data.limit_test");
+  const std::uint64_t samples = config.data.limit_train > 0 ? config.data.limit_train : facts.train;
+  std::uint64_t step = config.train.samples_per_step();
+  if (const auto* const list = std::get_if<std::vector<std::uint64_t>>(&config.train.batch_sizes))
+    step = config.train.accumulate * std::accumulate(list->begin(), list->end(), std::uint64_t{0});
+  if (step > samples)
+    fail(Kind::usage,
+         "train.{} times train.accumulate: expected at most the {} training samples, found {}; "
+         "lower one of them",
+         config.train.has_batches_by_rank() ? "batch_sizes" : "batch_size", samples, step);
+}
+
 }  // namespace
+
+Findings look_at_run(const config::RunConfig& config, int ranks) {
+  const std::optional<data::DatasetFacts> facts = facts_here(config, ranks);
+  if (!facts) return {.lines = own_set_findings(config), .estimate = {}};
+  require_samples(config, *facts);
+  Findings found{.lines = data_findings(config, *facts, ranks), .estimate = {}};
+  found.estimate =
+      setup::estimate_memory(config, *facts, ranks, std::max(1, config.threads_per_rank), 0,
+                             config.device == config::Device::cuda);
+  if (!config.train.is_emulated() && !found.estimate->layout.empty())
+    setup::update_rules(config, found.estimate->layout);
+  std::ranges::move(weight_findings(config, *facts), std::back_inserter(found.lines));
+  return found;
+}
 
 std::vector<std::string> data_findings(const config::RunConfig& config,
                                        const data::DatasetFacts& facts, int ranks) {

@@ -4,14 +4,25 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/run_config.hpp"
 #include "core/layout.hpp"
 #include "data/catalogue.hpp"
+#include "setup/memory_estimate.hpp"
 
 namespace eqt::app {
+
+/// A run would read and need this.
+struct Findings {
+  std::vector<std::string> lines;                 // on data and weights
+  std::optional<setup::MemoryEstimate> estimate;  // none: the data is not on this machine
+};
+
+/// @throws Error as the run does before its first step
+Findings look_at_run(const config::RunConfig& config, int ranks);
 
 /// Lines about the data that a run of `ranks` ranks on this machine opens: samples, shapes, classes
 /// with their samples, what is left out of the files.

@@ -333,6 +333,17 @@ void add_predict_options(CLI::App& app, PredictCommand& predict) {
   add_best_flag(app, predict.best);
 }
 
+void add_init_options(CLI::App& app, InitCommand& init) {
+  constexpr int kMostPaths = 2;
+  app.add_option("PATH", init.paths,
+                 "A folder of data, a table, a TorchScript network (.pt), or data and the network "
+                 "for them")
+      ->type_name("")
+      ->required()
+      ->expected(1, kMostPaths);
+  app.add_option("--out", init.out, "The config, a new file [NAME.json]")->type_name("FILE");
+}
+
 /// To each verb that has not named it: a line that works with one verb works with the next.
 void add_plugin_everywhere(CLI::App& app) {
   const std::vector<CLI::App*> verbs = app.get_subcommands(nullptr);
@@ -376,6 +387,7 @@ class CommandLine {
     add_evaluate_options(*evaluate_verb_, evaluate_);
     add_predict_options(*predict_verb_, predict_);
     add_export_options(*export_verb_, export_);
+    add_init_options(*init_verb_, init_);
     standby_verb_->add_option("SOCKET", standby_.path, "Where equant-standby finds it")
         ->type_name("")
         ->required();
@@ -402,6 +414,7 @@ class CommandLine {
     if (evaluate_verb_->parsed()) return evaluate_;
     if (predict_verb_->parsed()) return predict_;
     if (export_verb_->parsed()) return export_;
+    if (init_verb_->parsed()) return init_;
     if (standby_verb_->parsed()) return standby_;
     if (analyze_options_.parsed()) return analyze_options_.command();
     if (bench_verb_->parsed()) {
@@ -420,6 +433,8 @@ class CommandLine {
  private:
   // Help lists the verbs in this order.
   CLI::App& app_;
+  CLI::App* init_verb_ =
+      app_.add_subcommand("init", "Write a config for the data or the network that is there");
   CLI::App* check_verb_ = app_.add_subcommand("check", "Validate a config and print it resolved");
   CLI::App* list_verb_ = app_.add_subcommand("list", "Names that configs may use");
   CLI::App* schema_verb_ = app_.add_subcommand("schema", "JSON Schema of the config");
@@ -460,6 +475,7 @@ class CommandLine {
   EvaluateCommand evaluate_;
   PredictCommand predict_;
   ExportCommand export_;
+  InitCommand init_;
   StandbyCommand standby_;
 };
 

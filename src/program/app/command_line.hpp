@@ -79,6 +79,11 @@ struct ExportCommand {
   bool best = false;
 };
 
+struct InitCommand {
+  std::vector<std::string> paths;  // data, a network, or both
+  std::string out;                 // "" = NAME.json in the working folder
+};
+
 /// The process in standby, from which ranks are started.
 struct StandbyCommand {
   std::string path;  // of its socket
@@ -94,8 +99,8 @@ using Command =
     std::variant<TrainCommand, CheckCommand, ListCommand, SchemaCommand, bench::BenchCommand,
                  bench::BenchCollectivesCommand, bench::BenchConvolutionsCommand,
                  analyze::AnalyzeCommand, doctor::DoctorCommand, planner::PlanCommand,
-                 ReportCommand, EvaluateCommand, ExportCommand, PredictCommand, StandbyCommand,
-                 PrintCommand>;
+                 ReportCommand, EvaluateCommand, ExportCommand, PredictCommand, InitCommand,
+                 StandbyCommand, PrintCommand>;
 
 /// Takes numbers from `least` to `most`. CLI::Range would take NaN, too.
 CLI::Validator number_between(double least, double most);

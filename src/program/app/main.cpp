@@ -115,6 +115,7 @@ int run(int argc, char** argv) {
             [](const EvaluateCommand& asked) { return run_evaluate(asked), 0; },
             [](const PredictCommand& asked) { return run_predict(asked), 0; },
             [](const ExportCommand& asked) { return run_export(asked), 0; },
+            [](const InitCommand& asked) { return run_init(asked), 0; },
             [](const StandbyCommand& asked) {
               return standby::serve(asked.path, asked.parent, run);
             },

@@ -42,16 +42,6 @@ constexpr const char* kNoThreads =
     "this MPI library allows no calls from a second thread, so messages are sent after the "
     "backward pass; a library with MPI_THREAD_SERIALIZED sends them during it";
 
-/// Writes a word for a command line, in quotes unless it is a plain word.
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string one_rank() {
   return "one rank, so nothing is sent; to start 2, put \"mpirun -np 2\" in front of this command "
          "(as root \"" +
@@ -281,6 +271,15 @@ void write_start(const Job& job, const setup::Run& run, const metrics::StartReco
     sink.write(metrics::NoteRecord{.step = 0, .text = note});
   if (job.resume && !job.resume->note.empty())
     sink.write(metrics::NoteRecord{.step = job.resume->position.step, .text = job.resume->note});
+}
+
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
 }
 
 std::string next_commands(const Job& job, bool emulated) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "app/job.hpp"
 #include "metrics/records.hpp"
@@ -28,6 +29,9 @@ void write_start(const Job& job, const setup::Run& run, const metrics::StartReco
 /// run as finished.
 void write_end(const Job& job, const setup::Run& run, const metrics::Summary& summary,
                metrics::Sink& sink);
+
+/// Writes a word for a command line, in quotes unless it is a plain word.
+std::string shell_word(const std::string& text);
 
 /// Says where the results of a finished run are, with three commands to go on with; several lines.
 std::string next_commands(const Job& job, bool emulated);

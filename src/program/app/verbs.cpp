@@ -8,12 +8,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <system_error>
-#include <variant>
 
 #include "app/check_findings.hpp"
 #include "app/run_folder.hpp"
@@ -29,12 +26,9 @@
 #include "core/shipped.hpp"
 #include "core/units.hpp"
 #include "core/version.hpp"
-#include "data/catalogue.hpp"
 #include "model/export.hpp"
 #include "model/replica.hpp"
 #include "setup/build_data.hpp"
-#include "setup/build_model.hpp"
-#include "setup/look_at_data.hpp"
 #include "setup/memory_estimate.hpp"
 
 namespace eqt::app {
@@ -127,29 +121,6 @@ void run_schema() { fmt::print("{}\n", config::config_schema()); }
 
 namespace {
 
-/// Nothing if ranks have sets of their own, and one of them is not on this machine. An emulated run
-/// has none.
-std::optional<data::DatasetFacts> facts_here(const config::RunConfig& config, int ranks) {
-  if (config.train.is_emulated()) return data::DatasetFacts();
-  return setup::look_at_data_here(config, ranks);
-}
-
-/// Refuses what a run refuses because of its data, whatever its number of ranks.
-void require_samples(const config::RunConfig& config, const data::DatasetFacts& facts) {
-  if (config.train.is_emulated() || setup::has_local_data(config) || facts.train == 0) return;
-  data::require_limit(config.data.limit_train, facts.train, "data.limit_train");
-  data::require_limit(config.data.limit_test, facts.test, "data.limit_test");
-  const std::uint64_t samples = config.data.limit_train > 0 ? config.data.limit_train : facts.train;
-  std::uint64_t step = config.train.samples_per_step();
-  if (const auto* const list = std::get_if<std::vector<std::uint64_t>>(&config.train.batch_sizes))
-    step = config.train.accumulate * std::accumulate(list->begin(), list->end(), std::uint64_t{0});
-  if (step > samples)
-    fail(Kind::usage,
-         "train.{} times train.accumulate: expected at most the {} training samples, found {}; "
-         "lower one of them",
-         config.train.has_batches_by_rank() ? "batch_sizes" : "batch_size", samples, step);
-}
-
 void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {
   const std::uint64_t needed = estimate.total() * static_cast<std::uint64_t>(ranks);
   const std::uint64_t found = comm::memory().available_bytes;
@@ -158,27 +129,6 @@ void warn_of_memory(const setup::MemoryEstimate& estimate, int ranks) {
       "expected {} MiB of free memory for {} ranks on this machine, found {} MiB; try a smaller "
       "train.batch_size or model.name, or ranks on several hosts",
       needed / kMib, ranks, found / kMib));
-}
-
-/// A run would read and need this.
-struct Findings {
-  std::vector<std::string> lines;                 // on data and weights
-  std::optional<setup::MemoryEstimate> estimate;  // none: the data is not on this machine
-};
-
-/// @throws Error as the run does before its first step
-Findings look_at_run(const config::RunConfig& config, int ranks) {
-  const std::optional<data::DatasetFacts> facts = facts_here(config, ranks);
-  if (!facts) return {.lines = own_set_findings(config), .estimate = {}};
-  require_samples(config, *facts);
-  Findings found{.lines = data_findings(config, *facts, ranks), .estimate = {}};
-  found.estimate =
-      setup::estimate_memory(config, *facts, ranks, std::max(1, config.threads_per_rank), 0,
-                             config.device == config::Device::cuda);
-  if (!config.train.is_emulated() && !found.estimate->layout.empty())
-    setup::update_rules(config, found.estimate->layout);
-  std::ranges::move(weight_findings(config, *facts), std::back_inserter(found.lines));
-  return found;
 }
 
 /// Before anything that stderr gets, which may be the same file.

@@ -43,6 +43,10 @@ void run_predict(const PredictCommand& command);
 /// Prints the file's path. @throws Error{usage}, Error{data}, Error{output}
 void run_export(const ExportCommand& command);
 
+/// Writes a config for what is there, says what that is and what to do next. No file is replaced.
+/// @throws Error{usage}; Error{data} for what no run could train on, Error{output}
+void run_init(const InitCommand& command);
+
 /// Starts MPI, trains, writes the run folder. @return the exit code
 int run_train(const TrainCommand& command, int argc, char** argv);
 

@@ -102,11 +102,15 @@ std::vector<Field> model_fields() {
                 "on every host; bert: a folder of Hugging Face's with config.json, vocab.txt and "
                 "model.safetensors, null = from scratch by the keys below; {rank} "
                 "and {host} stand for a rank's number and its host's name"),
-      EQT_FIELD(model.layers, must_stay).from(1, 1024).in("layers").says("bert: number of layers"),
+      EQT_FIELD(model.layers, must_stay)
+          .from(1, 1024)
+          .in("layers")
+          .says("bert: number of layers; mlp: of hidden layers"),
       EQT_FIELD(model.hidden, must_stay)
           .from(1, 65536)
           .in("values")
-          .says("bert: width of what a layer passes on; a multiple of model.heads"),
+          .says("bert: width of what a layer passes on, a multiple of model.heads; mlp: width of a "
+                "hidden layer"),
       EQT_FIELD(model.heads, must_stay)
           .from(1, 4096)
           .in("heads")
@@ -142,7 +146,8 @@ std::vector<Field> data_fields() {
       EQT_FIELD(data.path, may_change)
           .text_is(TextRule::path)
           .or_null()
-          .says("folder with the data set's own files; {rank} and {host} stand for a rank's number "
+          .says("folder with the data set's own files, of arrays and text also a single table; "
+                "{rank} and {host} stand for a rank's number "
                 "and its host's name; null = its default place (fashion-mnist: Debian's "
                 "dataset-fashion-mnist)"),
       EQT_FIELD(data.augment, must_stay)
@@ -224,8 +229,9 @@ std::vector<Field> data_fields() {
           .says("folder, shards: standard deviation of the pixels by channel, likewise"),
       EQT_FIELD(data.test_fraction, must_stay)
           .within({0, 1, true, true})
-          .says("folder, shards: fraction of each class that is the test set where the files have "
-                "none, drawn by seed"),
+          .says("folder, shards, and arrays or text with a table itself in data.path: fraction of "
+                "each "
+                "class that is the test set where the files have none, drawn by seed"),
       EQT_FIELD(data.skip_limit, may_change)
           .from(0, kMany)
           .in("pictures")

@@ -69,7 +69,7 @@ struct RunConfig {
     std::string path;     // of a network of the user's own, or the folder of bert; "" = none
     std::string weights;  // "" = none
     eqt::model::NewHead new_head = eqt::model::NewHead::automatic;
-    std::size_t layers = 4, hidden = 256, heads = 4;  // bert
+    std::size_t layers = 4, hidden = 256, heads = 4;  // bert, mlp
     std::size_t intermediate = 0;                     // bert; 0 = four times as wide as hidden
     double dropout = 0.1;                             // bert
     std::vector<std::string> freeze;                  // patterns of names

@@ -161,6 +161,8 @@ model::ModelOptions published_network(const config::RunConfig& config, Rank rank
   options.norm_groups = config.model.norm_groups;
   options.shortcut = config.model.shortcut;
   options.width = config.model.width;
+  options.hidden_layers = static_cast<int>(config.model.layers);
+  options.hidden_width = static_cast<int>(config.model.hidden);
   options.precision = config.model.precision;
   options.int8 = config.model.int8;
   options.seed = config.seed;

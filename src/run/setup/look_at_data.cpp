@@ -18,6 +18,7 @@
 #include "core/units.hpp"
 #include "core/whole_file.hpp"
 #include "data/images.hpp"
+#include "data/test_split.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -137,9 +138,9 @@ data::DatasetOptions dataset_options(const config::RunConfig& config, Rank rank)
                        .crop = config.data.crop,
                        .mean = config.data.mean,
                        .deviation = config.data.deviation,
-                       .test_fraction = config.data.test_fraction,
                        .skip_limit = config.data.skip_limit,
                        .memory_bytes = config.data.memory_budget_mib * kMib},
+          .test_fraction = config.data.test_fraction,
           .text = text_options(config, rank),
           .columns = config.data.target,
           .integers = config.data.integers,
@@ -186,7 +187,8 @@ data::DatasetFacts look_at_data(const config::RunConfig& config, int simulate,
 
 data::TextOptions text_options(const config::RunConfig& config, Rank rank) {
   const fs::path model = place_of(config.model.path, rank);
-  const fs::path data = place_of(config.data.path, rank);
+  fs::path data = place_of(config.data.path, rank);
+  if (data::is_table_file(data)) data = data.parent_path();
   data::TextOptions options{.vocabulary = place_of(config.data.vocabulary, rank),
                             .max_length = config.data.max_length,
                             .lower_case = config.data.lowercase};

@@ -122,7 +122,8 @@ std::vector<NamedFile> data_files(const config::RunConfig& config, Rank rank) {
   if (config.train.is_emulated() || config.data.name->files == nullptr) return files;
   const data::DatasetOptions options = dataset_options(config, rank);
   std::error_code error;
-  const fs::path folder = fs::canonical(options.path, error);
+  const fs::path place = fs::canonical(options.path, error);
+  const fs::path folder = fs::is_regular_file(place, error) ? place.parent_path() : place;
   for (const fs::path& path : config.data.name->files(options)) {
     const fs::path whole = fs::canonical(path.parent_path(), error) / path.filename();
     files.push_back({"data.path/" + whole.lexically_relative(folder).string(), path});

@@ -8,16 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
 
-#include "core/checksum.hpp"
 #include "core/descriptor.hpp"
 #include "core/error.hpp"
-#include "core/random.hpp"
 #include "data/class_names.hpp"
+#include "data/test_split.hpp"
 
 namespace eqt::data {
 namespace {
@@ -171,29 +169,10 @@ PictureList PictureList::only(std::span<const std::size_t> pictures) const {
 
 PictureLists split_off_test(const PictureList& all, std::vector<std::string> class_names,
                             double fraction, std::uint64_t seed) {
-  std::vector<std::vector<std::size_t>> members(class_names.size());
-  for (std::size_t i = 0; i < all.size(); ++i)
-    members.at(static_cast<std::size_t>(all.label(i))).push_back(i);
-  std::vector<bool> is_test(all.size());
-  for (std::size_t c = 0; c < members.size(); ++c) {
-    const std::size_t count = members[c].size();
-    if (count == 0) continue;  // another rank's class
-    if (count == 1) {
-      fail(Kind::data,
-           "{}: expected at least 2 pictures of the class, one to train and one to test, found 1; "
-           "add pictures, or a folder test/",
-           class_names[c]);
-    }
-    const auto tests = std::clamp<std::size_t>(
-        static_cast<std::size_t>(std::round(fraction * static_cast<double>(count))), 1, count - 1);
-    // The stream is that of the class's name: it stays when other classes come and go. The rank is
-    // none that a partition has.
-    const std::uint64_t stream = checksum(std::as_bytes(std::span(class_names[c])));
-    constexpr std::uint32_t kNoRank = 0xFFFFFFFF;
-    const auto order =
-        random_permutation(make_key(seed, stream, kNoRank, RandomPurpose::partition), count);
-    for (std::size_t i = 0; i < tests; ++i) is_test[members[c][order[i]]] = true;
-  }
+  std::vector<int> labels;
+  for (std::size_t i = 0; i < all.size(); ++i) labels.push_back(all.label(i));
+  const std::vector<bool> is_test =
+      samples_for_test(labels, class_names, fraction, seed, "pictures", "a folder test/");
   std::vector<std::size_t> train, test;
   for (std::size_t i = 0; i < all.size(); ++i) (is_test[i] ? test : train).push_back(i);
   return {all.only(train), all.only(test), std::move(class_names)};

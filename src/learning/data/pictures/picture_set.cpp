@@ -22,7 +22,7 @@ using ListFunction = PictureLists (*)(const PictureSource&);
 
 PictureSource source_of(const DatasetOptions& options) {
   return {.path = options.path,
-          .test_fraction = options.pictures.test_fraction,
+          .test_fraction = options.test_fraction,
           .seed = options.seed,
           .is_part = options.is_part,
           .needs_test = options.needs_test,

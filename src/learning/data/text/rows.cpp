@@ -371,6 +371,14 @@ char separator_of(RowFormat format) { return format == RowFormat::csv ? ',' : '\
 
 }  // namespace
 
+std::optional<RowFormat> format_of_rows(const fs::path& file) {
+  const fs::path ending = file.extension();
+  if (ending == ".csv") return RowFormat::csv;
+  if (ending == ".tsv") return RowFormat::tsv;
+  if (ending == ".jsonl") return RowFormat::json_lines;
+  return std::nullopt;
+}
+
 bool names_class(std::string_view column) {
   constexpr std::string_view kNames[] = {"label",    "class",     "class index",
                                          "category", "sentiment", "target"};

@@ -21,6 +21,9 @@ enum class RowFormat {
   json_lines  // an object a line, with "label" and "text"; other members are skipped
 };
 
+/// The format of a file by the ending of its name: .csv, .tsv, .jsonl.
+std::optional<RowFormat> format_of_rows(const std::filesystem::path& file);
+
 struct Row {
   std::string label;
   std::string text;        // of all columns of text, with spaces between them

@@ -24,6 +24,7 @@
 #include "data/catalogue.hpp"
 #include "data/class_names.hpp"
 #include "data/files.hpp"
+#include "data/test_split.hpp"
 #include "data/text/rows.hpp"
 #include "data/text/text_classes.hpp"
 #include "data/text/text_input.hpp"
@@ -301,9 +302,23 @@ struct LabelledFiles {
   RowFile train = {};
   std::optional<RowFile> test = {};
   std::vector<std::string> notes = {};
+  bool are_one = false;  // a single table, of which a part is the test set
 };
 
+LabelledFiles single_table(const DatasetOptions& options) {
+  const fs::path path = options.path;
+  const auto format = format_of_rows(path);
+  if (!format)
+    fail(Kind::data, "{}: expected a table called .csv, .tsv or .jsonl; {}", path.string(),
+         kRemedy);
+  LabelledFiles files{.folder = path.parent_path(), .train = {path, *format}, .are_one = true};
+  if (files.folder.empty()) files.folder = ".";
+  if (options.needs_test) files.test = files.train;
+  return files;
+}
+
 LabelledFiles find_labelled(const DatasetOptions& options) {
+  if (is_table_file(options.path)) return single_table(options);
   const fs::path folder = folder_of(options);
   LabelledFiles files{.folder = folder};
   const auto has = [&](std::string_view part) { return !files_of(folder, part).empty(); };
@@ -328,12 +343,49 @@ struct LabelledTexts {
 /// Takes a text and a number.
 using TakeText = std::function<void(const std::string&, int)>;
 
+/// As read_labelled(). The rows of a single table are read twice: their labels decide which are for
+/// the test.
+LabelledTexts read_and_split(const LabelledFiles& files, const DatasetOptions& options,
+                             const TakeText& train, const TakeText& test) {
+  LabelledTexts texts{.notes = files.notes};
+  const RowFile& file = files.train;
+  std::vector<int> labels;
+  const RowsRead rows = for_each_row(
+      file,
+      [&](Row&& row) {
+        labels.push_back(texts.labels.number(row.label, file.path.string(), row.line));
+      },
+      &texts.notes);
+  const std::vector<std::string>& found = texts.labels.labels();
+  const auto names = read_class_names(files.folder);
+  if (!names && !options.is_part) require_shared_labels(file, rows, found.size());
+  texts.classes.emplace(found, names, file.path.string(), std::size_t{options.is_part ? 1u : 2u});
+  const std::vector<bool> is_test =
+      samples_for_test(labels, found, options.test_fraction, options.seed, "texts",
+                       "name a folder with train.csv and test.csv");
+  std::size_t next = 0;
+  for_each_row(file, [&](Row&& row) {
+    if (next == labels.size())
+      fail(Kind::data, "{}: expected {} texts, found more when it was read again",
+           file.path.string(), labels.size());
+    const int label = labels[next];
+    if (is_test[next++])
+      test(row.text, texts.classes->find(plain_label(row.label)));
+    else
+      train(row.text, label);
+  });
+  texts.test = static_cast<std::size_t>(std::ranges::count(is_test, true));
+  texts.train = rows.count - texts.test;
+  return texts;
+}
+
 /// Reads all rows, since the labels of all are the classes. Where a rank has a part of what is
 /// learnt, its test set may have others than its training set.
 /// @param train gets texts with the numbers of their labels
 /// @param test gets texts with their classes
 LabelledTexts read_labelled(const LabelledFiles& files, const DatasetOptions& options,
                             const TakeText& train, const TakeText& test) {
+  if (files.are_one) return read_and_split(files, options, train, test);
   LabelledTexts texts{.notes = files.notes};
   std::vector<std::size_t> counts;  // by label
   const auto number = [&](const Row& row, const RowFile& file) {
@@ -501,20 +553,22 @@ std::vector<fs::path> files_of_texts(const DatasetOptions& options) {
   }
   LabelledFiles rows = find_labelled(options);
   add(std::move(rows.train.path),
-      rows.test ? std::optional(std::move(rows.test->path)) : std::nullopt);
+      rows.test && !rows.are_one ? std::optional(std::move(rows.test->path)) : std::nullopt);
   if (fs::path names = class_names_file(rows.folder); !names.empty())
     files.push_back(std::move(names));
   return files;
 }
 
 constexpr std::string_view kTextKeys[] = {"vocabulary", "max_length", "lowercase",
-                                          "bucket_by_length"};
+                                          "bucket_by_length", "test_fraction"};
 
 }  // namespace
 
 const DatasetRow sets::text = {
     .name = "text",
-    .about = "labelled texts of your own: train.csv and test.csv in data.path, or .tsv, .jsonl",
+    .about =
+        "labelled texts of your own: train.csv and test.csv in data.path, or .tsv, .jsonl, or "
+        "one of these alone",
     .title = "texts",
     .needs_files = true,
     .is_own = true,

@@ -570,6 +570,12 @@ std::unique_ptr<Replica> make_idle_replica(const ModelOptions& options) {
   return make_replica(idle);
 }
 
+void require_loadable(const ModelOptions& options) {
+  (void)guarded(
+      "being loaded", [&] { return make_torchscript(options); }, Kind::data,
+      "the network of model.path " + options.path);
+}
+
 NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t batch_size,
                                      std::size_t test_batch_size) {
   if (options.precision == Precision::int8) return int8_memory(options, batch_size);
