@@ -159,6 +159,9 @@ with zipfile.ZipFile(work + "/in_place.pt") as old, zipfile.ZipFile(work + "/arg
 with zipfile.ZipFile(work + "/in_place.pt") as old, zipfile.ZipFile(work + "/format.pt", "w") as new:
     for item in old.infolist():
         new.writestr(item.filename, b"2040" if item.filename.endswith("/version") else old.read(item))
+with zipfile.ZipFile(work + "/in_place.pt") as old, zipfile.ZipFile(work + "/attention.pt", "w") as new:
+    for item in old.infolist():
+        new.writestr(item.filename, old.read(item).replace(b"torch.sigmoid", b"torch.scaled_dot_product_attention"))
 PY
 /usr/bin/python3 "$WORK/networks.py" "$WORK"
 own=(--set model.name=torchscript --set "model.path=$WORK/rows.pt")
@@ -243,7 +246,15 @@ assert model["seen"].tolist() == [8 * 16] * 3 and model["now"].abs() > 0
 script = torch.jit.load(work + "/exported.torchscript")
 for name, value in script.state_dict().items():
     assert torch.equal(value, model[name]), name
-assert all(torch.equal(value, model[name]) for name, value in torch.load(work + "/exported.state-dict").items())
+exported = torch.load(work + "/exported.state-dict")
+assert all(torch.equal(value, model[name]) for name, value in exported.items())
+# Exports have the module's own names, each of a tied tensor's, and no others.
+import json
+with open(work + "/exported.safetensors", "rb") as file:
+    tensors = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+names = set(fresh.state_dict())
+assert {"second.weight", "again.weight"} <= names, names
+assert names == set(exported) == set(script.state_dict()) == set(tensors) - {"__metadata__"}, names
 x = torch.randn(5, 3, 32, 32)
 assert torch.allclose(fresh.eval()(x), script(x), atol=1e-5)
 PY
@@ -284,11 +295,17 @@ expect_failure 3 'wanted 224 pixels' "a module that raises"
 program check --config tiny.json --set model.name=torchscript --set model.path=tiny.json
 expect_failure 3 'no whole zip archive' "no module"
 program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/newer.pt"
-expect_failure 3 'aten::operator_of_2040.*a newer PyTorch saved it; save it with' "an operator of a later version"
+expect_failure 3 'aten::operator_of_2040, which that version does not have: a newer PyTorch saved it; save it with' \
+  "an operator of a later version"
+expect_text 'or with plain operators in its place, or build equant-train with' "an operator of a later version: the ways out"
+if grep -q 'LibTorch 1\.' <("$EQT_PROGRAM" --version); then
+  program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/attention.pt"
+  expect_failure 3 'for LibTorch 1\..*scaled_dot_product_attention, which PyTorch has since 2\.0' "attention of PyTorch 2"
+fi
 program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/argument.pt"
 expect_failure 3 'aten::linear with arguments that.*a newer PyTorch saved it' "an argument of a later version"
 program check --config tiny.json --set model.name=torchscript --set "model.path=$WORK/format.pt"
-expect_failure 3 'a later format of the file' "a file format of a later version"
+expect_failure 3 'a later format of the file, 2040 instead of at most [0-9]+:' "a file format of a later version"
 train 2 in-place --set model.name=torchscript --set "model.path=$WORK/in_place.pt"
 expect_failure 3 'modified by an inplace operation' "a backward pass that LibTorch refuses"
 for network in everything deep deep_traced; do

@@ -12,9 +12,11 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -42,16 +44,40 @@ torch::jit::Module load_checked(const ModelOptions& options) {
   return module;
 }
 
+/// Operators that networks often have, and the first PyTorch that has each.
+struct NewOperator {
+  std::string_view name, since;
+};
+constexpr NewOperator kNewOperators[] = {{"aten::scaled_dot_product_attention", "2.0"},
+                                         {"aten::rms_norm", "2.4"}};
+
+/// "which that version does not have", and since when there is one, if that is known.
+std::string lacking(std::string_view name) {
+  const auto known = std::ranges::find(kNewOperators, name, &NewOperator::name);
+  if (known == std::end(kNewOperators)) return "which that version does not have";
+  return fmt::format("which PyTorch has since {}", known->since);
+}
+
+/// The first number behind `word`; empty if there is none.
+std::string number_behind(const std::string& text, std::string_view word) {
+  constexpr const char* kDigits = "0123456789";
+  const std::size_t at = text.find(word);
+  const std::size_t begin = at == std::string::npos ? at : text.find_first_of(kDigits, at);
+  if (begin == std::string::npos) return {};
+  return text.substr(begin, text.find_first_not_of(kDigits, begin) - begin);
+}
+
 /// Throws if what LibTorch says means that the file comes from another version of it.
 void refuse_other_version(const std::string& path, const std::string& text) {
-  const auto refuse = [&](const std::string& found, const char* saved_by) {
+  const auto refuse = [&](const std::string& found, const char* saved_by, const char* or_with) {
     fail(Kind::data,
          "expected a TorchScript module for LibTorch {0} in model.path {1}, found {2}: {3} saved "
-         "it; save it with PyTorch {0}, or build equant-train with that PyTorch's LibTorch (1.13 "
-         "to 2.x, by CMAKE_PREFIX_PATH)",
-         TORCH_VERSION, path, found, saved_by);
+         "it; save it with PyTorch {0}{4}, or build equant-train with that PyTorch's LibTorch "
+         "(1.13 to 2.x, by CMAKE_PREFIX_PATH)",
+         TORCH_VERSION, path, found, saved_by, or_with);
   };
   constexpr const char* kNewer = "a newer PyTorch";
+  constexpr const char* kPlainly = " or with plain operators in its place";
   constexpr std::string_view kUnknown = "Unknown builtin op: ";
   if (const std::size_t at = text.find(kUnknown); at != std::string::npos) {
     const std::size_t begin = at + kUnknown.size();
@@ -60,17 +86,25 @@ void refuse_other_version(const std::string& path, const std::string& text) {
       refuse_file(path, fmt::format("it calls {}, an operator of a library that this program does "
                                     "not have",
                                     name));
-    refuse(fmt::format("the operator {}, which that version does not have", name), kNewer);
+    refuse(fmt::format("the operator {}, {}", name, lacking(name)), kNewer, kPlainly);
   }
   const std::size_t call = text.find("Arguments for call are not valid");
   if (const std::size_t at = text.find("aten::", call); at != std::string::npos) {
     const std::string name = text.substr(at, text.find_first_of("( \n", at) - at);
-    refuse(fmt::format("a call of {} with arguments that it does not take there", name), kNewer);
+    refuse(fmt::format("a call of {} with arguments that it does not take there", name), kNewer,
+           kPlainly);
   }
-  if (text.find("maximum supported version for reading") != std::string::npos)
-    refuse("a later format of the file", kNewer);
-  if (text.find("minimum supported version for reading") != std::string::npos)
-    refuse("an earlier format of the file", "an older PyTorch");
+  constexpr std::string_view kMost = "maximum supported version for reading";
+  constexpr std::string_view kLeast = "minimum supported version for reading";
+  const std::string format = number_behind(text, "file with version");
+  if (text.find(kMost) != std::string::npos)
+    refuse(fmt::format("a later format of the file, {} instead of at most {}", format,
+                       number_behind(text, kMost)),
+           kNewer, "");
+  if (text.find(kLeast) != std::string::npos)
+    refuse(fmt::format("an earlier format of the file, {} instead of at least {}", format,
+                       number_behind(text, kLeast)),
+           "an older PyTorch", "");
 }
 
 /// @param text what LibTorch says while it loads the file
