@@ -186,9 +186,19 @@ class Starter {
     const std::size_t length = set_->is_stream ? 64 : text_length(lengths);
     set_data("data.max_length", length,
              set_->is_stream ? "tokens of a sample" : "tokens; 19 of 20 texts fit");
-    if (!setup::text_options(config_of_data()).vocabulary.empty()) return;
+    if (has_vocabulary()) return;
     vocabulary_ = data::vocabulary_of_texts(*set_);
     set_data("data.vocabulary", whole_path(vocabulary_path_), "made of the training texts");
+  }
+
+  bool has_vocabulary() {
+    try {
+      return !setup::text_options(config_of_data()).vocabulary.empty();
+    } catch (const Error& error) {
+      if (error.kind() != Kind::usage || !named_.encoder) throw;
+      set_data("data.lowercase", false, "as do_lower_case of the network's folder says");
+      return !setup::text_options(config_of_data()).vocabulary.empty();
+    }
   }
 
   void look_at_numbers() {

@@ -180,8 +180,8 @@ TEST_CASE("a table of numbers alone is training and test set") {
   place.write("table.csv", table);
   DatasetOptions options{.set = sets::arrays,
                          .path = place.path("table.csv").string(),
-                         .test_fraction = 0.25,
-                         .seed = 3};
+                         .seed = 3,
+                         .test_fraction = 0.25};
   const auto rows_of = [](const Dataset& set) {
     std::vector<std::size_t> all(set.size());
     std::iota(all.begin(), all.end(), std::size_t{0});
