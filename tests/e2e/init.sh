@@ -114,7 +114,7 @@ grep -q '144 training and 16 test samples' told || grep -q '14[345] training and
 answers class flowers.csv
 program evaluate "$RUN"
 expect_code 0 "evaluate a table alone"
-expect_equal "$(summary test_accuracy)" "$(value "$RUN/evaluation/flowers-test/evaluation.json" metrics.accuracy)" \
+expect_equal "$(summary test_accuracy)" "$(value "$RUN/evaluation/evaluation.json" metrics.accuracy)" \
   "a table alone: evaluate takes the same samples"
 
 program init weather.csv

@@ -114,7 +114,7 @@ class Starter {
     choose_model();
     for (const auto& [key, value, why] : data_) keys_.set(key, value, why);
     if (task_ != &model::tasks::classification) keys_.set("task.kind", task_->name, task_why_);
-    choose_training(samples_);
+    choose_training();
   }
 
   const CommentedConfig& keys() const { return keys_; }
@@ -123,7 +123,7 @@ class Starter {
   bool has_data() const { return has_data_; }
   const model::TaskRow& task() const { return *task_; }
   bool has_texts() const { return set_ && set_->set == data::sets::text; }
-  bool has_arrays() const { return set_ && set_->set == data::sets::arrays; }
+  bool has_arrays() const { return !has_data_ || (set_ && set_->set == data::sets::arrays); }
 
  private:
   struct DataKey {
@@ -233,7 +233,7 @@ class Starter {
     } else if (has_arrays()) {
       network_ = StartNetwork::numbers;
       keys_.set("model.name", model::models::mlp.name,
-                "or a network of your own: docs/own_network.md");
+                "or a network of your own: " + shipped("docs/own_network.md"));
       keys_.set("model.layers", 2);
       keys_.set("model.hidden", 128);
     } else if (side_ <= model::kSmallImages) {
@@ -248,10 +248,11 @@ class Starter {
            named_.encoder->string());
   }
 
-  void choose_training(std::size_t samples) {
-    const TrainingRule rule = training_rule(network_, samples);
-    const std::string amount = samples > 0 ? fmt::format("{} training samples", samples) : "";
-    keys_.set("train.epochs", rule.epochs, amount);
+  void choose_training() {
+    constexpr std::size_t kUnknown = 1000;  // samples, as if there were so many
+    const TrainingRule rule = training_rule(network_, has_data_ ? samples_ : kUnknown);
+    keys_.set("train.epochs", rule.epochs,
+              has_data_ ? fmt::format("{} training samples", samples_) : "");
     keys_.set("train.batch_size", rule.batch_size, "of each rank");
     if (rule.adamw) keys_.set("optimizer.name", "adamw");
     keys_.set("optimizer.learning_rate", rule.learning_rate, "try a third and three times as much");
@@ -261,7 +262,8 @@ class Starter {
     keys_.set("schedule.kind", rule.clip_norm > 0 ? "linear" : "cosine",
               "the rate rises, then falls to 0");
     keys_.set("schedule.warmup_epochs", rule.warmup_epochs);
-    keys_.set("compressor.name", "e-elastiquant", "gradients in 4 bits; docs/choosing.md");
+    keys_.set("compressor.name", "e-elastiquant",
+              "gradients in 4 bits; " + shipped("docs/choosing.md"));
     keys_.set("checkpoint.every_epochs", 1, "--resume continues from there");
   }
 
@@ -285,10 +287,11 @@ class Starter {
     } catch (const Error& error) {
       if (error.kind() != Kind::data && error.kind() != Kind::usage) throw;
       has_data_ = false;
-      keys_.set("data.name", data::sets::arrays.name, "or another kind: docs/own_data.md");
+      keys_.set("data.name", data::sets::arrays.name,
+                "or another kind: " + shipped("docs/own_data.md"));
       keys_.set("data.path", "data/arrays", "put your data there, or name their folder here");
     }
-    choose_training(samples_);
+    choose_training();
   }
 
   const NamedPaths named_;

@@ -78,11 +78,14 @@ std::string CommentedConfig::text(std::string_view about) const {
 }
 
 TrainingRule training_rule(StartNetwork network, std::size_t samples) {
-  constexpr std::size_t kRanks = 2, kLeastSteps = 4, kFineTuning = 3;
+  constexpr std::size_t kRanks = 2, kWantedSteps = 4, kSmallBatch = 8, kFineTuning = 3;
   TrainingRule rule = usual_rule(network);
   const auto usual = static_cast<double>(rule.batch_size);
-  while (rule.batch_size > 1 && kRanks * kLeastSteps * rule.batch_size > samples)
-    rule.batch_size /= 2;
+  const auto exceeds = [&](std::size_t steps) {
+    return kRanks * steps * rule.batch_size > samples;
+  };
+  while (rule.batch_size > kSmallBatch && exceeds(kWantedSteps)) rule.batch_size /= 2;
+  while (rule.batch_size > 1 && exceeds(1)) rule.batch_size /= 2;
   // AdamW's steps do not depend on the size of the gradient.
   if (!rule.adamw) rule.learning_rate *= static_cast<double>(rule.batch_size) / usual;
   rule.epochs = network == StartNetwork::pretrained_texts ? kFineTuning : epochs_for(samples);

@@ -46,6 +46,8 @@ TEST_CASE("few samples want small batches and more epochs", "[init]") {
   CHECK(few.learning_rate == 0.025);
   CHECK(few.epochs == 60);
   CHECK(few.warmup_epochs == 6);
+  CHECK(training_rule(StartNetwork::numbers, 20).batch_size == 8);
+  CHECK(training_rule(StartNetwork::numbers, 12).batch_size == 4);
   CHECK(training_rule(StartNetwork::numbers, 3).batch_size == 1);
   CHECK(training_rule(StartNetwork::numbers, 3).learning_rate == 1e-3);
   CHECK(training_rule(StartNetwork::pretrained_texts, 500).epochs == 3);

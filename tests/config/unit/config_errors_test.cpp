@@ -181,9 +181,9 @@ TEST_CASE("comments of a config are left out, but not what looks like one in a s
           "// a // b\n{\"seed\": 2, // \"seed\": 3, }\n/* \"seed\": 4,\n}*/ \"name\": \"c\"}//") ==
       parse(R"({"seed": 2, "name": "c"})"));
   CHECK(parse(R"({"data": {"path": "a//b/*c*/"}})").data.path == "a//b/*c*/");
-  CHECK_THAT(rejection("{\"seed\": 2 /* }"), ContainsSubstring("line 1, column 17:"));
+  CHECK_THAT(rejection("{\"seed\": 2 /* }"), ContainsSubstring("line 1, column 16:"));
   CHECK_THAT(rejection("{\"seed\": 2 / }"), ContainsSubstring("line 1, column 13:"));
-  CHECK_THAT(rejection("{\"seed\": 2} # c"), ContainsSubstring("line 1, column 14:"));
+  CHECK_THAT(rejection("{\"seed\": 2} # c"), ContainsSubstring("line 1, column 13:"));
   CHECK_THAT(rejection("{}", {"seed=2 // c"}), ContainsSubstring("found \"2 // c\""));
 }
 
