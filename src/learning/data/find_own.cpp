@@ -73,23 +73,22 @@ bool leads_to_pictures(const fs::path& folder, int depth) {
 
 constexpr int kDeepestLook = 3;
 
-/// @throws Error{data} for classes without pictures of their own, in which there are folders that
-/// have them: one of the levels is meant, and only who made them knows which
+/// @throws Error{data} if no class has pictures of its own, but folders that have them: one of the
+/// levels is meant, and only who made them knows which
 void require_flat_classes(const fs::path& root, const FolderNames& names) {
+  std::string deep;
   for (const std::string& name : names.folders) {
     const FolderNames inner = names_below(root / name);
     if (has_pictures(inner)) return;
-    if (const auto deep = std::ranges::find_if(inner.folders,
-                                               [&](const std::string& one) {
-                                                 return leads_to_pictures(root / name / one,
-                                                                          kDeepestLook);
-                                               });
-        deep != inner.folders.end())
-      fail(Kind::data,
-           "{}: expected folders of classes with pictures in them, found folders in folders such "
-           "as {}/{}; name the one whose folders are the classes",
-           root.string(), name, *deep);
+    for (const std::string& one : inner.folders)
+      if (deep.empty() && leads_to_pictures(root / name / one, kDeepestLook))
+        deep = name + "/" + one;
   }
+  if (deep.empty()) return;
+  fail(Kind::data,
+       "{}: expected folders of classes with pictures in them, found folders in folders such as "
+       "{}; name the one whose folders are the classes",
+       root.string(), deep);
 }
 
 /// What is called train-*.tar, *.npy, ...: the first such name; empty if there is none.

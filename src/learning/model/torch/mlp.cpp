@@ -52,8 +52,7 @@ class Mlp final : public Network {
 
   at::Tensor forward(const NetworkInput& input) override {
     std::vector<at::Tensor> parts;
-    for (const auto& [name, array] : input.arrays)
-      parts.push_back(array.flatten(1));
+    for (const auto& [name, array] : input.arrays) parts.push_back(array.flatten(1));
     at::Tensor x = parts.size() == 1 ? parts.front() : at::cat(parts, 1);
     for (std::size_t layer = 0; layer + 1 < layers_.size(); ++layer)
       x = at::relu(layers_[layer]->forward(x));
