@@ -390,6 +390,7 @@ class Walk {
 
   std::string checked() {
     require_byte_order(archive_, root_, file_);
+    require_program();
     keep_version();
     keep_code();
     keep_values("data", ValueKind::object);
@@ -405,6 +406,14 @@ class Walk {
     if (record == nullptr) refuse(file_, "the archive has no record {}", printable(name));
     if (record->compressed) refuse(file_, "its record {} is compressed", printable(name));
     return *record;
+  }
+
+  /// torch.save writes the same kind of archive, of tensors without a program.
+  void require_program() const {
+    if (archive_.find(root_ + "data.pkl") == nullptr ||
+        archive_.find(root_ + "constants.pkl") != nullptr)
+      return;
+    refuse(file_, "it has weights alone, such as a state dict, and no network that computes");
   }
 
   void keep_version() {
