@@ -143,7 +143,7 @@ Part open_folder_part(const std::string& name, const DatasetOptions& options) {
   return is_there(x) ? open_npy_part(folder, name, options) : open_csv_part(table, options);
 }
 
-/// As open_folder_part(). A single table has both parts.
+/// Does what open_folder_part() does, also where a single table has both parts.
 Part open_part(const std::string& name, const DatasetOptions& options) {
   if (options.path.empty())
     fail(Kind::usage,

@@ -40,7 +40,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-/// As configs have it: from any folder the same.
+/// Returns a path that means the same in any folder.
 std::string whole_path(const fs::path& path) {
   std::error_code error;
   const fs::path whole = fs::absolute(path, error).lexically_normal();
