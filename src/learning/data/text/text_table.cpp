@@ -343,8 +343,8 @@ struct LabelledTexts {
 /// Takes a text and a number.
 using TakeText = std::function<void(const std::string&, int)>;
 
-/// Does what read_labelled() does for a single table, whose rows are read twice: their labels decide
-/// which are for the test.
+/// Does what read_labelled() does for a single table, whose rows are read twice: their labels
+/// decide which are for the test.
 LabelledTexts read_and_split(const LabelledFiles& files, const DatasetOptions& options,
                              const TakeText& train, const TakeText& test) {
   LabelledTexts texts{.notes = files.notes};
