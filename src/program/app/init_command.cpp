@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -181,9 +182,12 @@ class Starter {
       task_why_ = "what follows in a text is learnt";
     }
     const std::vector<std::size_t> lengths = data::lengths_of_texts(*set_);
-    samples_ = lengths.size();
     if (lengths.empty()) fail(Kind::data, "{}: expected texts, found none", set_->path.string());
     const std::size_t length = set_->is_stream ? 64 : text_length(lengths);
+    samples_ = set_->is_stream
+                   ? std::accumulate(lengths.begin(), lengths.end(), lengths.size()) / length
+               : is_folder(set_->path) ? lengths.size()
+                                       : lengths.size() - lengths.size() / 10;  // the test set's
     set_data("data.max_length", length,
              set_->is_stream ? "tokens of a sample" : "tokens; 19 of 20 texts fit");
     if (has_vocabulary()) return;
@@ -252,7 +256,9 @@ class Starter {
     constexpr std::size_t kUnknown = 1000;  // samples, as if there were so many
     const TrainingRule rule = training_rule(network_, has_data_ ? samples_ : kUnknown);
     keys_.set("train.epochs", rule.epochs,
-              has_data_ ? fmt::format("{} training samples", samples_) : "");
+              has_data_ ? fmt::format("{}{} training samples", vocabulary_.empty() ? "" : "about ",
+                                      samples_)
+                        : "");
     keys_.set("train.batch_size", rule.batch_size, "of each rank");
     if (rule.adamw) keys_.set("optimizer.name", "adamw");
     keys_.set("optimizer.learning_rate", rule.learning_rate, "try a third and three times as much");
