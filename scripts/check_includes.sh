@@ -38,6 +38,7 @@ library_of() {
   case $1 in
     mpi.h | mpi-ext.h) echo mpi ;;
     torch/* | ATen/* | c10/* | caffe2/*) echo torch ;;
+    onnx/*) echo onnx ;;
     nlohmann/*) echo json ;;
     CLI/*) echo cli11 ;;
     zlib.h) echo zlib ;;

@@ -127,6 +127,33 @@ if(EQT_ONEDNN)
   target_link_libraries(eqt_found_onednn INTERFACE ${EQT_ONEDNN_LIBRARY} OpenMP::OpenMP_CXX)
 endif()
 
+# Optional, to export networks. Not by its find_package, whose targets name libraries that Debian does not install.
+find_library(EQT_ONNX_LIBRARY onnx)
+find_library(EQT_ONNX_PROTO_LIBRARY onnx_proto)
+find_library(EQT_PROTOBUF_LIBRARY protobuf)
+if(EQT_ONNX_LIBRARY AND EQT_ONNX_PROTO_LIBRARY AND EQT_PROTOBUF_LIBRARY)
+  set(CMAKE_REQUIRED_LIBRARIES ${EQT_ONNX_LIBRARY} ${EQT_ONNX_PROTO_LIBRARY} ${EQT_PROTOBUF_LIBRARY})
+  check_cxx_source_compiles(
+    "#define ONNX_NAMESPACE onnx
+     #define ONNX_ML 1
+     #include <onnx/checker.h>
+     #include <onnx/onnx_pb.h>
+     #include <onnx/shape_inference/implementation.h>
+     int main() {
+       onnx::ModelProto model;
+       onnx::checker::check_model(model);
+       onnx::shape_inference::InferShapes(model);
+     }"
+    EQT_ONNX)
+  unset(CMAKE_REQUIRED_LIBRARIES)
+endif()
+if(EQT_ONNX)
+  add_library(eqt_found_onnx INTERFACE)
+  target_link_libraries(eqt_found_onnx INTERFACE ${EQT_ONNX_LIBRARY} ${EQT_ONNX_PROTO_LIBRARY} ${EQT_PROTOBUF_LIBRARY})
+else()
+  message(STATUS "Export to ONNX is off, for its library was not found: install Debian's libonnx-dev and libprotobuf-dev to have it")
+endif()
+
 if(NOT EQT_TORCH)
   return()
 endif()

@@ -11,7 +11,7 @@ EQT_BUILD_PACKAGES=(
   libtorch-dev libopenblas0-pthread libopenmpi-dev openmpi-bin
   libcli11-dev nlohmann-json3-dev libfmt-dev libhwy-dev libeigen3-dev zlib1g-dev libzip-dev
   libpng-dev libjpeg62-turbo-dev libwebp-dev libarchive-dev libisal-dev libxxhash-dev libutf8proc-dev
-  catch2
+  libonnx-dev libprotobuf-dev catch2
 )
 EQT_DATA_PACKAGES=(dataset-fashion-mnist)
 # clang, libclang-rt-dev: libFuzzer. python3-pil: Pillow reads pictures as torchvision does.

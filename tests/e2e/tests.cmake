@@ -4,8 +4,8 @@
 # These train networks of their own, compare with LibTorch or look for it. What a program without it does in their
 # place is in without_torch.sh, which runs where both are built.
 set(need_torch after_training arrays debian_packages divergence doctor emulated export_model fine_tuning
-    gossip_failures init int8 local_data memory mixed_processors mixed_torch own_network progress signals simulate tasks text
-    weights chaos batches mirror device_codec returns)
+    gossip_failures init int8 local_data memory mixed_processors mixed_torch onnx own_network progress signals simulate
+    tasks text weights chaos batches mirror device_codec returns)
 
 # eqt_e2e_test(SCRIPT TIMEOUT ARGUMENT...): a timeout only ends what hangs: twice to four times what a slow host takes.
 function(eqt_e2e_test script timeout)
@@ -84,6 +84,7 @@ eqt_e2e_test(tasks 240)
 eqt_e2e_test(pictures 240)
 eqt_e2e_test(after_training 240)
 eqt_e2e_test(fine_tuning 240)
+eqt_e2e_test(onnx 600)
 eqt_e2e_test(export_model 120)
 eqt_e2e_test(text 240)
 eqt_e2e_test(arrays 360)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # What needs no LibTorch.
 eqt_test(model_parts_unit LABEL unit LINK eqt_model eqt_hwy
-  SOURCES unit/depthwise_kernels_test.cpp unit/encoder_shape_test.cpp unit/gelu_kernels_test.cpp unit/mixup_test.cpp unit/norm_kernels_test.cpp
+  SOURCES unit/depthwise_kernels_test.cpp unit/encoder_shape_test.cpp unit/gelu_kernels_test.cpp unit/mixup_test.cpp unit/network_graph_test.cpp unit/norm_kernels_test.cpp
     unit/pool_kernels_test.cpp unit/whitening_test.cpp)
+if(TARGET eqt_found_onnx)
+  eqt_test(onnx_unit LABEL unit LINK eqt_model eqt_weights eqt_found_onnx SOURCES unit/onnx_file_test.cpp)
+endif()
 eqt_test(int8_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8
   SOURCES unit/int8_layers_test.cpp unit/int8_network_test.cpp)
 eqt_test(float32_network_unit LABEL unit TIMEOUT 300 LINK eqt_model eqt_int8 eqt_hwy
@@ -13,9 +16,13 @@ if(NOT TARGET eqt_torch)
   return()
 endif()
 
+set(exports_to_onnx)
+if(TARGET eqt_found_onnx)
+  set(exports_to_onnx unit/onnx_export_test.cpp)
+endif()
 eqt_test(model_unit LABEL unit TIMEOUT 300 LINK eqt_networks eqt_hwy
   SOURCES unit/airbench_test.cpp unit/bert_test.cpp unit/board_speed_test.cpp unit/emulated_replica_test.cpp unit/export_test.cpp
-    unit/float32_beside_torch_test.cpp unit/frozen_test.cpp unit/int8_beside_torch_test.cpp unit/mlp_test.cpp unit/mobile_network_test.cpp
+    unit/float32_beside_torch_test.cpp unit/frozen_test.cpp unit/int8_beside_torch_test.cpp unit/mlp_test.cpp unit/mobile_network_test.cpp ${exports_to_onnx}
   ALONE unit/bf16_test.cpp unit/mirror_test.cpp unit/plain_network_test.cpp unit/replica_test.cpp
     unit/weights_test.cpp)
 # Separate, because it does not use the torch-free interface.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "data/text/text_input.hpp"
 #include "model/norm_kernels.hpp"
 #include "model/whitening.hpp"
 
@@ -246,6 +247,37 @@ MobilePlan efficientnet_lite0(const data::ImageShape& images) {
   return plan;
 }
 
+/// The array of the texts' tokens.
+const data::ArraySpec& tokens_of(const ModelOptions& options) {
+  const auto found = std::ranges::find(options.inputs, data::kTokens, &data::ArraySpec::name);
+  const bool texts = found != options.inputs.end() && found->type == data::ElementType::int64 &&
+                     found->shape.size() == 1 && found->bound > 0;
+  if (texts) return *found;
+  fail(Kind::usage,
+       "model {}: expected texts as its input, found {}; set data.name to \"text\" or another "
+       "model.name",
+       options.model->name, data::text_of(options.inputs));
+}
+
+EncoderShape encoder_shape(const ModelOptions& options, const data::ArraySpec& tokens) {
+  EncoderShape shape = options.encoder.value_or(EncoderShape{});
+  if (shape.vocabulary == 0) shape.vocabulary = tokens.bound;
+  if (shape.positions == 0) shape.positions = tokens.longest;
+  if (shape.intermediate == 0) shape.intermediate = 4 * shape.hidden;
+  check_encoder_shape(shape, "model");
+  if (tokens.bound > shape.vocabulary)
+    fail(Kind::usage,
+         "data.vocabulary: expected at most the {} tokens that the network of model.path {} has, "
+         "found {}; leave it out to take the folder's own",
+         shape.vocabulary, options.path, tokens.bound);
+  if (tokens.longest > shape.positions)
+    fail(Kind::usage,
+         "data.max_length: expected at most the {} tokens that the network of model.path {} takes, "
+         "found {}; lower it",
+         shape.positions, options.path, tokens.longest);
+  return shape;
+}
+
 }  // namespace
 
 BlockShape block_shape(const ResNetPlan& plan, std::size_t stage, int i, std::int64_t channels) {
@@ -309,6 +341,11 @@ std::optional<VitPlan> vit_plan(const ModelOptions& options) {
                  .patch = patch,
                  .rows = height / patch,
                  .columns = width / patch};
+}
+
+EncoderPlan encoder_plan(const ModelOptions& options) {
+  return {.shape = encoder_shape(options, tokens_of(options)),
+          .next_token = options.task.kind->target == data::TargetKind::tokens};
 }
 
 }  // namespace eqt::model

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shapes of the convolutional networks of models.def, without torch: what resnet.cpp and
-// plain_network.cpp build with LibTorch, and own/ with 8-bit operands. Of those of
-// mobile_network.cpp own/ builds the ones with ReLU6, and none of vit.cpp.
+// The shapes of the networks of models.def, without torch: LibTorch's are built of them in torch/,
+// those with 8-bit operands in own/, unless they are torch_only, and graphs of operations in
+// graph/.
 
 #pragma once
 
@@ -113,6 +113,12 @@ struct VitPlan {
   std::int64_t tokens() const { return rows * columns + 1; }
 };
 
+/// A. Vaswani et al., arXiv:1706.03762; torch/bert.hpp has the other sources.
+struct EncoderPlan {
+  EncoderShape shape;
+  bool next_token = false;  // it finds each token's successor; else it knows classes of texts
+};
+
 /// [pixels] of a side of the patches of vision transformers
 int vit_patch(int longer_side);
 
@@ -125,5 +131,9 @@ AirbenchPlan airbench_plan(const ModelOptions& options);
 std::optional<MobilePlan> mobile_plan(const ModelOptions& options);
 /// @throws Error{usage} unless pictures are the only input, and patches fill them
 std::optional<VitPlan> vit_plan(const ModelOptions& options);
+
+/// @throws Error{usage} unless texts are the input, and no longer and of no more tokens than the
+/// network takes
+EncoderPlan encoder_plan(const ModelOptions& options);
 
 }  // namespace eqt::model

@@ -13,7 +13,7 @@
 
 namespace eqt::model {
 
-enum class ExportFormat : std::uint8_t { torchscript, safetensors, state_dict };
+enum class ExportFormat : std::uint8_t { torchscript, onnx, safetensors, state_dict };
 std::span<const Named<ExportFormat>> names_of(ExportFormat);
 
 /// The name of the description of a network's input in a TorchScript archive.
@@ -26,16 +26,19 @@ struct Export {
   std::string out;
 };
 
-/// The formats without the network's operations: reads the weights into `network`, and writes them.
-/// @throws Error{data} for weights of another network, Error{output}
-void export_weights(Replica& network, const Export& request);
+/// The formats that need no LibTorch: reads the weights into `network`, which is that of the
+/// options, and writes them, for ONNX with its operations.
+/// @throws as export_network()
+void export_without_torch(Replica& network, const ModelOptions& options, const Export& request);
 
-/// Writes the network of `options` with the weights of a file. TorchScript archives and safetensors
-/// carry the preprocessing: as the extra file kPreprocessingFile, and as the metadata
-/// "preprocessing".
-/// @throws Error{usage} for options that no network takes, and for TorchScript in a build without
-/// LibTorch, Error{data} for weights of another
-/// network and for one that LibTorch cannot trace, Error{output}
+/// Writes the network of `options` with the weights of a file. All but state dicts carry the
+/// preprocessing: TorchScript archives as the extra file kPreprocessingFile, the others as the
+/// metadata "preprocessing". Networks as TorchScript and ONNX take the same inputs, pictures as
+/// (n, c, h, w) and without the frame.
+/// @throws Error{usage} for options that no network takes, for TorchScript in a build without
+/// LibTorch, and for ONNX of a network of the user's own; Error{data} for weights of another
+/// network, for one that LibTorch cannot trace, and for ONNX in a build without its library;
+/// Error{output}
 void export_network(const ModelOptions& options, const Export& request);
 
 }  // namespace eqt::model

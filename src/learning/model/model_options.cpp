@@ -135,7 +135,7 @@ void Replica::predict(const data::Batch&, data::Array&) {
   fail(Kind::bug, "this replica has no network that could predict");
 }
 
-void Replica::save_safetensors(const std::string&, const Metadata&) const {
+std::string Replica::safetensors(const Metadata&) const {
   fail(Kind::bug, "this replica has no weights that could be saved");
 }
 

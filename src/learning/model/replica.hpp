@@ -79,9 +79,8 @@ class Replica {
   /// Writes a dict of tensors that Python's torch.load reads; parameters, then buffers.
   /// @throws Error{output}
   virtual void save_weights(const std::string& path) const = 0;
-  /// Writes the same tensors as a safetensors file with texts by their names.
-  /// @throws Error{output}
-  virtual void save_safetensors(const std::string& path, const Metadata& metadata) const;
+  /// Returns the bytes of a safetensors file of the same tensors, with texts by their names.
+  virtual std::string safetensors(const Metadata& metadata) const;
   /// Reads what Python's torch.save writes of a state dict, or what save_weights writes.
   /// @throws Error{data} naming the first tensor that is missing, unknown or of another shape.
   virtual void load_weights(const std::string& path) = 0;

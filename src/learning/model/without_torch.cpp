@@ -88,9 +88,10 @@ NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t ba
 void export_network(const ModelOptions& options, const Export& request) {
   if (request.format == ExportFormat::torchscript)
     fail(Kind::usage,
-         "export: expected --to safetensors or state-dict in this build, which has no LibTorch, "
+         "export: expected --to onnx, safetensors or state-dict in this build, which has no "
+         "LibTorch, "
          "found torchscript; choose one of them, or use a build with LibTorch");
-  export_weights(*make_replica(options), request);
+  export_without_torch(*make_replica(options), options, request);
 }
 
 void set_threads(int threads) {

@@ -15,8 +15,10 @@
 #include <variant>
 
 #include "config/checks.hpp"
+#include "core/error.hpp"
 #include "data/batch.hpp"
 #include "data/dataset.hpp"
+#include "model/graph/network_graph.hpp"
 #include "model/replica.hpp"
 #include "setup/build_messages.hpp"
 #include "setup/build_model.hpp"
@@ -176,6 +178,18 @@ void require_samples(const config::RunConfig& config, const data::DatasetFacts& 
          config.train.has_batches_by_rank() ? "batch_sizes" : "batch_size", samples, step);
 }
 
+/// "272 thousand", "11.2 million": three digits of large numbers.
+std::string count_text(double count) {
+  const char* unit = "";
+  for (const char* const larger : {" thousand", " million", " billion", " trillion"}) {
+    if (count < 1000) break;
+    count /= 1000;
+    unit = larger;
+  }
+  const bool whole = *unit == '\0' || count >= 100;
+  return fmt::format("{:.{}f}{}", count, whole ? 0 : count >= 10 ? 1 : 2, unit);
+}
+
 }  // namespace
 
 Findings look_at_run(const config::RunConfig& config, int ranks) {
@@ -188,6 +202,8 @@ Findings look_at_run(const config::RunConfig& config, int ranks) {
                              config.device == config::Device::cuda);
   if (!config.train.is_emulated() && !found.estimate->layout.empty())
     setup::update_rules(config, found.estimate->layout);
+  if (!found.estimate->layout.empty())
+    found.lines.push_back(network_text(config, *facts, found.estimate->layout));
   std::ranges::move(weight_findings(config, *facts), std::back_inserter(found.lines));
   return found;
 }
@@ -227,6 +243,20 @@ std::vector<std::string> own_set_findings(const config::RunConfig& config) {
     (void)setup::local_steps_per_epoch(config, own);
   }
   return lines;
+}
+
+std::string network_text(const config::RunConfig& config, const data::DatasetFacts& facts,
+                         const Layout& layout) {
+  std::string text =
+      fmt::format("network: {} parameters", count_text(static_cast<double>(total_count(layout))));
+  if (config.model.name->users_own) return text;
+  const model::ModelOptions options =
+      config.train.is_emulated()
+          ? setup::published_network(config)
+          : setup::network_for(config, {facts.inputs, facts.target, facts.classes});
+  const std::optional<model::Graph> graph = model::network_graph(options);
+  EQT_CHECK(graph.has_value(), "{} has no graph", config.model.name->name);
+  return text + fmt::format(", {} multiply-adds a sample", count_text(graph->multiply_adds()));
 }
 
 std::vector<std::string> weight_findings(const config::RunConfig& config,

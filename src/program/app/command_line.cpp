@@ -451,8 +451,8 @@ class CommandLine {
       "evaluate", "A trained network on any data set: accuracy by class, confusion matrix");
   CLI::App* predict_verb_ =
       app_.add_subcommand("predict", "A trained network on files: a JSON object a line");
-  CLI::App* export_verb_ =
-      app_.add_subcommand("export", "A trained network as TorchScript, safetensors or state dict");
+  CLI::App* export_verb_ = app_.add_subcommand(
+      "export", "A trained network as TorchScript, ONNX, safetensors or state dict");
   CLI::App* standby_verb_ = app_.add_subcommand(
       "standby", "Loads the libraries and waits; run_hosts.sh --elastic starts ranks from it");
   CLI::App* manual_verb_ = app_.add_subcommand("manual", "Print the manual page (roff)");

@@ -31,7 +31,7 @@ constexpr std::array kResults = {files::kRecords,      files::kSummary,    files
                                  files::kBestWeights,  files::kOwnNetwork, files::kEncoder,
                                  files::kPreprocessing};
 // Other verbs make these of the results. They do not keep a run from its folder, and end with them.
-constexpr std::array kMadeOfResults = {"model.safetensors", "model.torchscript.pt",
+constexpr std::array kMadeOfResults = {"model.safetensors", "model.torchscript.pt", "model.onnx",
                                        "model.state_dict.pt"};
 constexpr std::array kEvaluationFiles = {report::kEvaluationFile, "classes.csv", "confusion.csv",
                                          "confusion.svg", "confusion.png"};

@@ -74,6 +74,8 @@ std::string usual_name(const TrainedRun& run, model::ExportFormat format) {
   switch (format) {
     case model::ExportFormat::torchscript:
       return run.folder + "/model.torchscript.pt";
+    case model::ExportFormat::onnx:
+      return run.folder + "/model.onnx";
     case model::ExportFormat::safetensors:
       return run.folder + "/model.safetensors";
     case model::ExportFormat::state_dict:
@@ -224,15 +226,17 @@ void run_export(const ExportCommand& command) {
   const TrainedRun run = open_run(command.run, command.best);
   const auto* const format = find_named<model::ExportFormat>(command.to);
   EQT_CHECK(format != nullptr, "no format is called {}", command.to);
-  const bool is_script = format->value == model::ExportFormat::torchscript;
+  const bool has_operations = format->value == model::ExportFormat::torchscript ||
+                              format->value == model::ExportFormat::onnx;
   const std::string out = command.out.empty() ? usual_name(run, format->value) : command.out;
   require_free("--out", out, files_of(run));
   model::set_threads(1);
-  model::export_network(network_options(run),
-                        {.format = format->value,
-                         .weights = run.weights,
-                         .preprocessing = is_script ? without_framing(run.input) : run.input.text,
-                         .out = out});
+  model::export_network(
+      network_options(run),
+      {.format = format->value,
+       .weights = run.weights,
+       .preprocessing = has_operations ? without_framing(run.input) : run.input.text,
+       .out = out});
   fmt::print("{}\n", out);
 }
 

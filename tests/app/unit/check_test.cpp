@@ -67,6 +67,17 @@ void write_table(const std::string& folder, const std::string& train, const std:
 
 }  // namespace
 
+TEST_CASE("check tells a network's size", "[check]") {
+  // He et al., section 4.2, with projections: 19 convolutions, of which 3 x 6 have equal products.
+  CHECK_THAT(checked({}).err,
+             ContainsSubstring("network: 272 thousand parameters, 40.8 million multiply-adds"));
+  // An emulated board has the network of ImageNet's pictures: torchvision's documentation.
+  CHECK_THAT(
+      checked({"model.name=resnet18", "train.emulate_compute=1", "train.epochs=0", "train.steps=1"})
+          .err,
+      ContainsSubstring("network: 11.7 million parameters, 1.81 billion multiply-adds"));
+}
+
 TEST_CASE("check accepts every config file", "[check]") {
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(EQT_SOURCE_DIR) / "configs")) {

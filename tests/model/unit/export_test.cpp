@@ -5,10 +5,16 @@
 #include "model/export.hpp"
 
 #include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "model/graph/network_graph.hpp"
 #include "model/unit/support.hpp"
 #include "support/refusal.hpp"
 #include "support/temporary_folder.hpp"
+#include "weights/state_dict.hpp"
 
 namespace eqt::model {
 namespace {
@@ -60,6 +66,48 @@ TEST_CASE("a state dict and safetensors are read again", "[export]") {
     read->load_weights(folder.path() + "/out");
     CHECK(std::ranges::equal(trained->parameters(), read->parameters()));
     CHECK(std::ranges::equal(trained->buffers(), read->buffers()));
+  }
+}
+
+TEST_CASE("graphs read every float of a network's state, by its name and shape", "[export]") {
+  std::vector<ModelOptions> all;
+  for (const Entry<ModelRow> model : ModelRow::all())
+    if (model->images_only) all.push_back({.model = model, .inputs = test::pictures({3, 32, 32})});
+  for (const Entry<NormalizationRow> normalization : NormalizationRow::all())
+    all.push_back({.model = models::resnet20,
+                   .inputs = test::pictures({3, 32, 32}),
+                   .normalization = normalization});
+  for (const EncoderFamily family : {EncoderFamily::bert, EncoderFamily::distilbert})
+    for (const bool next_token : {false, true}) {
+      const data::ArraySpec tokens = {.name = "tokens",
+                                      .type = data::ElementType::int64,
+                                      .shape = {-1},
+                                      .longest = 8,
+                                      .bound = 20};
+      all.push_back({.model = models::bert,
+                     .inputs = {tokens},
+                     .outputs = next_token ? 20 : 10,
+                     .encoder = EncoderShape{.family = family,
+                                             .segments = family == EncoderFamily::bert ? 2 : 0,
+                                             .layers = 2,
+                                             .hidden = 8,
+                                             .heads = 2}});
+      if (!next_token) continue;
+      all.back().task.kind = tasks::language_model;
+      all.back().target = tokens;
+    }
+  for (const ModelOptions& options : all) {
+    CAPTURE(options.model->name, options.normalization->name);
+    const std::string packed = make_replica(options)->safetensors({});
+    const auto bytes = std::as_bytes(std::span(packed));
+    const weights::StateDict state({bytes.begin(), bytes.end()}, "the network");
+    std::map<std::string, std::vector<std::int64_t>> expected, found;
+    for (const weights::Tensor& tensor : state.tensors())
+      if (tensor.type == weights::ElementType::float32) expected.emplace(tensor.name, tensor.sizes);
+    const Graph graph = network_graph(options).value();
+    for (const GraphParameter& parameter : graph.parameters())
+      found.emplace(parameter.name, parameter.sizes);
+    CHECK(found == expected);
   }
 }
 

@@ -148,10 +148,12 @@ class OwnReplica final : public Replica, public WeightRounding {
   void set_rank(Rank rank) override { rank_ = rank; }
   void visit_state(StateVisitor& visitor, Across models) override;
   void save_weights(const std::string& path) const override {
-    save(path, [](const auto& tensors) { return weights::pack_state_dict(tensors); });
+    metrics::write_atomically(
+        path, packed([](const auto& tensors) { return weights::pack_state_dict(tensors); }));
   }
-  void save_safetensors(const std::string& path, const Metadata& metadata) const override {
-    save(path, [&](const auto& tensors) { return weights::pack_safetensors(tensors, metadata); });
+  std::string safetensors(const Metadata& metadata) const override {
+    return packed(
+        [&](const auto& tensors) { return weights::pack_safetensors(tensors, metadata); });
   }
   void load_weights(const std::string& path) override { load(path, {}); }
   std::vector<std::string> load_pretrained(const std::string& path, bool new_head) override {
@@ -179,9 +181,9 @@ class OwnReplica final : public Replica, public WeightRounding {
   template <typename Values, typename Counter>
   void for_each_tensor(const Values& visit, const Counter& visit_counter) const;
   std::vector<std::string> load(const std::string& path, const weights::FileNames& names);
-  /// Writes what pack() makes of the tensors.
+  /// Returns what pack() makes of the tensors.
   template <typename Pack>
-  void save(const std::string& path, const Pack& pack) const;
+  std::string packed(const Pack& pack) const;
 
   ModelOptions options_;
   Rank rank_;
@@ -334,7 +336,7 @@ void OwnReplica<Operand>::for_each_tensor(const Values& visit, const Counter& vi
 
 template <typename Operand>
 template <typename Pack>
-void OwnReplica<Operand>::save(const std::string& path, const Pack& pack) const {
+std::string OwnReplica<Operand>::packed(const Pack& pack) const {
   std::vector<std::string> names;
   names.reserve(counters_.size());
   std::vector<std::int64_t> counters(counters_.begin(), counters_.end());
@@ -354,7 +356,7 @@ void OwnReplica<Operand>::save(const std::string& path, const Pack& pack) const 
                            .strides = {},
                            .storage = std::as_bytes(std::span(&counters[i], 1))});
       });
-  metrics::write_atomically(path, pack(tensors));
+  return pack(tensors);
 }
 
 template <typename Operand>

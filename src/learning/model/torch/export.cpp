@@ -169,7 +169,7 @@ std::string Network::torchscript(const ScriptRequest& request) {
 
 void export_network(const ModelOptions& options, const Export& request) {
   if (request.format != ExportFormat::torchscript)
-    return export_weights(*make_replica(options), request);
+    return export_without_torch(*make_replica(options), options, request);
   const auto pack = [&] {
     const std::shared_ptr<Network> network = make_network(options);
     NamedTensors state = network->parameters_by_name();

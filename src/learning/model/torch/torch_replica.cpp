@@ -264,8 +264,8 @@ class TorchReplica final : public Replica {
   }
 
   void save_weights(const std::string& path) const override { write_weights(path, state()); }
-  void save_safetensors(const std::string& path, const Metadata& metadata) const override {
-    metrics::write_atomically(path, weights::pack_safetensors(described(state()), metadata));
+  std::string safetensors(const Metadata& metadata) const override {
+    return weights::pack_safetensors(described(state()), metadata);
   }
   void load_weights(const std::string& path) override {
     load(path, {.own = network_->file_names().own});
