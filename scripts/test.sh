@@ -52,8 +52,9 @@ built=$SECONDS
 
 say "Testing in build/$preset: ctest ${selection[*]} $*"
 status=0
+# Tests wait a third of their time, for processes that start and for deadlines.
 ctest --test-dir "$EQT_ROOT/build/$preset" --no-tests=error --output-on-failure \
-  --parallel "$(cores)" "${selection[@]}" "$@" || status=$?
+  --parallel $((($(cores) * 3 + 1) / 2)) "${selection[@]}" "$@" || status=$?
 # From CTest's log: why tests were skipped, and which part of a matrix ran.
 awk '/^[0-9]+\/[0-9]+ Test: / { name = $3 }
   match($0, /\[eqt-(skip|note)\] /) {
