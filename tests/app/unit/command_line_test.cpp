@@ -98,7 +98,7 @@ TEST_CASE("what else is meant by an unknown word", "[command_line]") {
   refuse({"list", "compresors"}, {"compressors"});
   refuse({"--config", "a.json", "check"}, {"--config", "before"});
   refuse({"schema", "models"}, {"\"models\""});
-  refuse({"export", ".", "--to", "onnx"}, {"onnx"});
+  refuse({"export", ".", "--to", "coreml"}, {"coreml"});
   refuse({}, {"--config FILE", "--help"});
   refuse({"--configure", "x"}, {"--configure"});
   refuse({"reprot", "."}, {"nearest is report"});
