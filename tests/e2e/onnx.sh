@@ -66,6 +66,7 @@ python=${EQT_ONNX_PYTHON:-python3}
 if ! "$python" -c 'import onnxruntime, numpy' 2>/dev/null; then
   echo "[eqt-note] $python has no module onnxruntime (EQT_ONNX_PYTHON names another): exports to ONNX were not computed"
   finish
+  exit
 fi
 
 for network in $("$EQT_PROGRAM" list models | awk '$1 != "torchscript" && $1 != "bert" && $1 != "resnet20" { print $1 }'); do
