@@ -66,7 +66,7 @@ enum class Activation : std::uint8_t { none, relu, relu6, hard_swish };
 
 /// A convolution with its normalization and activation.
 struct MobileLayer {
-  std::string convolution, norm;  // their paths in the network
+  std::string convolution = {}, norm = {};  // their paths in the network
   std::int64_t in = 0, out = 0;
   std::int64_t kernel = 1;
   std::int64_t stride = 1;

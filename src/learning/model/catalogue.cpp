@@ -61,7 +61,7 @@ std::span<const Named<Precision>> names_of(Precision) {
        "products"},
       {Precision::int8, "int8",
        "8-bit operands of all convolutions, forward and backward, with exact sums (ResNets, "
-       "mobilenet_v2, efficientnet_lite0, vgg11, alexnet and airbench; docs/int8.md)"},
+       "MobileNets, efficientnet_lite0, vgg11, alexnet and airbench; docs/int8.md)"},
   }};
   return kNames;
 }

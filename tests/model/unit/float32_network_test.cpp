@@ -20,8 +20,8 @@
 namespace eqt::model {
 
 TEST_CASE("threads do not change a bit of our own float32 step") {
-  const auto row =
-      GENERATE(&models::resnet20, &models::resnet18, &models::vgg11, &models::efficientnet_lite0);
+  const auto row = GENERATE(&models::resnet20, &models::resnet18, &models::vgg11,
+                            &models::efficientnet_lite0, &models::mobilenet_v3_small);
   const ModelOptions options = options_of(*row);
   const auto batch = stripes(8, 1);
   const auto one = make_float32_replica(options, 1);

@@ -32,8 +32,9 @@ TEST_CASE(
     "an 8-bit network has the layout and, but for rounding, the initial values of LibTorch's") {
   using namespace models;
   std::vector<ModelOptions> all;
-  for (const ModelRow* row : {&resnet18, &resnet20, &resnet50, &resnet56, &vgg11, &alexnet,
-                              &airbench, &airbench_small, &mobilenet_v2, &efficientnet_lite0})
+  for (const ModelRow* row :
+       {&resnet18, &resnet20, &resnet50, &resnet56, &vgg11, &alexnet, &airbench, &airbench_small,
+        &mobilenet_v2, &mobilenet_v3_small, &efficientnet_lite0})
     all.push_back(options_of(*row));
   for (const Entry<NormalizationRow> norm : NormalizationRow::all())
     for (const ModelRow* row : {&resnet20, &vgg11})
@@ -82,6 +83,7 @@ TEST_CASE("an 8-bit gradient differs from the float32 one hardly more than one o
        with_norm(normalizations::range_evonorm, options_of(resnet20)),
        with_norm(normalizations::range_evonorm, options_of(resnet20, Shortcut::padding)),
        options_of(mobilenet_v2),
+       options_of(mobilenet_v3_small),
        options_of(efficientnet_lite0),
        {.model = resnet18, .inputs = test::pictures({1, 28, 28}), .outputs = 7}}));
   CAPTURE(options.model->name, options.normalization->name, name_of(options.shortcut));

@@ -29,7 +29,8 @@ TEST_CASE("an 8-bit step has the same bytes with plain loops and with vectors") 
       options_of(models::resnet20, Shortcut::padding),
       with_norm(normalizations::evonorm_s0, options_of(models::resnet20, Shortcut::padding)),
       with_norm(normalizations::range_evonorm, options_of(models::resnet20)),
-      options_of(models::mobilenet_v2), options_of(models::efficientnet_lite0));
+      options_of(models::mobilenet_v2), options_of(models::mobilenet_v3_small),
+      options_of(models::efficientnet_lite0));
   const auto fast = make_int8_replica(options);
   const auto plain = make_int8_replica(options, int8::Kernels::scalar);
   const auto batch = stripes(3, 1);
@@ -69,6 +70,7 @@ TEST_CASE("threads do not change a bit of an 8-bit step") {
        {with_norm(range_evonorm, options_of(models::resnet20)), 4},
        {options_of(models::alexnet), 4},
        {options_of(models::efficientnet_lite0), 4},
+       {options_of(models::mobilenet_v3_small), 8},
        {options_of(models::resnet18), 4}}));
   CAPTURE(options.model->name, options.normalization->name, size);
   const auto batch = stripes(size, 1);
@@ -88,7 +90,7 @@ TEST_CASE("threads do not change a bit of an 8-bit step") {
 }
 
 TEST_CASE("threads do not change a bit of other ranges and gradients") {
-  const auto row = GENERATE(&models::resnet20, &models::mobilenet_v2);
+  const auto row = GENERATE(&models::resnet20, &models::mobilenet_v2, &models::mobilenet_v3_small);
   ModelOptions options = options_of(*row);
   options.int8 =
       GENERATE(Int8Options{.ranges = Int8Ranges::tensor}, Int8Options{.ranges = Int8Ranges::paper},

@@ -209,7 +209,8 @@ class BatchNorm final : public ChannelNorm<Operand> {
   using typename Base::Lane;
 
  public:
-  BatchNorm(const Branch& branch, double share) : Base(branch), share_(share) {
+  BatchNorm(const Branch& branch, double share, double epsilon)
+      : Base(branch), share_(share), epsilon_(epsilon) {
     squares_.assign(channels_, 0);
   }
 
@@ -256,14 +257,14 @@ class BatchNorm final : public ChannelNorm<Operand> {
 
   void conclude(std::size_t c) override {
     const double variance = squares_[c] / rows(), unbiased = variance * rows() / (rows() - 1);
-    inverse_[c] = inverse_deviation(variance);
+    inverse_[c] = inverse_deviation(variance, epsilon_);
     track(running_[c], mean_[c], share_);
     track(running_[channels_ + c], unbiased, share_);
   }
 
   void recall(std::size_t c) override {
     mean_[c] = running_[c];
-    inverse_[c] = inverse_deviation(running_[channels_ + c]);
+    inverse_[c] = inverse_deviation(running_[channels_ + c], epsilon_);
   }
 
   double slope(std::size_t c) const override {
@@ -271,6 +272,7 @@ class BatchNorm final : public ChannelNorm<Operand> {
   }
 
   double share_;  // of the newest batch in running values
+  double epsilon_;
   std::vector<double> squares_;
 };
 
@@ -372,7 +374,7 @@ template <typename Operand>
 std::unique_ptr<Norm<Operand>> make_batch_norm(const Plan& plan, const Branch& branch) {
   if (!branch.norm) return std::make_unique<NoNorm<Operand>>(branch);
   if (plan.ranges) return std::make_unique<RangeBatchNorm<Operand>>(branch);
-  return std::make_unique<BatchNorm<Operand>>(branch, plan.norm_share);
+  return std::make_unique<BatchNorm<Operand>>(branch, plan.norm_share, plan.norm_epsilon);
 }
 
 template std::unique_ptr<Norm<std::int8_t>> make_batch_norm(const Plan&, const Branch&);

@@ -74,6 +74,8 @@ Executor<Operand>::Executor(Plan plan, int8::Kernels kernels, const Int8Options&
     filters_.resize(plan_.tensors[plan_.whitening->weight].count);
     filter_sums_.assign(kMostLanes * static_cast<std::size_t>(plan_.nodes.front().channels), 0);
   }
+  for (const SqueezePlan& squeeze : plan_.squeezes)
+    squeezes_.emplace_back(squeeze.channels, squeeze.hidden);
   frozen_gradient_.resize(total_count(plan_.frozen));
   for (Room& room : rooms_) make_room(room, samples, channels);
   sums_of_lanes_ = make_long_array<float>((kMostLanes - 1) * lane_sums_);
@@ -92,7 +94,8 @@ void Executor<Operand>::make_room(Room& room, std::size_t samples, std::size_t c
       *digits = make_long_array<std::int8_t>(float_values_);
     for (auto* const scales : {&room.high_scales, &room.low_scales}) scales->assign(samples, 1);
   }
-  room.operand_sums.assign(channels, 0);
+  for (auto* const sums : {&room.operand_sums, &room.operand_products}) sums->assign(channels, 0);
+  for (auto* const floats : {&room.factors, &room.shifts}) floats->assign(channels, 0);
   room.double_sums.assign(channels, 0);
 }
 
@@ -119,6 +122,7 @@ std::size_t Executor<Operand>::bytes(std::size_t trained, std::size_t evaluated)
     bytes += layer.convolution.weight_bytes() + layer.norm->bytes(std::max(trained, evaluated));
     if (plan_.branches[b].pool) bytes += trained * plan_.branches[b].count();
   }
+  for (const Squeeze& squeeze : squeezes_) bytes += squeeze.bytes(std::max(trained, evaluated));
   bytes += (frozen_gradient_.size() + filters_.size()) * sizeof(float);
   return bytes;
 }
@@ -147,7 +151,7 @@ std::span<const float> Executor<Operand>::values(std::size_t tensor) const {
 template <typename Operand>
 int Executor<Operand>::zero_point(int node) const {
   const Node& n = plan_.node(node);
-  if (n.kind == NodeKind::max_pool) return zero_point(n.input);
+  if (n.kind == NodeKind::max_pool || n.kind == NodeKind::scaled) return zero_point(n.input);
   if (!kIsRounded<Operand>) return 0;
   if (n.kind == NodeKind::image) return plan_.whitening ? int8::kShiftedZeroPoint : 0;
   if (n.rectifies()) return int8::kUnsignedZeroPoint;
@@ -249,8 +253,11 @@ std::span<const float> Executor<Operand>::forward(const Pictures& pictures, Pass
   if (dropout != nullptr) drop_branches(*dropout);
   take_pictures();
   for (int i = 1; i < static_cast<int>(plan_.nodes.size()); ++i) {
-    if (plan_.node(i).kind == NodeKind::max_pool) {
+    const NodeKind kind = plan_.node(i).kind;
+    if (kind == NodeKind::max_pool) {
       pool(i);
+    } else if (kind == NodeKind::scaled) {
+      scale_channels(i);
     } else {
       compute_node(i, buffers);
     }
@@ -439,6 +446,7 @@ std::span<float> Executor<Operand>::activation(int i, std::size_t n, Room& room,
   add_up(i, n, part, sample);
   if (to.rectifies()) rectify(sample);
   if (to.nonlinearity == Nonlinearity::gelu) gelu(sample, sample);
+  if (to.nonlinearity == Nonlinearity::hard_swish) hard_swish(sample);
   return sample;
 }
 
@@ -567,25 +575,73 @@ void Executor<Operand>::pool(int i) {
   });
 }
 
+/// Multiplies the channels of a node by factors of the sample.
+template <typename Operand>
+void Executor<Operand>::scale_channels(int i) {
+  const Node& to = plan_.node(i);
+  Squeeze& squeeze = squeezes_[to.squeeze];
+  squeeze.start(samples_);
+  const auto layers = squeeze_layers<const float>(to, [&](std::size_t t) { return values(t); });
+  for_each_lane([&](const Lane& lane) {
+    for (std::size_t n = lane.first; n < lane.end; ++n) {
+      average_sample(to.input, n, lane.room, squeeze.means(n));
+      squeeze.excite(n, layers);
+    }
+  });
+  const std::string& name = plan_.branch(plan_.node(to.input).main).name;
+  constexpr const char* kWhat = "scaled activations";
+  const float range =
+      shared_range_of(clips(), label(kWhat, name, rooms_.front()),
+                      [&](std::size_t n, Room& room) { return scaled(i, n, room); });
+  for_each_lane([&](const Lane& lane) {
+    const std::string_view what = label(kWhat, name, lane.room);
+    for (std::size_t n = lane.first; n < lane.end; ++n)
+      node(i).scales[n] = round_activation(scaled(i, n, lane.room), zero_point(i), range, what,
+                                           node(i).sample(n), lane.room);
+  });
+}
+
+/// The floats of a sample whose channels are scaled, in the room's first values.
+template <typename Operand>
+std::span<float> Executor<Operand>::scaled(int i, std::size_t n, Room& room) {
+  const Node& to = plan_.node(i);
+  const Samples x = node(to.input);
+  const Floats by_channel = squeezes_[to.squeeze].factors(n);
+  const std::span factors = std::span(room.factors).first(by_channel.size());
+  const std::span shifts = std::span(room.shifts).first(by_channel.size());
+  for (std::size_t c = 0; c < by_channel.size(); ++c) {
+    factors[c] = x.scales[n] * by_channel[c];
+    shifts[c] = static_cast<float>(-zero_point(i)) * factors[c];
+  }
+  const std::span<float> out(room.first.get(), to.count());
+  affine(x.sample(n), factors, shifts, Output::plain, out);
+  return out;
+}
+
 template <typename Operand>
 void Executor<Operand>::average() {
-  const int last = static_cast<int>(plan_.nodes.size()) - 1;
-  const Node& from = plan_.nodes.back();
-  const Samples x = node(last);
-  const auto channels = static_cast<std::size_t>(from.channels);
-  const auto pixels = static_cast<SumOf<Operand>>(from.pixels());
-  const std::span<SumOf<Operand>> sums = std::span(rooms_.front().operand_sums).first(channels);
-  for (std::size_t n = 0; n < samples_; ++n) {
-    const auto sample = x.sample(n);
-    std::ranges::fill(sums, SumOf<Operand>{0});
-    for (std::size_t p = 0; p < sample.size(); p += channels)
-      for (std::size_t c = 0; c < channels; ++c) sums[c] += sample[p + c];
-    for (std::size_t c = 0; c < channels; ++c) {
-      const auto sum =
-          static_cast<double>(sums[c] - pixels * static_cast<SumOf<Operand>>(zero_point(last)));
-      means_[n * channels + c] =
-          static_cast<float>(sum * static_cast<double>(x.scales[n]) / static_cast<double>(pixels));
-    }
+  const auto channels = static_cast<std::size_t>(plan_.nodes.back().channels);
+  for (std::size_t n = 0; n < samples_; ++n)
+    average_sample(static_cast<int>(plan_.nodes.size()) - 1, n, rooms_.front(),
+                   std::span(means_).subspan(n * channels, channels));
+}
+
+/// The mean of each channel of a node's sample.
+template <typename Operand>
+void Executor<Operand>::average_sample(int i, std::size_t n, Room& room, std::span<float> means) {
+  const Samples x = node(i);
+  const std::size_t channels = means.size();
+  const auto pixels = static_cast<SumOf<Operand>>(plan_.node(i).pixels());
+  const std::span<SumOf<Operand>> sums = std::span(room.operand_sums).first(channels);
+  const auto sample = x.sample(n);
+  std::ranges::fill(sums, SumOf<Operand>{0});
+  for (std::size_t p = 0; p < sample.size(); p += channels)
+    for (std::size_t c = 0; c < channels; ++c) sums[c] += sample[p + c];
+  for (std::size_t c = 0; c < channels; ++c) {
+    const auto sum =
+        static_cast<double>(sums[c] - pixels * static_cast<SumOf<Operand>>(zero_point(i)));
+    means[c] =
+        static_cast<float>(sum * static_cast<double>(x.scales[n]) / static_cast<double>(pixels));
   }
 }
 

@@ -30,6 +30,7 @@
 #include "model/own/norm.hpp"
 #include "model/own/passes.hpp"
 #include "model/own/plan.hpp"
+#include "model/own/squeeze.hpp"
 #include "model/own/workspace.hpp"
 #include "model/replica.hpp"
 
@@ -168,8 +169,10 @@ class Executor {
     LongArray<std::int8_t> high, low;
     std::vector<float> high_scales, low_scales;
     std::uint64_t clipped = 0;
-    std::vector<SumOf<Operand>> operand_sums;  // (channels) of one sample
+    // (channels) of one sample
+    std::vector<SumOf<Operand>> operand_sums, operand_products;
     std::vector<double> double_sums;
+    std::vector<float> factors, shifts;
     std::array<char, 160> label{};
   };
 
@@ -241,9 +244,12 @@ class Executor {
   void convolve(int branch, std::span<float> buffers);
   void start_norm(int branch, std::span<float> buffers);
   void pool(int i);
+  void scale_channels(int i);
+  std::span<float> scaled(int i, std::size_t sample, Room& room);
   Floats pooled(int branch, std::size_t first, std::size_t n, Room& room);
   void add_up(int i, std::size_t sample, const Part& part, std::span<float> out);
   void average();
+  void average_sample(int node, std::size_t sample, Room& room, std::span<float> means);
   void take_maxima(std::size_t sample, Floats x);
 
   void start_error(std::span<const float> means);
@@ -252,6 +258,7 @@ class Executor {
   void through_filters(const Lane& lane, std::size_t first, std::size_t n);
   void finish_filters(std::span<float> gradient, const SliceReady& ready);
   void gather_error(int i, std::span<float> gradient, const SliceReady& ready);
+  void squeeze_backward(int i, std::span<float> gradient, const SliceReady& ready);
   /// Wanted says what is to be computed from the errors of a branch's output.
   struct Wanted {
     bool gradient = false;         // that of the weight is added to
@@ -345,6 +352,13 @@ class Executor {
   std::size_t chunk(int node) const;  // samples at a time
   std::span<const float> values(std::size_t tensor) const;
   NormParameters norm_parameters(const Branch& branch) const;
+  /// @param values_of  of a tensor
+  template <typename Value, typename ValuesOf>
+  SqueezeLayers<Value> squeeze_layers(const Node& node, const ValuesOf& values_of) const {
+    const SqueezePlan& squeeze = plan_.squeezes[node.squeeze];
+    return {values_of(squeeze.narrow), values_of(squeeze.narrow + 1), values_of(squeeze.widen),
+            values_of(squeeze.widen + 1)};
+  }
   RandomKey key_for(int index, int kind) const;
   std::string_view label(const char* what, const std::string& layer, Room& room) const;
 
@@ -370,6 +384,7 @@ class Executor {
   WorkerThreads threads_;
   std::vector<Room> rooms_;    // by thread
   std::vector<Layer> layers_;  // by branch
+  std::vector<Squeeze> squeezes_;
   Workspace<Operand> training_, evaluation_;
   LongArray<std::byte> block_;  // of both: an evaluation is not between two passes of a step
   std::size_t block_bytes_ = 0;

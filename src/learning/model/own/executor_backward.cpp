@@ -109,14 +109,17 @@ void Executor<Operand>::spread_over_maxima(std::size_t n, Floats gradient, Room&
   }
 }
 
-/// Multiplies by GELU's derivative. ReLU's is taken of rounded errors, in sum_error().
+/// Multiplies by the derivative of GELU or hard swish. ReLU's is taken of rounded errors, in
+/// sum_error().
 template <typename Operand>
 void Executor<Operand>::through_activation(int i, std::size_t n, Room& room,
                                            std::span<float> error) {
-  if (plan_.node(i).nonlinearity != Nonlinearity::gelu) return;
+  const Nonlinearity nonlinearity = plan_.node(i).nonlinearity;
+  if (nonlinearity != Nonlinearity::gelu && nonlinearity != Nonlinearity::hard_swish) return;
   const std::span<float> before(room.second.get(), error.size());
   add_up(i, n, whole(error.size()), before);
-  gelu_gradient(error, before, error);
+  if (nonlinearity == Nonlinearity::gelu) return gelu_gradient(error, before, error);
+  hard_swish_gradient(before, error);
 }
 
 /// The room's first values become the errors of some samples. @param range  0: each sample's own
@@ -139,6 +142,8 @@ template <typename Operand>
 void Executor<Operand>::gather_error(int i, std::span<float> gradient, const SliceReady& ready) {
   const Node& to = plan_.node(i);
   const auto& readers = plan_.readers_of(i);
+  for (const int m : readers.nodes)
+    if (plan_.node(m).kind == NodeKind::scaled) squeeze_backward(m, gradient, ready);
   start_weights(i, gradient);
   if (i == 0) std::ranges::fill(filter_sums_, 0.0);
   for (const int b : readers.branches) {
@@ -339,7 +344,43 @@ void Executor<Operand>::through_branch(int b, const Lane& lane, std::size_t firs
                                      {room.scratch.get(), scratch_bytes_});
 }
 
-/// Adds what a node that reads `node` as a residual or pools it says about a sample's error.
+/// The gradients of the layers that compute a node's factors, and the errors of the means.
+template <typename Operand>
+void Executor<Operand>::squeeze_backward(int i, std::span<float> gradient,
+                                         const SliceReady& ready) {
+  const Node& to = plan_.node(i);
+  Squeeze& squeeze = squeezes_[to.squeeze];
+  const Samples g = error(i), x = node(to.input);
+  const auto channels = static_cast<std::size_t>(to.channels);
+  const auto zero = static_cast<SumOf<Operand>>(zero_point(i));
+  for_each_lane([&](const Lane& lane) {
+    const auto sums = std::span(lane.room.operand_sums).first(channels);
+    const auto products = std::span(lane.room.operand_products).first(channels);
+    for (std::size_t n = lane.first; n < lane.end; ++n) {
+      if constexpr (kIsRounded<Operand>) {
+        error_sums(g.sample(n), x.sample(n), sums, products);
+      } else {
+        const auto centre = std::span(lane.room.shifts).first(channels);
+        std::ranges::fill(centre, 0.0f);
+        error_sums(g.sample(n), x.sample(n), centre, sums, products);
+      }
+      const double scale = static_cast<double>(g.scales[n]) * static_cast<double>(x.scales[n]);
+      const std::span<float> errors = squeeze.factor_errors(n);
+      for (std::size_t c = 0; c < channels; ++c)
+        errors[c] = static_cast<float>(scale * static_cast<double>(products[c] - zero * sums[c]));
+    }
+  });
+  squeeze.backward(
+      squeeze_layers<const float>(to, [&](std::size_t t) { return values(t); }),
+      squeeze_layers<float>(to, [&](std::size_t t) { return gradient_of(t, gradient); }));
+  const SqueezePlan& layers = plan_.squeezes[to.squeeze];
+  for (const std::size_t tensor :
+       {layers.widen + 1, layers.widen, layers.narrow + 1, layers.narrow})
+    tell(ready, tensor);
+}
+
+/// Adds what a node that reads `node` as a residual, pools or scales it says about a sample's
+/// error.
 template <typename Operand>
 void Executor<Operand>::through_node(int i, int node_index, std::size_t n, Room& room,
                                      std::span<float> sum) {
@@ -360,6 +401,16 @@ void Executor<Operand>::through_node(int i, int node_index, std::size_t n, Room&
         left[pooled + c] = 0;  // the first of equal values gets it all
       }
     });
+  } else if (from.kind == NodeKind::scaled) {
+    Squeeze& squeeze = squeezes_[from.squeeze];
+    const Floats by_channel = squeeze.factors(n), of_means = squeeze.mean_errors(n);
+    const std::span factors = std::span(room.factors).first(channels);
+    const std::span shifts = std::span(room.shifts).first(channels);
+    for (std::size_t c = 0; c < channels; ++c) {
+      factors[c] = scale * by_channel[c];
+      shifts[c] = of_means[c] / static_cast<float>(to.pixels());
+    }
+    affine(errors, factors, shifts, Output::added, sum);
   } else if (from.residual == Residual::identity) {
     add_scaled(errors, 0, scale, sum);
   } else {

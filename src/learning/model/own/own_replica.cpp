@@ -14,7 +14,9 @@
 #include "model/architecture.hpp"
 #include "model/array_loss.hpp"
 #include "model/model_options.hpp"
+#include "model/own/dense.hpp"
 #include "model/own/executor.hpp"
+#include "model/own/passes.hpp"
 #include "model/own/plan.hpp"
 #include "model/process_settings.hpp"
 #include "weights/safetensors.hpp"
@@ -40,58 +42,6 @@ std::vector<std::int64_t> strides_of(const TensorSlice& slice) {
   const auto& shape = slice.shape;
   if (shape.size() == 4) return {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
   return weights::row_major_strides(shape);
-}
-
-// Linear layers in float32, the same on all processors.
-
-constexpr std::size_t kDenseLanes = 16;
-
-float dot(const float* a, const float* b, std::size_t count) {
-  float sums[kDenseLanes] = {};
-  std::size_t i = 0;
-  for (; i + kDenseLanes <= count; i += kDenseLanes)
-    for (std::size_t k = 0; k < kDenseLanes; ++k) sums[k] += a[i + k] * b[i + k];
-  for (std::size_t k = 0; i + k < count; ++k) sums[k] += a[i + k] * b[i + k];
-  for (std::size_t half = kDenseLanes / 2; half > 0; half /= 2)
-    for (std::size_t k = 0; k < half; ++k) sums[k] += sums[k + half];
-  return sums[0];
-}
-
-void add_multiple(float factor, const float* x, float* to, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) to[i] += factor * x[i];
-}
-
-/// out (n, o) = x (n, i) * weight' (o, i) + bias (o), in 16 interleaved sums.
-void dense_forward(std::span<const float> x, std::span<const float> weight,
-                   std::span<const float> bias, std::span<float> out) {
-  const std::size_t outputs = bias.size(), inputs = weight.size() / outputs;
-  const std::size_t n = x.size() / inputs;
-  EQT_CHECK(out.size() == n * outputs, "{} outputs of {} samples", out.size(), n);
-  for (std::size_t s = 0; s < n; ++s)
-    for (std::size_t o = 0; o < outputs; ++o)
-      out[s * outputs + o] = dot(&x[s * inputs], &weight[o * inputs], inputs) + bias[o];
-}
-
-/// Overwrites dx, unless it is empty, dweight and dbias with the gradients of x, weight and bias,
-/// from the gradient g (n, o) of the output. Sums are in the order of samples.
-void dense_backward(std::span<const float> g, std::span<const float> x,
-                    std::span<const float> weight, std::span<float> dx, std::span<float> dweight,
-                    std::span<float> dbias) {
-  const std::size_t outputs = dbias.size(), inputs = weight.size() / outputs;
-  const std::size_t n = x.size() / inputs;
-  EQT_CHECK(g.size() == n * outputs && dweight.size() == weight.size(), "{} gradients of {}",
-            g.size(), n);
-  std::ranges::fill(dx, 0.0f);
-  std::ranges::fill(dweight, 0.0f);
-  std::ranges::fill(dbias, 0.0f);
-  for (std::size_t s = 0; s < n; ++s) {
-    for (std::size_t o = 0; o < outputs; ++o) {
-      const float d = g[s * outputs + o];
-      dbias[o] += d;
-      add_multiple(d, &x[s * inputs], &dweight[o * inputs], inputs);
-      if (!dx.empty()) add_multiple(d, &weight[o * inputs], &dx[s * inputs], inputs);
-    }
-  }
 }
 
 template <typename Operand>
@@ -196,7 +146,8 @@ class OwnReplica final : public Replica, public WeightRounding {
   StepId batches_ = 0;                   // trained on so far; names the next one's random numbers
 
   // These belong to the classifier, (n, ...) each.
-  std::vector<float> means_, mask_, hidden_, outputs_;  // mask_: of the layer that has dropout
+  std::vector<float> means_, hidden_before_, hidden_, outputs_;
+  std::vector<float> mask_;  // of the layer that has dropout
   std::vector<float> mean_errors_, hidden_errors_, output_errors_;
 };
 
@@ -238,7 +189,11 @@ void OwnReplica<Operand>::classify(std::span<const float> means, std::size_t n,
     drop(*hidden, key, means_);
     hidden_.resize(n * hidden->out);
     dense_forward(means_, values(hidden->weight), values(hidden->bias), hidden_);
-    for (float& v : hidden_) v = std::max(v, 0.0f);
+    hidden_before_ = hidden_;
+    if (plan().hidden_nonlinearity == Nonlinearity::hard_swish)
+      hard_swish(hidden_);
+    else
+      rectify(hidden_);
     in = &hidden_;
   }
   drop(plan().last, key, *in);
@@ -287,8 +242,10 @@ void OwnReplica<Operand>::classify_backward(const SliceReady& ready) {
     return;
   }
   backward(plan().last, output_errors_, hidden_, hidden_errors_);
-  for (std::size_t i = 0; i < hidden_.size(); ++i)
-    if (hidden_[i] <= 0) hidden_errors_[i] = 0;
+  if (plan().hidden_nonlinearity == Nonlinearity::hard_swish)
+    hard_swish_gradient(hidden_before_, hidden_errors_);
+  else
+    gate(hidden_before_, std::span(hidden_errors_));
   backward(*plan().hidden, hidden_errors_, means_, mean_errors_);
 }
 

@@ -256,6 +256,21 @@ void rectify(float* HWY_RESTRICT x, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) x[i] = x[i] > 0 ? x[i] : 0.0f;
 }
 
+void hard_swish(float* HWY_RESTRICT x, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float above = x[i] + 3.0f > 0 ? x[i] + 3.0f : 0.0f;
+    x[i] = x[i] * (above < 6.0f ? above : 6.0f) / 6.0f;
+  }
+}
+
+void hard_swish_gradient(const float* HWY_RESTRICT before, float* HWY_RESTRICT error,
+                         std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float x = before[i], slope = x / 3.0f + 0.5f;
+    error[i] *= x < -3.0f ? 0.0f : (x <= 3.0f ? slope : 1.0f);
+  }
+}
+
 void gate(const float* HWY_RESTRICT before, std::int8_t* HWY_RESTRICT g, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) g[i] = before[i] > 0 ? g[i] : static_cast<std::int8_t>(0);
 }
@@ -577,6 +592,8 @@ HWY_EXPORT(add_scaled);
 HWY_EXPORT(add_scaled_floats);
 HWY_EXPORT(add);
 HWY_EXPORT(rectify);
+HWY_EXPORT(hard_swish);
+HWY_EXPORT(hard_swish_gradient);
 HWY_EXPORT(gate);
 HWY_EXPORT(gate_floats);
 HWY_EXPORT(gate_affine);
@@ -657,6 +674,13 @@ void add(Floats x, std::span<float> out) {
 }
 
 void rectify(std::span<float> x) { HWY_DYNAMIC_DISPATCH(rectify)(x.data(), x.size()); }
+
+void hard_swish(std::span<float> x) { HWY_DYNAMIC_DISPATCH(hard_swish)(x.data(), x.size()); }
+
+void hard_swish_gradient(Floats before, std::span<float> error) {
+  check_rows(before.size(), 1, error.size());
+  HWY_DYNAMIC_DISPATCH(hard_swish_gradient)(before.data(), error.data(), error.size());
+}
 
 void gate(Floats before, std::span<std::int8_t> g) {
   check_rows(before.size(), 1, g.size());

@@ -62,6 +62,11 @@ void add(Floats x, std::span<float> out);
 /// x = max(x, 0).
 void rectify(std::span<float> x);
 
+/// x = x * min(max(x + 3, 0), 6) / 6: A. Howard et al., arXiv:1905.02244, section 5.2.
+void hard_swish(std::span<float> x);
+/// Multiplies by its derivative at `before`.
+void hard_swish_gradient(Floats before, std::span<float> error);
+
 /// g = 0 where before <= 0, which is what ReLU was given.
 void gate(Floats before, std::span<std::int8_t> g);
 void gate(Floats before, std::span<float> g);
@@ -69,7 +74,7 @@ void gate(Floats before, std::span<float> g);
 void gate_affine(Bytes q, Floats scale, Floats shift, Output output, std::span<std::int8_t> g);
 void gate_affine(Floats q, Floats scale, Floats shift, Output output, std::span<float> g);
 
-/// sums = sum of g, products = sum of g * x for each channel. @pre |g| and |x| <= 127
+/// sums = sum of g, products = sum of g * x for each channel. @pre |g| <= 127
 void error_sums(Bytes g, Bytes x, std::span<std::int64_t> sums, std::span<std::int64_t> products);
 /// products = sum of g * (x - centre), in float32 for 64 pixels at a time.
 void error_sums(Floats g, Floats x, Floats centre, std::span<double> sums,

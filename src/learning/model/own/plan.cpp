@@ -138,6 +138,7 @@ class Planner {
 
   void block(const std::string& name, const ResNetPlan& net, const BlockShape& shape);
   int branch(const MobileLayer& layer);
+  void squeeze(const std::string& path, std::int64_t hidden);
   void unit(const MobileLayer& layer);
   void split_tensors();
   int last_node() const { return static_cast<int>(plan_.nodes.size()) - 1; }
@@ -249,6 +250,20 @@ void Planner::add(const AirbenchPlan& net) {
   plan_.output_scale = 1 / static_cast<float>(net.width.back());
 }
 
+Nonlinearity nonlinearity_of(Activation activation) {
+  switch (activation) {
+    case Activation::none:
+      return Nonlinearity::none;
+    case Activation::relu:
+      return Nonlinearity::relu;
+    case Activation::relu6:
+      return Nonlinearity::relu6;
+    case Activation::hard_swish:
+      return Nonlinearity::hard_swish;
+  }
+  fail(Kind::bug, "an activation of number {}", static_cast<int>(activation));
+}
+
 /// A convolution with its normalization.
 int Planner::branch(const MobileLayer& layer) {
   const int result = convolution(layer.convolution, last_node(), layer.out, layer.kernel,
@@ -258,14 +273,34 @@ int Planner::branch(const MobileLayer& layer) {
 }
 
 void Planner::unit(const MobileLayer& layer) {
-  const int main = branch(layer);
-  EQT_CHECK(layer.activation == Activation::relu6, "activation {} of {}",
-            static_cast<int>(layer.activation), layer.convolution);
-  this->layer(main, Nonlinearity::relu6);
+  this->layer(branch(layer), nonlinearity_of(layer.activation));
+}
+
+/// Scales the channels of the last node.
+void Planner::squeeze(const std::string& path, std::int64_t hidden) {
+  const Node from = plan_.nodes.back();
+  const std::int64_t channels = from.channels;
+  const auto linear = [&](const char* name, std::int64_t in, std::int64_t out) {
+    const std::size_t weight = tensor(path + name + ".weight", {out, in, 1, 1});
+    tensor(path + name + ".bias", {out});
+    return weight;
+  };
+  const std::size_t narrow = linear(".fc1", channels, hidden);
+  plan_.nodes.push_back({.kind = NodeKind::scaled,
+                         .height = from.height,
+                         .width = from.width,
+                         .channels = from.channels,
+                         .input = last_node(),
+                         .squeeze = plan_.squeezes.size()});
+  plan_.squeezes.push_back({.narrow = narrow,
+                            .widen = linear(".fc2", hidden, channels),
+                            .channels = static_cast<std::size_t>(channels),
+                            .hidden = static_cast<std::size_t>(hidden)});
 }
 
 void Planner::add(const MobilePlan& net) {
   plan_.norm_share = net.norm_share;
+  plan_.norm_epsilon = net.norm_epsilon;
   image(pictures_);
   unit(net.stem);
   for (std::size_t i = 0; i < net.blocks.size(); ++i) {
@@ -273,6 +308,7 @@ void Planner::add(const MobilePlan& net) {
     const int input = last_node();
     if (block.widen) unit(*block.widen);
     unit(block.filter);
+    if (block.squeezed > 0) squeeze(block.squeeze, block.squeezed);
     const int main = branch(block.narrow);
     plan_.branches.back().drop = block.drop;
     plan_.branches.back().drop_number = static_cast<std::uint32_t>(i + 1);  // 0 is the classifier's
@@ -282,7 +318,13 @@ void Planner::add(const MobilePlan& net) {
       layer(main, Nonlinearity::none);
   }
   unit(net.last);
-  plan_.last = dense(net.classifier, net.last.out, options_.outputs);
+  std::int64_t channels = net.last.out;
+  if (!net.hidden.empty()) {
+    plan_.hidden = dense(net.hidden, channels, net.hidden_width);
+    plan_.hidden_nonlinearity = Nonlinearity::hard_swish;
+    channels = net.hidden_width;
+  }
+  plan_.last = dense(net.classifier, channels, options_.outputs);
   plan_.last.dropout = kMobileDropout;
   plan_.head_start = net.of_timm ? HeadStart::timm : HeadStart::torchvision;
 }
@@ -317,7 +359,8 @@ Plan Planner::finish() {
     read_by(plan_.branches[b].input).branches.push_back(static_cast<int>(b));
   for (int i = 0; i < static_cast<int>(plan_.nodes.size()); ++i) {
     const Node& node = plan_.node(i);
-    if (node.kind == NodeKind::max_pool) read_by(node.input).nodes.push_back(i);
+    if (node.kind == NodeKind::max_pool || node.kind == NodeKind::scaled)
+      read_by(node.input).nodes.push_back(i);
     if (node.kind != NodeKind::layer) continue;
     plan_.branches[static_cast<std::size_t>(node.main)].node = i;
     if (node.residual == Residual::branch)
@@ -470,15 +513,15 @@ void standardize(std::span<float> values) {
   for (float& value : values) value /= deviation;
 }
 
-/// Draws the last layer once more, if it does not start as other linear layers do.
-void start_head(const Plan& plan, Twister& random, std::span<float> parameters,
+/// Draws a linear layer once more, if it does not start as PyTorch's do.
+void start_head(const Plan& plan, const Dense& dense, Twister& random, std::span<float> parameters,
                 std::span<float> frozen) {
   if (plan.head_start == HeadStart::linear) return;
-  const std::span<float> weights = plan.values(plan.last.weight, parameters, frozen);
+  const std::span<float> weights = plan.values(dense.weight, parameters, frozen);
   if (plan.head_start == HeadStart::airbench) standardize(weights);
   if (plan.head_start == HeadStart::torchvision) draw_normal(random, 0.01, weights);
-  if (plan.head_start == HeadStart::timm) draw_uniform(random, plan.last.out, weights);
-  std::ranges::fill(plan.values(plan.last.bias, parameters, frozen), 0.0f);
+  if (plan.head_start == HeadStart::timm) draw_uniform(random, dense.out, weights);
+  std::ranges::fill(plan.values(dense.bias, parameters, frozen), 0.0f);
 }
 
 /// timm counts the fan-out of a depthwise filter by itself, torchvision that of all of them.
@@ -499,11 +542,11 @@ Plan make_plan(const ModelOptions& options) {
     planner.add(*plain);
   } else if (options.model->whitens) {
     planner.add(airbench_plan(options));
-  } else if (const auto mobile = mobile_plan(options); mobile && !options.model->torch_only) {
+  } else if (const auto mobile = mobile_plan(options)) {
     planner.add(*mobile);
   } else {
     refuse(options,
-           fmt::format("expected a ResNet, airbench, mobilenet_v2, efficientnet_lite0, vgg11 or "
+           fmt::format("expected a ResNet, MobileNet, efficientnet_lite0, airbench, vgg11 or "
                        "alexnet, found model.name \"{}\"",
                        options.model->name));
   }
@@ -535,7 +578,7 @@ void draw_initial_values(const Plan& plan, std::uint64_t seed, std::span<float> 
       reorder(row_major, slice.shape, values);
     } else if (const Dense* const dense = dense_of(plan, i)) {
       draw_uniform(random, dense->in, values);
-      if (i == plan.last.bias) start_head(plan, random, parameters, frozen);
+      if (i == dense->bias) start_head(plan, *dense, random, parameters, frozen);
     } else {
       fill(slice, ".bias", values);
     }

@@ -47,11 +47,11 @@ struct Branch {
   std::size_t count() const { return pixels() * channels(); }  // a sample
 };
 
-enum class NodeKind { image, layer, max_pool };
+enum class NodeKind { image, layer, max_pool, scaled };
 enum class Residual { none, identity, padding, branch };
 
 /// Nonlinearity says what follows the normalization of a node that is a layer, or its sum.
-enum class Nonlinearity { none, relu, relu6, gelu };
+enum class Nonlinearity { none, relu, relu6, gelu, hard_swish };
 
 struct Node {
   NodeKind kind = NodeKind::layer;
@@ -61,8 +61,9 @@ struct Node {
   Residual residual = Residual::none;
   int second = -1;            // the residual's node or branch
   int stride = 1;             // padding: of the residual; max_pool: of the windows
-  int input = -1;             // max_pool: node
+  int input = -1;             // max_pool, scaled: node
   int kernel = 2, frame = 0;  // max_pool: side of the windows, pixels around the image
+  std::size_t squeeze = 0;    // scaled: index in Plan::squeezes
 
   std::size_t pixels() const {
     return static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
@@ -73,7 +74,13 @@ struct Node {
   }
 };
 
-/// HeadStart says how the last layer starts: as PyTorch's linear layers do, by the formula of
+/// The two linear layers that scale channels, of which each has its bias behind its weight.
+struct SqueezePlan {
+  std::size_t narrow = 0, widen = 0;  // weights: indices in Plan::tensors
+  std::size_t channels = 0, hidden = 0;
+};
+
+/// HeadStart says how the linear layers of the classifier start: as PyTorch's do, by the formula of
 /// airbench, or without a bias and with weights of torchvision's or timm's mobile networks.
 enum class HeadStart { linear, airbench, torchvision, timm };
 
@@ -103,10 +110,12 @@ struct Readers {
 struct Plan {
   std::vector<Node> nodes;       // the image first, each after those that it reads
   std::vector<Branch> branches;  // in the order of the forward pass
+  std::vector<SqueezePlan> squeezes;
   std::optional<Whitening> whitening;
   Pooling pooling = Pooling::mean;
-  std::optional<Dense> hidden;  // with ReLU after it
-  Dense last;                   // after the pooling
+  std::optional<Dense> hidden;
+  Nonlinearity hidden_nonlinearity = Nonlinearity::relu;  // or hard_swish
+  Dense last;                                             // after the pooling
   HeadStart head_start = HeadStart::linear;
   float output_scale = 1;  // of what the last layer returns
   // All parameters in the network's order. Places are those in two buffers: of parameters that are
@@ -118,6 +127,7 @@ struct Plan {
   std::size_t counters = 0;                         // num_batches_tracked
   bool norm_activates = false;                      // the normalization is a nonlinearity itself
   double norm_share = kBatchNormMomentum;           // of the newest batch in running values
+  double norm_epsilon = kNormEpsilon;               // of batch normalization
   // The normalization has this many groups of channels of a sample (0: it takes statistics of a
   // batch's channels), and may divide by ranges.
   std::size_t groups = 0;
