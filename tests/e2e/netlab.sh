@@ -115,10 +115,10 @@ expect_text '^board1 +2-2 +unlimited' "the table of counters"
 # A host with a share of a core gets no more than that of the processor's time, under mpirun and without; other
 # programs may leave it less.
 cat >"$WORK/spin.py" <<'PY'
-import resource, subprocess, sys
+import os, resource, subprocess, sys
 subprocess.run(["timeout", "2", sys.executable, "-c", "while True: pass"], check=False)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print("used", used.ru_utime + used.ru_stime, flush=True)
+os.write(1, f"used {used.ru_utime + used.ru_stime:.3f}\n".encode())  # at once: hosts write at the same time
 PY
 for way in "" --no-mpi; do
   run "$netlab" --ranks 2 --cores 0.25 $way -- python3 "$WORK/spin.py"
