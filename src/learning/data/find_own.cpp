@@ -91,7 +91,7 @@ void require_flat_classes(const fs::path& root, const FolderNames& names) {
        root.string(), deep);
 }
 
-/// What is called train-*.tar, *.npy, ...: the first such name; empty if there is none.
+/// Returns the first name of a file that begins and ends so, as train-*.tar; "" if there is none.
 std::string first_called(const FolderNames& names, std::string_view begin, std::string_view end) {
   const auto found = std::ranges::find_if(names.files, [&](const std::string& name) {
     return name.starts_with(begin) && name.ends_with(end);

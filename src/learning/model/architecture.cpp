@@ -280,6 +280,13 @@ EncoderShape encoder_shape(const ModelOptions& options, const data::ArraySpec& t
 
 }  // namespace
 
+void draw_dropout(const RandomKey& key, std::uint32_t layer, double share, std::span<float> mask) {
+  const RandomStream random(key, layer);
+  const auto bound = static_cast<float>(share), kept = static_cast<float>(1 / (1 - share));
+  for (std::size_t i = 0; i < mask.size(); ++i)
+    mask[i] = random.uniform(static_cast<std::uint32_t>(i)) < bound ? 0.0f : kept;
+}
+
 BlockShape block_shape(const ResNetPlan& plan, std::size_t stage, int i, std::int64_t channels) {
   const std::int64_t width = plan.width[stage];
   return {channels, width, plan.bottleneck ? 4 * width : width, i == 0 && stage > 0 ? 2 : 1};

@@ -7,9 +7,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/random.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::model {
@@ -60,6 +62,12 @@ struct AirbenchPlan {
 };
 
 inline constexpr double kPlainDropout = 0.5;
+
+/// Fills a mask with what training multiplies values by: 0 for `share` of them on average, and
+/// 1 / (1 - share) for the others; a pure function of its arguments.
+/// @param layer  tells its draws from those of the network's other layers
+/// @pre share is less than 1, and the mask has less than 2^32 values
+void draw_dropout(const RandomKey& key, std::uint32_t layer, double share, std::span<float> mask);
 
 /// An activation follows a convolution and its normalization.
 enum class Activation : std::uint8_t { none, relu, relu6, hard_swish };

@@ -58,7 +58,7 @@ bool is_encoder_folder(const fs::path& path) {
   return is_folder(path) && fs::is_regular_file(path / "config.json", error);
 }
 
-/// What the words of the command line name.
+/// The words of the command line name these.
 struct NamedPaths {
   std::optional<fs::path> data;
   std::optional<fs::path> network;  // a TorchScript module

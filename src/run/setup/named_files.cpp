@@ -19,6 +19,7 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "data/catalogue.hpp"
+#include "data/test_split.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/same_everywhere.hpp"
 
@@ -123,7 +124,7 @@ std::vector<NamedFile> data_files(const config::RunConfig& config, Rank rank) {
   const data::DatasetOptions options = dataset_options(config, rank);
   std::error_code error;
   const fs::path place = fs::canonical(options.path, error);
-  const fs::path folder = fs::is_regular_file(place, error) ? place.parent_path() : place;
+  const fs::path folder = data::is_table_file(place) ? place.parent_path() : place;
   for (const fs::path& path : config.data.name->files(options)) {
     const fs::path whole = fs::canonical(path.parent_path(), error) / path.filename();
     files.push_back({"data.path/" + whole.lexically_relative(folder).string(), path});

@@ -13,9 +13,9 @@
 
 namespace eqt::model {
 
-/// What the network of the options computes in evaluation mode; none for a network of the user's
-/// own. Its inputs are those of the options, pictures as (c, h, w) and without the frame, which the
-/// graph adds. Its result is what a TorchScript archive returns.
+/// Returns what the network of the options computes in evaluation mode; none for a network of the
+/// user's own. Its inputs are those of the options, pictures as (c, h, w) and without the frame,
+/// which the graph adds. Its result is what a TorchScript archive returns.
 /// @throws Error{usage} for an input or options that the network cannot take
 std::optional<Graph> network_graph(const ModelOptions& options);
 

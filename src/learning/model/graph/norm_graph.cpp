@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -55,36 +56,34 @@ GraphValue range_batch_norm(Graph& graph, const GraphValue& x, const std::string
   return scaled(graph, graph.combine("Mul", centred, by_channel(".running_inverse")), path);
 }
 
-/// The mean over the last dimension, which stays as one of size 1; or the maximum, the minimum.
-std::string reduced(Graph& graph, const std::string& operation, const std::string& x) {
-  const char* const name = operation == "max"   ? "ReduceMax"
-                           : operation == "min" ? "ReduceMin"
-                                                : "ReduceMean";
-  return graph.add(name, {x}, {{"axes", Sizes{-1}}, {"keepdims", std::int64_t{1}}});
+/// Reduces the last dimension, which stays as one of size 1. @param operation such as "ReduceMean"
+std::string reduced(Graph& graph, std::string_view operation, const std::string& x) {
+  return graph.add(operation, {x}, {{"axes", Sizes{-1}}, {"keepdims", std::int64_t{1}}});
 }
 
-/// What EvoNorm-S0 divides by, (groups, 1), of values (groups, m).
+/// Returns what EvoNorm-S0 divides by, (groups, 1), of values (groups, m).
 std::string deviation(Graph& graph, const GraphValue& by_group) {
-  const GraphValue centred = graph.combine("Sub", by_group, reduced(graph, "mean", by_group.name));
+  const GraphValue centred =
+      graph.combine("Sub", by_group, reduced(graph, "ReduceMean", by_group.name));
   const GraphValue squares = graph.combine("Mul", centred, centred.name);
-  const std::string variance = reduced(graph, "mean", squares.name);
+  const std::string variance = reduced(graph, "ReduceMean", squares.name);
   return graph.add("Sqrt", {graph.add("Add", {variance, graph.number(kGraphEpsilon)})});
 }
 
-/// What Range-EvoNorm divides by, (groups, 1), of values (groups, m).
+/// Returns what Range-EvoNorm divides by, (groups, 1), of values (groups, m).
 std::string range(Graph& graph, const GraphValue& by_group, const std::string& path) {
   const std::int64_t groups = by_group.sizes[0];
   constexpr auto kChunks = static_cast<std::int64_t>(kRangeChunks);
   const auto chunk = static_cast<std::int64_t>(
       chunk_values(static_cast<std::size_t>(by_group.sizes[1]), path, "the values of a group"));
   const GraphValue chunks = graph.reshape(by_group, {groups, kChunks, chunk});
-  const std::string ranges =
-      graph.add("Sub", {reduced(graph, "max", chunks.name), reduced(graph, "min", chunks.name)});
+  const std::string ranges = graph.add(
+      "Sub", {reduced(graph, "ReduceMax", chunks.name), reduced(graph, "ReduceMin", chunks.name)});
   const GraphValue of_group = graph.reshape({ranges, {groups, kChunks, 1}}, {groups, kChunks});
   const std::string factor =
       graph.number(static_cast<float>(range_factor(static_cast<std::size_t>(chunk))));
   const std::string scaled_range =
-      graph.add("Mul", {reduced(graph, "mean", of_group.name), factor});
+      graph.add("Mul", {reduced(graph, "ReduceMean", of_group.name), factor});
   return graph.add("Add", {scaled_range, graph.number(kGraphEpsilon)});
 }
 

@@ -71,8 +71,8 @@ EncoderNames encoder_names(EncoderFamily family) {
           .second = ".output_layer_norm"};
 }
 
-/// What tokens must not look at, (1, l or 1, l), for masks and for networks that find the next
-/// token; "": there is none.
+/// Returns what tokens must not look at, (1, l or 1, l), for masks and for networks that find the
+/// next token; "" if there is none.
 /// @param places 0 to l - 1
 std::string hidden_from(Graph& graph, const std::string& places, const std::string& mask,
                         bool next_token) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What onnx_file.cpp is in a build without ONNX's library.
+// This takes the place of onnx_file.cpp in a build without ONNX's library.
 
 #include "core/error.hpp"
 #include "model/graph/onnx_file.hpp"

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
+#include "model/architecture.hpp"
 #include "model/gelu_kernels.hpp"
 #include "model/own/passes.hpp"
 #include "model/pool_kernels.hpp"
@@ -151,7 +152,7 @@ std::span<const float> Executor<Operand>::values(std::size_t tensor) const {
 template <typename Operand>
 int Executor<Operand>::zero_point(int node) const {
   const Node& n = plan_.node(node);
-  if (n.kind == NodeKind::max_pool || n.kind == NodeKind::scaled) return zero_point(n.input);
+  if (n.has_input()) return zero_point(n.input);
   if (!kIsRounded<Operand>) return 0;
   if (n.kind == NodeKind::image) return plan_.whitening ? int8::kShiftedZeroPoint : 0;
   if (n.rectifies()) return int8::kUnsignedZeroPoint;
@@ -266,18 +267,14 @@ std::span<const float> Executor<Operand>::forward(const Pictures& pictures, Pass
   return means_;
 }
 
-/// Draws which samples go without a branch, as the network that LibTorch runs does.
+/// Draws which samples go without a branch.
 template <typename Operand>
 void Executor<Operand>::drop_branches(const RandomKey& key) {
   for (std::size_t b = 0; b < layers_.size(); ++b) {
     const Branch& branch_plan = plan_.branches[b];
     if (branch_plan.drop == 0) continue;
-    const RandomStream random(key, branch_plan.drop_number);
-    const auto share = static_cast<float>(branch_plan.drop);
-    const auto kept = static_cast<float>(1 / (1 - branch_plan.drop));
     layers_[b].factors.resize(samples_);
-    for (std::size_t n = 0; n < samples_; ++n)
-      layers_[b].factors[n] = random.uniform(static_cast<std::uint32_t>(n)) < share ? 0.0f : kept;
+    draw_dropout(key, branch_plan.drop_number, branch_plan.drop, layers_[b].factors);
   }
 }
 

@@ -272,7 +272,8 @@ class Executor {
   void round_branch_error(int branch, const Lane& lane, std::size_t sample, std::size_t k,
                           const Wanted& wanted, std::span<Operand> q, float& scale);
   float quantize_error(std::span<const float> x, float range, std::string_view what,
-                       const RandomKey& key, std::size_t sample, std::span<Operand> q);
+                       const RandomKey& key, std::size_t sample, std::span<Operand> q,
+                       std::size_t first_value = 0);
   void through_branch(int branch, const Lane& lane, std::size_t first, std::size_t n,
                       const Wanted& wanted);
   void take_wide_error(int branch, std::size_t sample, std::size_t k, std::span<const float> values,
@@ -343,7 +344,7 @@ class Executor {
   SampleValues<Operand> error_behind(int branch, const Samples& of_node, std::size_t i) const {
     return {of_node.sample(i), of_node.scales[i] * factor_of(branch, i)};
   }
-  /// What becomes of a normalization that ReLU or ReLU6 follows.
+  /// Returns what becomes of a normalization that ReLU or ReLU6 follows.
   static Output output_of(const Node& node) {
     return node.nonlinearity == Nonlinearity::relu6 ? Output::clipped : Output::rectified;
   }

@@ -280,10 +280,11 @@ std::span<const float> Executor<Operand>::branch_error(int b, std::size_t n, Roo
 template <typename Operand>
 float Executor<Operand>::quantize_error(std::span<const float> x, float range,
                                         std::string_view what, const RandomKey& key, std::size_t n,
-                                        std::span<Operand> q) {
+                                        std::span<Operand> q, std::size_t first_value) {
   const float all = range > 0 ? range : int8::largest_magnitude(x, what);
   const bool nearest = options_.error_rounding == ErrorRounding::nearest;
-  return precision::round_error(nearest, all, x, q, key, static_cast<std::uint32_t>(n), 0);
+  return precision::round_error(nearest, all, x, q, key, static_cast<std::uint32_t>(n),
+                                first_value);
 }
 
 /// Rounds the errors of a sample, the `k`th of a chunk, at the output of a convolution.
@@ -300,14 +301,13 @@ void Executor<Operand>::round_branch_error(int b, const Lane& lane, std::size_t 
       return norm_error(b, n, part, {room.second.get(), part.count});
     };
     float all = layer.error_range;
-    if (all == 0)
+    if (kIsRounded<Operand> && all == 0)
       for_each_part(q.size(), channels, [&](const Part& part) {
         all = std::max(all, int8::largest_magnitude(errors(part), what));
       });
-    const bool nearest = options_.error_rounding == ErrorRounding::nearest;
     for_each_part(q.size(), channels, [&](const Part& part) {
-      scale = precision::round_error(nearest, all, errors(part), part.of(q), key_for(b, kOfBranch),
-                                     static_cast<std::uint32_t>(n), part.first);
+      scale =
+          quantize_error(errors(part), all, what, key_for(b, kOfBranch), n, part.of(q), part.first);
     });
     return;
   }

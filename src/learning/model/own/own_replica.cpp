@@ -202,19 +202,13 @@ void OwnReplica<Operand>::classify(std::span<const float> means, std::size_t n,
   for (float& v : outputs_) v *= plan().output_scale;
 }
 
-/// Drops inputs of a layer, if it asks for that, by the same draws as the network that LibTorch
-/// runs.
+/// Drops inputs of a layer, if it asks for that.
 template <typename Operand>
 void OwnReplica<Operand>::drop(const Dense& dense, const RandomKey* key, std::span<float> inputs) {
   if (key == nullptr || dense.dropout == 0) return;
-  const RandomStream random(*key, 0);
-  const auto share = static_cast<float>(dense.dropout);
-  const auto kept = static_cast<float>(1 / (1 - dense.dropout));
   mask_.resize(inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    mask_[i] = random.uniform(static_cast<std::uint32_t>(i)) < share ? 0.0f : kept;
-    inputs[i] *= mask_[i];
-  }
+  draw_dropout(*key, 0, dense.dropout, mask_);
+  through_dropout(dense, inputs);
 }
 
 template <typename Operand>

@@ -359,8 +359,7 @@ Plan Planner::finish() {
     read_by(plan_.branches[b].input).branches.push_back(static_cast<int>(b));
   for (int i = 0; i < static_cast<int>(plan_.nodes.size()); ++i) {
     const Node& node = plan_.node(i);
-    if (node.kind == NodeKind::max_pool || node.kind == NodeKind::scaled)
-      read_by(node.input).nodes.push_back(i);
+    if (node.has_input()) read_by(node.input).nodes.push_back(i);
     if (node.kind != NodeKind::layer) continue;
     plan_.branches[static_cast<std::size_t>(node.main)].node = i;
     if (node.residual == Residual::branch)

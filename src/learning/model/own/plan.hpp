@@ -69,6 +69,8 @@ struct Node {
     return static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
   }
   std::size_t count() const { return pixels() * static_cast<std::size_t>(channels); }  // a sample
+  /// True of a node that is computed from an earlier one, without a branch.
+  bool has_input() const { return input >= 0; }
   bool rectifies() const {
     return nonlinearity == Nonlinearity::relu || nonlinearity == Nonlinearity::relu6;
   }

@@ -46,8 +46,7 @@ class Moments {
     int last = error_of(node);
     const auto branch = [&](int b) { last = std::max(last, error_of(plan_.branch(b).input)); };
     if (n.kind == NodeKind::layer) branch(n.main);
-    if (n.kind == NodeKind::max_pool || n.kind == NodeKind::scaled)
-      last = std::max(last, error_of(n.input));
+    if (n.has_input()) last = std::max(last, error_of(n.input));
     if (n.residual == Residual::branch) branch(n.second);
     if (n.residual == Residual::identity || n.residual == Residual::padding)
       last = std::max(last, error_of(n.second));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "model/architecture.hpp"
 #include "model/arithmetic.hpp"
 #include "model/torch/network.hpp"
 #include "model/torch/norm_blocks.hpp"
@@ -172,12 +173,7 @@ at::Tensor DropoutImpl::forward(const at::Tensor& x) {
   EQT_CHECK(x.numel() <= UINT32_MAX, "dropout of {} values", x.numel());
   // On the host, so that a device has the same.
   at::Tensor mask = at::empty(x.sizes(), at::kFloat);
-  const RandomStream random(key_, layer_);
-  const auto kept = static_cast<float>(1 / (1 - share_));
-  const auto bound = static_cast<float>(share_);
-  auto* const values = mask.data_ptr<float>();
-  const auto count = static_cast<std::uint32_t>(x.numel());
-  for (std::uint32_t i = 0; i < count; ++i) values[i] = random.uniform(i) < bound ? 0.0f : kept;
+  draw_dropout(key_, layer_, share_, {mask.data_ptr<float>(), static_cast<std::size_t>(x.numel())});
   return x * mask.to(x.device());
 }
 
