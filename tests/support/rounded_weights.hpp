@@ -10,10 +10,12 @@
 
 namespace eqt::test {
 
-/// Rounds convolutions to 8 bits, with a scale for each output channel.
+/// Rounds convolutions, and matrices of transformers' layers, to 8 bits, with a scale for each
+/// output channel.
 inline void round_weights(model::Replica& replica) {
   for (const TensorSlice& slice : replica.layout()) {
-    if (slice.shape.size() != 4) continue;
+    const bool in_layer = slice.shape.size() == 2 && slice.name.starts_with("blocks.");
+    if (slice.shape.size() != 4 && !in_layer) continue;
     const auto weights = replica.parameters().subspan(slice.offset, slice.count);
     const std::size_t row = slice.count / static_cast<std::size_t>(slice.shape[0]);
     for (std::size_t o = 0; o < slice.count; o += row) {

@@ -212,6 +212,14 @@ void Convolution::set_weights(std::span<const float> weights, bool one_scale) {
   work_->set_weights(quantized_);
 }
 
+void Convolution::set_rounded(std::span<const std::int8_t> weights, float scale) {
+  EQT_CHECK(weights.size() == shape_.weight_count(), "{} weights, expected {}", weights.size(),
+            shape_.weight_count());
+  quantized_.assign(weights.begin(), weights.end());
+  std::ranges::fill(scales_, scale);
+  work_->set_weights(quantized_);
+}
+
 std::size_t Convolution::scratch_bytes(int samples) const {
   EQT_CHECK(samples >= 1, "{} samples", samples);
   return work_->scratch_bytes(samples);

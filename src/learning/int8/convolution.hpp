@@ -71,6 +71,8 @@ class Convolution {
   /// nearest in [-127, 127]. @throws Error{diverged} if one is NaN or infinite
   /// @param one_scale  all channels have that of the largest of them
   void set_weights(std::span<const float> weights, bool one_scale = false);
+  /// Takes weights (O, kh, kw, C) that are rounded, in [-127, 127] with one scale.
+  void set_rounded(std::span<const std::int8_t> weights, float scale);
   std::span<const float> weight_scales() const noexcept { return scales_; }  // (O)
   RoundedRows weights() const noexcept { return {quantized_, scales_}; }
 

@@ -112,13 +112,26 @@ struct MobilePlan {
 
 inline constexpr double kMobileDropout = 0.2;  // before the classifier, as published
 
+inline constexpr double kVitDeviation = 0.02;       // of initial weights
+inline constexpr double kVitTokenDeviation = 1e-6;  // of the initial class token
+inline constexpr double kVitEpsilon = 1e-6;         // of the norms
+inline constexpr double kVitDrop = 0.1;  // share of samples that the last layer leaves as they are
+
 /// A. Dosovitskiy et al., ICLR 2021, arXiv:2010.11929, section 3.1; H. Touvron et al., ICML 2021,
-/// arXiv:2012.12877, table 1, for the sizes.
+/// arXiv:2012.12877, table 1, for the sizes, and section 6, for stochastic depth.
 struct VitPlan {
   std::int64_t hidden, layers, heads;
   std::int64_t patch;          // [pixels] of a side: 4 for small images, else 16
   std::int64_t rows, columns;  // of patches
   std::int64_t tokens() const { return rows * columns + 1; }
+  /// Returns the share of samples that training leaves a layer's two sums out of.
+  double drop(std::int64_t layer) const {
+    return kVitDrop * static_cast<double>(layer) / static_cast<double>(layers - 1);
+  }
+  /// Tells the draws of a layer's second or first sum from all others.
+  static std::uint32_t drop_number(std::int64_t layer, bool second) {
+    return static_cast<std::uint32_t>(2 * layer + (second ? 1 : 0));
+  }
 };
 
 /// A. Vaswani et al., arXiv:1706.03762; torch/bert.hpp has the other sources.

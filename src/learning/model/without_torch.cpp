@@ -13,7 +13,6 @@
 #include "model/export.hpp"
 #include "model/model_options.hpp"
 #include "model/own/own_replica.hpp"
-#include "model/own/plan.hpp"
 #include "model/process_settings.hpp"
 #include "model/replica.hpp"
 
@@ -32,20 +31,13 @@ bool has_8_bits(const ModelOptions& options) {
 class IdleReplica final : public Replica {
  public:
   explicit IdleReplica(const ModelOptions& options)
-      : plan_(precision::make_plan(options)),
-        parameters_(total_count(plan_.parameters)),
-        gradient_(total_count(plan_.parameters)),
-        frozen_(total_count(plan_.frozen)),
-        buffers_(total_count(plan_.buffers)) {
-    precision::draw_initial_values(plan_, options.seed, parameters_.span(), frozen_.span(),
-                                   buffers_.span());
-  }
+      : first_(first_values(options)), gradient_(total_count(first_.plan.parameters)) {}
 
-  const Layout& layout() const override { return plan_.parameters; }
-  std::span<float> parameters() override { return parameters_.span(); }
+  const Layout& layout() const override { return first_.plan.parameters; }
+  std::span<float> parameters() override { return first_.values.parameters.span(); }
   std::span<float> gradient() override { return gradient_.span(); }
   FlatBuffer* gradient_memory() override { return &gradient_; }
-  std::span<float> buffers() override { return buffers_.span(); }
+  std::span<float> buffers() override { return first_.values.buffers.span(); }
   double forward_backward(const data::Batch&, const SliceReady&) override { refuse(); }
   Evaluation evaluate(const data::Batch&) override { refuse(); }
   void visit_state(StateVisitor&, Across) override { refuse(); }
@@ -55,8 +47,8 @@ class IdleReplica final : public Replica {
  private:
   [[noreturn]] static void refuse() { fail(Kind::bug, "an idle network was used"); }
 
-  precision::Plan plan_;
-  FlatBuffer parameters_, gradient_, frozen_, buffers_;
+  FirstValues first_;
+  FlatBuffer gradient_;
 };
 
 }  // namespace

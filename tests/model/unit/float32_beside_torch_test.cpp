@@ -76,6 +76,9 @@ TEST_CASE("our own float32 step has LibTorch's loss, gradient and statistics but
        {options_of(mobilenet_v3_small), 1e-3},
        {{.model = mobilenet_v3_small, .inputs = test::pictures({3, 96, 80}), .outputs = 7}, 1e-3},
        {{.model = mobilenet_v2, .inputs = test::pictures({3, 96, 80}), .outputs = 7}, 1e-3},
+       {options_of(vit_tiny), 1e-9},
+       {{.model = vit_tiny, .inputs = test::pictures({1, 28, 28}), .outputs = 7}, 1e-9},
+       {{.model = vit_small, .inputs = test::pictures({3, 96, 80}), .outputs = 7}, 1e-9},
        {{.model = resnet50, .inputs = test::pictures({3, 64, 64}), .outputs = 7}, 1e-3},
        {{.model = resnet18, .inputs = test::pictures({1, 28, 28}), .outputs = 7}, 1e-3}}));
   CAPTURE(options.model->name, options.normalization->name, name_of(options.shortcut));

@@ -20,8 +20,9 @@
 namespace eqt::model {
 
 TEST_CASE("threads do not change a bit of our own float32 step") {
-  const auto row = GENERATE(&models::resnet20, &models::resnet18, &models::vgg11,
-                            &models::efficientnet_lite0, &models::mobilenet_v3_small);
+  const auto row =
+      GENERATE(&models::resnet20, &models::resnet18, &models::vgg11, &models::efficientnet_lite0,
+               &models::mobilenet_v3_small, &models::vit_tiny);
   const ModelOptions options = options_of(*row);
   const auto batch = stripes(8, 1);
   const auto one = make_float32_replica(options, 1);
@@ -37,9 +38,12 @@ TEST_CASE("threads do not change a bit of our own float32 step") {
 
 TEST_CASE("our own float32 step has the same bytes on all targets with fused multiply-add") {
   constexpr std::int64_t kFused = HWY_AVX2 | HWY_AVX3 | HWY_NEON;
-  const auto row = GENERATE(&models::resnet20, &models::vgg11);
-  const auto norm = GENERATE(normalizations::batchnorm, normalizations::evonorm_s0);
-  const ModelOptions options = with_norm(norm, options_of(*row));
+  using namespace normalizations;
+  const ModelOptions options =
+      GENERATE(options_of(models::resnet20), with_norm(evonorm_s0, options_of(models::resnet20)),
+               options_of(models::vgg11), with_norm(evonorm_s0, options_of(models::vgg11)),
+               options_of(models::vit_tiny));
+  CAPTURE(options.model->name, options.normalization->name);
   const auto batch = stripes(4, 1);
   std::vector<float> first;
   test::for_each_simd_target([&] {
@@ -52,8 +56,12 @@ TEST_CASE("our own float32 step has the same bytes on all targets with fused mul
 }
 
 TEST_CASE("our own float32 network learns, and then allocates nothing") {
-  const auto norm = GENERATE(normalizations::batchnorm, normalizations::evonorm_s0);
-  const auto replica = make_float32_replica(with_norm(norm, options_of(models::resnet20)), 1);
+  const ModelOptions options =
+      GENERATE(options_of(models::resnet20),
+               with_norm(normalizations::evonorm_s0, options_of(models::resnet20)),
+               options_of(models::vit_tiny));
+  CAPTURE(options.model->name);
+  const auto replica = make_float32_replica(options, 1);
   const auto batch = stripes(16, 1);
   const double first = replica->forward_backward(batch, {});
   descend(*replica, 0.05f);

@@ -34,7 +34,7 @@ TEST_CASE(
   std::vector<ModelOptions> all;
   for (const ModelRow* row :
        {&resnet18, &resnet20, &resnet50, &resnet56, &vgg11, &alexnet, &airbench, &airbench_small,
-        &mobilenet_v2, &mobilenet_v3_small, &efficientnet_lite0})
+        &mobilenet_v2, &mobilenet_v3_small, &efficientnet_lite0, &vit_tiny, &vit_small})
     all.push_back(options_of(*row));
   for (const Entry<NormalizationRow> norm : NormalizationRow::all())
     for (const ModelRow* row : {&resnet20, &vgg11})
@@ -85,6 +85,7 @@ TEST_CASE("an 8-bit gradient differs from the float32 one hardly more than one o
        options_of(mobilenet_v2),
        options_of(mobilenet_v3_small),
        options_of(efficientnet_lite0),
+       options_of(vit_tiny),
        {.model = resnet18, .inputs = test::pictures({1, 28, 28}), .outputs = 7}}));
   CAPTURE(options.model->name, options.normalization->name, name_of(options.shortcut));
   const Pair pair(options);

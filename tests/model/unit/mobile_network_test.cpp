@@ -140,14 +140,6 @@ TEST_CASE("what these networks cannot compute is refused in one sentence", "[mob
   };
   ModelOptions options = options_for(*any_network());
   INFO(options.model->name);
-  if (options.model->torch_only) {
-    options.precision = Precision::int8;
-    test::says(refusal(options), "model.precision: expected \"fp32\" or \"bf16\" for " +
-                                     std::string(options.model->name));
-    CHECK(refusal(options) ==
-          test::refusal(Kind::usage, [&] { measure_network_memory(options, 8, 8); }));
-  }
-  options.precision = Precision::fp32;
   options.normalization = normalizations::evonorm_s0;
   test::says(refusal(options), "model.normalization: expected ");
   options.normalization = normalizations::batchnorm;

@@ -15,8 +15,6 @@
 namespace eqt::model {
 namespace {
 
-constexpr double kVitNormEpsilon = 1e-6;
-
 struct Heads {
   GraphValue query, key, value;  // (l, h) each
   std::int64_t count = 1;
@@ -120,20 +118,20 @@ GraphValue add_vit(Graph& graph, const GraphValue& x, const VitPlan& plan,
   GraphValue y = graph.combine("Add", padded, start);
   for (std::int64_t i = 0; i < plan.layers; ++i) {
     const std::string block = "blocks." + std::to_string(i) + ".";
-    const GraphValue all = graph.linear(graph.layer_norm(y, block + "norm1", kVitNormEpsilon),
-                                        block + "attn.qkv", 3 * h);
+    const GraphValue all =
+        graph.linear(graph.layer_norm(y, block + "norm1", kVitEpsilon), block + "attn.qkv", 3 * h);
     const auto parts = graph.add_several("Split", {all.name, graph.indices({h, h, h})},
                                          {{"axis", std::int64_t{2}}}, 3);
     const auto part = [&](std::size_t k) { return GraphValue{parts[k], {plan.tokens(), h}}; };
     const GraphValue mixed =
         attention(graph, {.query = part(0), .key = part(1), .value = part(2), .count = plan.heads});
     y = graph.combine("Add", y, graph.linear(mixed, block + "attn.proj", h).name);
-    const GraphValue wide = graph.gelu(graph.linear(
-        graph.layer_norm(y, block + "norm2", kVitNormEpsilon), block + "mlp.fc1", 4 * h));
+    const GraphValue wide = graph.gelu(
+        graph.linear(graph.layer_norm(y, block + "norm2", kVitEpsilon), block + "mlp.fc1", 4 * h));
     y = graph.combine("Add", y, graph.linear(wide, block + "mlp.fc2", h).name);
   }
   // The norm is that of each token, and only the class token's is read.
-  return graph.linear(graph.layer_norm(graph.select(y, 0), "norm", kVitNormEpsilon), "head",
+  return graph.linear(graph.layer_norm(graph.select(y, 0), "norm", kVitEpsilon), "head",
                       options.outputs);
 }
 

@@ -250,7 +250,7 @@ std::span<const float> Executor<Operand>::forward(const Pictures& pictures, Pass
             pictures.values.size());
   step_ = step;
   pictures_ = pictures;
-  prepare(pictures.values.size() / pictures.shape.values(), pass);
+  prepare(pictures.count(), pass);
   if (dropout != nullptr) drop_branches(*dropout);
   take_pictures();
   for (int i = 1; i < static_cast<int>(plan_.nodes.size()); ++i) {
@@ -281,27 +281,8 @@ void Executor<Operand>::drop_branches(const RandomKey& key) {
 /// Puts a picture of the batch, with its frame, into the room's first values.
 template <typename Operand>
 std::span<float> Executor<Operand>::picture(std::size_t n, Room& room) const {
-  const Node& first = plan_.nodes[0];
-  const data::ImageShape to = plan_.whitening
-                                  ? plan_.whitening->pictures
-                                  : data::ImageShape{first.channels, first.height, first.width};
-  const auto [channels, height, width] = pictures_.shape;
-  const auto row = static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
-  const auto share = static_cast<float>(pictures_.share);
-  const std::span<float> framed(room.first.get(), to.values());
-  std::ranges::fill(framed, 0.0f);
-  const float* from = &pictures_.values[n * pictures_.shape.values()];
-  const float* partner = &pictures_.values[(samples_ - 1 - n) * pictures_.shape.values()];
-  for (int y = 0; y < height; ++y) {
-    float* const line = &framed[(static_cast<std::size_t>(y + pictures_.frame.top) *
-                                     static_cast<std::size_t>(to.width) +
-                                 static_cast<std::size_t>(pictures_.frame.left)) *
-                                static_cast<std::size_t>(channels)];
-    for (std::size_t i = 0; i < row; ++i)
-      line[i] = pictures_.share == 1 ? from[i] : share * from[i] + (1 - share) * partner[i];
-    from += row;
-    partner += row;
-  }
+  const std::span<float> framed(room.first.get(), pictures_.framed_shape().values());
+  pictures_.write_framed(n, framed);
   return framed;
 }
 

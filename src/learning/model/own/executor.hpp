@@ -28,73 +28,15 @@
 #include "int8/quantize.hpp"
 #include "model/own/float_convolution.hpp"
 #include "model/own/norm.hpp"
+#include "model/own/operands.hpp"
 #include "model/own/passes.hpp"
+#include "model/own/pictures.hpp"
 #include "model/own/plan.hpp"
 #include "model/own/squeeze.hpp"
 #include "model/own/workspace.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::model::precision {
-
-// What the executor asks of a type of operands: 8-bit integers with a scale for each sample, or
-// floats, which are not rounded and whose scale is 1.
-
-template <typename Operand>
-inline constexpr bool kIsRounded = std::is_same_v<Operand, std::int8_t>;
-
-template <typename Operand>
-using ConvolutionOf = std::conditional_t<kIsRounded<Operand>, int8::Convolution, FloatConvolution>;
-
-template <typename Operand>
-ConvolutionOf<Operand> make_convolution(const int8::ConvolutionShape& shape,
-                                        int8::Kernels kernels) {
-  if constexpr (kIsRounded<Operand>) {
-    return int8::Convolution(shape, kernels);
-  } else {
-    return FloatConvolution(shape);
-  }
-}
-
-// Floats as operands, by their largest magnitude, with the zero point of a quantizer, which says
-// what values there are. @return their scale
-inline float round_activation(int zero_point, float largest, Floats x, std::span<std::int8_t> q) {
-  if (zero_point == int8::kUnsignedZeroPoint) return int8::quantize_unsigned(largest, x, q);
-  if (zero_point == int8::kShiftedZeroPoint) return int8::quantize_shifted(largest, x, q);
-  return int8::quantize_signed(largest, x, q);
-}
-inline float round_activation(int /*zero_point*/, float /*largest*/, Floats x, std::span<float> q) {
-  std::ranges::copy(x, q.begin());
-  return 1;
-}
-
-/// Rounds floats again, by the scale that they had.
-inline void round_again(int zero_point, float scale, Floats x, std::span<std::int8_t> q) {
-  if (zero_point == int8::kUnsignedZeroPoint) return int8::quantize_unsigned_again(scale, x, q);
-  if (zero_point == int8::kShiftedZeroPoint) return int8::quantize_shifted_again(scale, x, q);
-  int8::quantize_signed_again(scale, x, q);
-}
-inline void round_again(int /*zero_point*/, float /*scale*/, Floats x, std::span<float> q) {
-  std::ranges::copy(x, q.begin());
-}
-
-inline float round_error(bool nearest, float largest, Floats x, std::span<std::int8_t> q,
-                         const RandomKey& key, std::uint32_t block, std::size_t first) {
-  return nearest ? int8::quantize_signed(largest, x, q)
-                 : int8::quantize_stochastic(largest, x, q, key, block, first);
-}
-inline float round_error(bool /*nearest*/, float /*largest*/, Floats x, std::span<float> q,
-                         const RandomKey& /*key*/, std::uint32_t /*block*/, std::size_t /*first*/) {
-  std::ranges::copy(x, q.begin());
-  return 1;
-}
-
-/// Pictures of a batch.
-struct Pictures {
-  std::span<const float> values;  // (n, h, w, c), normalized
-  data::ImageShape shape;
-  Frame frame;       // zeros around each
-  double share = 1;  // of mixup; the rest is that of the pictures in reverse order
-};
 
 template <typename Operand>
 class Executor {

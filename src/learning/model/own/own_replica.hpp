@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "int8/kernels.hpp"
+#include "model/own/tensors.hpp"
 #include "model/process_settings.hpp"
 #include "model/replica.hpp"
 
@@ -30,5 +31,13 @@ std::unique_ptr<Replica> make_float32_replica(const ModelOptions& options,
 /// @throws Error{usage} as make_int8_replica()
 NetworkMemory int8_memory(const ModelOptions& options, std::size_t batch_size);
 NetworkMemory float32_memory(const ModelOptions& options, std::size_t batch_size);
+
+/// The tensors of such a replica, and what they start with.
+struct FirstValues {
+  precision::TensorPlan plan;
+  precision::TensorValues values;
+};
+/// @throws Error{usage} as make_int8_replica()
+FirstValues first_values(const ModelOptions& options);
 
 }  // namespace eqt::model

@@ -50,17 +50,8 @@ class Planner {
                            .channels = shape.channels});
   }
 
-  /// @return index of the slice
-  static std::size_t slice(Layout& layout, const std::string& name,
-                           std::vector<std::int64_t> shape) {
-    std::size_t count = 1;
-    for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
-    layout.push_back({name, std::move(shape), total_count(layout), count});
-    return layout.size() - 1;
-  }
-
   std::size_t tensor(const std::string& name, std::vector<std::int64_t> shape) {
-    return slice(plan_.tensors, name, std::move(shape));
+    return plan_.add(name, std::move(shape));
   }
 
   int convolution(const std::string& name, int input, std::int64_t out, std::int64_t kernel,
@@ -91,8 +82,9 @@ class Planner {
     if (plan_.norm_activates) tensor(name + ".v", {channels});
     if (plan_.groups > 0) return;
     b.statistics = plan_.buffers.size();
-    slice(plan_.buffers, name + ".running_mean", {channels});
-    slice(plan_.buffers, name + (plan_.ranges ? ".running_inverse" : ".running_var"), {channels});
+    TensorPlan::add_slice(plan_.buffers, name + ".running_mean", {channels});
+    TensorPlan::add_slice(plan_.buffers,
+                          name + (plan_.ranges ? ".running_inverse" : ".running_var"), {channels});
     if (!plan_.ranges) ++plan_.counters;
   }
 
@@ -140,13 +132,13 @@ class Planner {
   int branch(const MobileLayer& layer);
   void squeeze(const std::string& path, std::int64_t hidden);
   void unit(const MobileLayer& layer);
-  void split_tensors();
   int last_node() const { return static_cast<int>(plan_.nodes.size()) - 1; }
 
   const ModelOptions& options_;
   data::ImageShape pictures_;  // with their frame
   Nonlinearity usual_ = Nonlinearity::relu;
-  std::vector<std::string> frozen_;  // names of parameters that the network itself does not train
+  std::vector<std::string>
+      untrained_;  // names of parameters that the network itself does not train
   Plan plan_;
 };
 
@@ -225,7 +217,7 @@ void Planner::add(const AirbenchPlan& net) {
   plan_.norm_share = net.norm_share;
   const std::size_t filters =
       tensor("whiten.weight", {net.whitened, pictures_.channels, kWhitenedSide, kWhitenedSide});
-  frozen_ = {"whiten.weight"};
+  untrained_ = {"whiten.weight"};
   plan_.whitening = {
       .weight = filters, .bias = tensor("whiten.bias", {net.whitened}), .pictures = pictures_};
   image({.channels = static_cast<int>(net.whitened),
@@ -329,28 +321,8 @@ void Planner::add(const MobilePlan& net) {
   plan_.head_start = net.of_timm ? HeadStart::timm : HeadStart::torchvision;
 }
 
-/// Finds what is trained, and gives each tensor its place.
-void Planner::split_tensors() {
-  std::vector<std::string> names;
-  for (const TensorSlice& slice : plan_.tensors) names.push_back(slice.name);
-  std::vector<bool> is_frozen = frozen_parameters(names, options_.freeze);
-  for (const std::string& name : frozen_)
-    is_frozen[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())] = true;
-  for (std::size_t i = 0; i < plan_.tensors.size(); ++i) {
-    const TensorSlice& tensor = plan_.tensors[i];
-    plan_.trained.push_back(is_frozen[i] ? std::nullopt : std::optional(plan_.parameters.size()));
-    slice(is_frozen[i] ? plan_.frozen : plan_.parameters, tensor.name, tensor.shape);
-  }
-  check_trains(plan_.parameters.size(), plan_.tensors.size());
-  const std::size_t count = total_count(plan_.parameters);
-  std::size_t frozen = 0, trained = 0;
-  for (std::size_t i = 0; i < plan_.tensors.size(); ++i)
-    plan_.tensors[i].offset = plan_.trained[i] ? plan_.parameters[trained++].offset
-                                               : count + plan_.frozen[frozen++].offset;
-}
-
 Plan Planner::finish() {
-  split_tensors();
+  plan_.split(options_.freeze, untrained_);
   plan_.readers.resize(plan_.nodes.size());
   const auto read_by = [&](int node) -> Readers& {
     return plan_.readers[static_cast<std::size_t>(node)];
@@ -368,115 +340,6 @@ Plan Planner::finish() {
       read_by(node.second).nodes.push_back(i);
   }
   return std::move(plan_);
-}
-
-/// Refuses what our own executor cannot compute. @param what  "expected ..., found ..."
-[[noreturn]] void refuse(const ModelOptions& options, const std::string& what) {
-  if (options.precision == Precision::int8)
-    fail(Kind::usage, "model.precision int8: {}; set model.precision to fp32", what);
-  fail(Kind::usage, "this build has no LibTorch: {}; use a build with LibTorch", what);
-}
-
-void check_for_executor(const ModelOptions& options) {
-  const Entry<TaskRow> task = options.task.kind;
-  if (task != tasks::classification && task != tasks::multi_label && task != tasks::regression)
-    refuse(options,
-           fmt::format("expected task.kind classification, multi-label or regression, found \"{}\"",
-                       task->name));
-}
-
-using Twister = std::mt19937;
-
-/// The natural logarithm of a positive number, by the series of the inverse hyperbolic tangent: C
-/// libraries differ in the last bit.
-double logarithm(double x) {
-  int exponent = 0;
-  double m = std::frexp(x, &exponent);
-  if (m < std::numbers::sqrt2 / 2) {
-    m *= 2;
-    --exponent;
-  }
-  const double t = (m - 1) / (m + 1), square = t * t;
-  double sum = 0;
-  for (int k = 21; k >= 1; k -= 2) sum = sum * square + 1.0 / k;
-  return 2 * t * sum + exponent * std::numbers::ln2;
-}
-
-struct Direction {
-  double cosine, sine;
-};
-
-/// Returns cosine and sine of an angle in turns, from 0 to 1, by Taylor's series in an eighth of a
-/// turn.
-Direction direction(double turns) {
-  const int quarter = static_cast<int>(4 * turns + 0.5);
-  const double x = 2 * std::numbers::pi * (turns - 0.25 * quarter), square = x * x;
-  double sine = 1, cosine = 1;
-  for (int k = 16; k >= 2; k -= 2) {
-    sine = 1 - sine * square / (k * (k + 1));
-    cosine = 1 - cosine * square / (k * (k - 1));
-  }
-  sine *= x;
-  switch (quarter % 4) {
-    case 0:
-      return {cosine, sine};
-    case 1:
-      return {-sine, cosine};
-    case 2:
-      return {-cosine, -sine};
-    default:
-      return {sine, -cosine};
-  }
-}
-
-/// Draws a number from 0 to 1, without 1, from the lowest 24 bits of the next 32.
-double uniform(Twister& random) {
-  constexpr std::uint32_t kBits = 24;
-  return static_cast<double>(random() & ((1u << kBits) - 1)) * (1.0 / (1u << kBits));
-}
-
-constexpr std::size_t kBlock = 16;  // half of them radii, half of them angles
-
-/// Replaces uniform values of a block by normal ones.
-void make_normal(std::span<float> block, double deviation) {
-  for (std::size_t i = 0; i < kBlock / 2; ++i) {
-    float &first = block[i], &second = block[i + kBlock / 2];
-    const double radius = std::sqrt(-2 * logarithm(1.0 - static_cast<double>(first)));
-    const Direction to = direction(static_cast<double>(second));
-    first = static_cast<float>(radius * to.cosine * deviation);
-    second = static_cast<float>(radius * to.sine * deviation);
-  }
-}
-
-/// Row by row; if blocks leave a rest, the last 16 values are drawn once more.
-/// @pre at least 16 values
-void draw_normal(Twister& random, double deviation, std::span<float> out) {
-  const auto fill = [&](std::span<float> some) {
-    for (float& value : some) value = static_cast<float>(uniform(random));
-  };
-  fill(out);
-  for (std::size_t i = 0; i + kBlock <= out.size(); i += kBlock)
-    make_normal(out.subspan(i, kBlock), deviation);
-  if (out.size() % kBlock == 0) return;
-  fill(out.last(kBlock));
-  make_normal(out.last(kBlock), deviation);
-}
-
-void draw_uniform(Twister& random, std::size_t inputs, std::span<float> out) {
-  const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
-  const auto from = static_cast<float>(-bound), width = static_cast<float>(bound) - from;
-  for (float& value : out) value = static_cast<float>(uniform(random)) * width + from;
-}
-
-/// Reorders values from (out, in, rows, columns) to channels last.
-void reorder(std::span<const float> from, const std::vector<std::int64_t>& shape,
-             std::span<float> to) {
-  const auto channels = static_cast<std::size_t>(shape[1]);
-  const auto window = static_cast<std::size_t>(shape[2] * shape[3]);
-  std::size_t i = 0;
-  for (std::size_t o = 0; o < static_cast<std::size_t>(shape[0]); ++o)
-    for (std::size_t c = 0; c < channels; ++c)
-      for (std::size_t w = 0; w < window; ++w) to[(o * window + w) * channels + c] = from[i++];
 }
 
 /// The linear layer that the slice belongs to; null: none.
@@ -513,14 +376,13 @@ void standardize(std::span<float> values) {
 }
 
 /// Draws a linear layer once more, if it does not start as PyTorch's do.
-void start_head(const Plan& plan, const Dense& dense, Twister& random, std::span<float> parameters,
-                std::span<float> frozen) {
+void start_head(const Plan& plan, const Dense& dense, Twister& random, const TensorValues& start) {
   if (plan.head_start == HeadStart::linear) return;
-  const std::span<float> weights = plan.values(dense.weight, parameters, frozen);
+  const std::span<float> weights = start.of(plan, dense.weight);
   if (plan.head_start == HeadStart::airbench) standardize(weights);
   if (plan.head_start == HeadStart::torchvision) draw_normal(random, 0.01, weights);
   if (plan.head_start == HeadStart::timm) draw_uniform(random, dense.out, weights);
-  std::ranges::fill(plan.values(dense.bias, parameters, frozen), 0.0f);
+  std::ranges::fill(start.of(plan, dense.bias), 0.0f);
 }
 
 /// timm counts the fan-out of a depthwise filter by itself, torchvision that of all of them.
@@ -530,10 +392,25 @@ bool has_own_fan_out(const Plan& plan, std::size_t tensor) {
          branch->shape.depthwise;
 }
 
+/// Refuses what our own executor cannot compute. @param what  "expected ..., found ..."
+[[noreturn]] void refuse(const ModelOptions& options, const std::string& what) {
+  if (options.precision == Precision::int8)
+    fail(Kind::usage, "model.precision int8: {}; set model.precision to fp32", what);
+  fail(Kind::usage, "this build has no LibTorch: {}; use a build with LibTorch", what);
+}
+
 }  // namespace
 
+void check_for_own(const ModelOptions& options) {
+  const Entry<TaskRow> task = options.task.kind;
+  if (task != tasks::classification && task != tasks::multi_label && task != tasks::regression)
+    refuse(options,
+           fmt::format("expected task.kind classification, multi-label or regression, found \"{}\"",
+                       task->name));
+}
+
 Plan make_plan(const ModelOptions& options) {
-  check_for_executor(options);
+  check_for_own(options);
   Planner planner(options);
   if (const auto resnet = resnet_plan(options)) {
     planner.add(*resnet);
@@ -544,10 +421,8 @@ Plan make_plan(const ModelOptions& options) {
   } else if (const auto mobile = mobile_plan(options)) {
     planner.add(*mobile);
   } else {
-    refuse(options,
-           fmt::format("expected a ResNet, MobileNet, efficientnet_lite0, airbench, vgg11 or "
-                       "alexnet, found model.name \"{}\"",
-                       options.model->name));
+    refuse(options, fmt::format("expected a network for pictures, found model.name \"{}\"",
+                                options.model->name));
   }
   Plan plan = planner.finish();
   for (const Branch& branch : plan.branches)
@@ -560,15 +435,15 @@ Plan make_plan(const ModelOptions& options) {
   return plan;
 }
 
-void draw_initial_values(const Plan& plan, std::uint64_t seed, std::span<float> parameters,
-                         std::span<float> frozen, std::span<float> buffers) {
+TensorValues initial_values(const Plan& plan, std::uint64_t seed) {
+  TensorValues start(plan);
   for (const TensorSlice& slice : plan.buffers)
-    fill(slice, ".running_mean", buffers.subspan(slice.offset, slice.count));
+    fill(slice, ".running_mean", start.buffers.span().subspan(slice.offset, slice.count));
   Twister random(static_cast<std::uint32_t>(seed));
   std::vector<float> row_major;
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
     const TensorSlice& slice = plan.tensors[i];
-    const std::span<float> values = plan.values(i, parameters, frozen);
+    const std::span<float> values = start.of(plan, i);
     if (slice.shape.size() == 4) {
       row_major.resize(slice.count);
       const std::int64_t filters = has_own_fan_out(plan, i) ? 1 : slice.shape[0];
@@ -577,13 +452,14 @@ void draw_initial_values(const Plan& plan, std::uint64_t seed, std::span<float> 
       reorder(row_major, slice.shape, values);
     } else if (const Dense* const dense = dense_of(plan, i)) {
       draw_uniform(random, dense->in, values);
-      if (i == dense->bias) start_head(plan, *dense, random, parameters, frozen);
+      if (i == dense->bias) start_head(plan, *dense, random, start);
     } else {
       fill(slice, ".bias", values);
     }
   }
   for (const Branch& branch : plan.branches)
-    if (branch.passes_on) pass_on(branch.shape, plan.values(branch.weight, parameters, frozen));
+    if (branch.passes_on) pass_on(branch.shape, start.of(plan, branch.weight));
+  return start;
 }
 
 }  // namespace eqt::model::precision

@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "core/layout.hpp"
 #include "data/images.hpp"
 #include "int8/convolution.hpp"
 #include "model/norm_kernels.hpp"
+#include "model/own/tensors.hpp"
 #include "model/replica.hpp"
 
 namespace eqt::model::precision {
@@ -109,7 +109,7 @@ struct Readers {
   std::vector<int> nodes;  // as a residual, or to pool it
 };
 
-struct Plan {
+struct Plan : TensorPlan {
   std::vector<Node> nodes;       // the image first, each after those that it reads
   std::vector<Branch> branches;  // in the order of the forward pass
   std::vector<SqueezePlan> squeezes;
@@ -119,17 +119,10 @@ struct Plan {
   Nonlinearity hidden_nonlinearity = Nonlinearity::relu;  // or hard_swish
   Dense last;                                             // after the pooling
   HeadStart head_start = HeadStart::linear;
-  float output_scale = 1;  // of what the last layer returns
-  // All parameters in the network's order. Places are those in two buffers: of parameters that are
-  // trained and, counted on from their end, of the others.
-  Layout tensors;
-  Layout parameters, frozen;                        // each kind, by itself
-  std::vector<std::optional<std::size_t>> trained;  // by tensor: its index in `parameters`
-  Layout buffers;                                   // those of float32
-  std::size_t counters = 0;                         // num_batches_tracked
-  bool norm_activates = false;                      // the normalization is a nonlinearity itself
-  double norm_share = kBatchNormMomentum;           // of the newest batch in running values
-  double norm_epsilon = kNormEpsilon;               // of batch normalization
+  float output_scale = 1;                  // of what the last layer returns
+  bool norm_activates = false;             // the normalization is a nonlinearity itself
+  double norm_share = kBatchNormMomentum;  // of the newest batch in running values
+  double norm_epsilon = kNormEpsilon;      // of batch normalization
   // The normalization has this many groups of channels of a sample (0: it takes statistics of a
   // batch's channels), and may divide by ranges.
   std::size_t groups = 0;
@@ -140,16 +133,10 @@ struct Plan {
   const Node& node(int i) const { return nodes[static_cast<std::size_t>(i)]; }
   const Branch& branch(int i) const { return branches[static_cast<std::size_t>(i)]; }
   const Readers& readers_of(int node) const { return readers[static_cast<std::size_t>(node)]; }
-
-  /// The values of a tensor in the buffers of both kinds.
-  template <typename Value>
-  std::span<Value> values(std::size_t tensor, std::span<Value> of_trained,
-                          std::span<Value> of_frozen) const {
-    const TensorSlice& slice = tensors[tensor];
-    return trained[tensor] ? of_trained.subspan(slice.offset, slice.count)
-                           : of_frozen.subspan(slice.offset - of_trained.size(), slice.count);
-  }
 };
+
+/// @throws Error{usage} for a task that is not built with operands of our own
+void check_for_own(const ModelOptions& options);
 
 /// @throws Error{usage} for a network, an input, a task or an option that is not built with 8-bit
 /// operands
@@ -195,20 +182,11 @@ void for_each_kept_pixel(const Node& from, const Node& to, const Body& body) {
   }
 }
 
-// The values that a network starts training with.
-//
-// Source   K. He, X. Zhang, S. Ren, J. Sun, ICCV 2015, eq. (14), by fan-out, for convolutions, and
-//          K. Jordan, arXiv:2404.00498, section 3.3, for those that pass their input on; PyTorch's
-//          uniform values for linear layers; M. Matsumoto, T. Nishimura, 1998 (the
-//          Mersenne twister); G. Box, M. Muller, 1958 (normal values)
-// Draws    those of the network that LibTorch runs, in the same order, so that runs of one seed
-//          start from the same weights in every precision. LibTorch's own values depend on the
-//          processor in their last bits, for it has approximations of its own on some. These are
-//          the same on all processors, and differ from LibTorch's by rounding alone.
-
-/// Draws the values from which training starts. @param parameters, frozen, buffers  of the plan's
-/// layouts
-void draw_initial_values(const Plan& plan, std::uint64_t seed, std::span<float> parameters,
-                         std::span<float> frozen, std::span<float> buffers);
+/// Draws the values from which training starts.
+///
+/// Source   K. He, X. Zhang, S. Ren, J. Sun, ICCV 2015, eq. (14), by fan-out, for convolutions, and
+///          K. Jordan, arXiv:2404.00498, section 3.3, for those that pass their input on; PyTorch's
+///          uniform values for linear layers
+TensorValues initial_values(const Plan& plan, std::uint64_t seed);
 
 }  // namespace eqt::model::precision

@@ -25,16 +25,12 @@
 namespace eqt::model {
 namespace {
 
-constexpr double kVitDeviation = 0.02;  // of initial weights
-constexpr double kVitEpsilon = 1e-6;    // of the norms
-constexpr double kVitDrop = 0.1;        // share of samples that the last layer leaves as they are
-
 class Vit final : public Network {
  public:
   Vit(const VitPlan& plan, const ModelOptions& options)
       : plan_(plan), random_(at::detail::createCPUGenerator(options.seed)) {
     const std::int64_t h = plan.hidden, channels = images_of(options).channels;
-    class_token_ = add("cls_token", at::empty({1, 1, h}).normal_(0, 1e-6, random_));
+    class_token_ = add("cls_token", at::empty({1, 1, h}).normal_(0, kVitTokenDeviation, random_));
     positions_ = add_drawn("pos_embed", {1, plan.tokens(), h});
     const double bound = 1 / std::sqrt(static_cast<double>(channels * plan.patch * plan.patch));
     filters_ =
@@ -107,9 +103,9 @@ class Vit final : public Network {
     const at::Tensor weight = add(name + ".weight", at::ones({plan_.hidden}));
     return {weight, add(name + ".bias", at::zeros({plan_.hidden}))};
   }
-  Dropout add_drop(std::int64_t i, std::uint32_t number) {
-    const double share = kVitDrop * static_cast<double>(i) / static_cast<double>(plan_.layers - 1);
-    return register_module("drop" + std::to_string(number), Dropout(share, number));
+  Dropout add_drop(std::int64_t i, bool second) {
+    const std::uint32_t number = VitPlan::drop_number(i, second);
+    return register_module("drop" + std::to_string(number), Dropout(plan_.drop(i), number));
   }
   void add_layer(std::int64_t i) {
     const std::string base = "blocks." + std::to_string(i) + ".";
@@ -122,9 +118,8 @@ class Vit final : public Network {
     layer.wide = add_affine(base + "mlp.fc1", h, 4 * h);
     layer.narrow = add_affine(base + "mlp.fc2", 4 * h, h);
     if (i > 0) {
-      const auto number = static_cast<std::uint32_t>(2 * i);
-      layer.attention_drop = add_drop(i, number);
-      layer.second_drop = add_drop(i, number + 1);
+      layer.attention_drop = add_drop(i, false);
+      layer.second_drop = add_drop(i, true);
     }
     layers_.push_back(layer);
   }

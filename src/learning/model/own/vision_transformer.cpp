@@ -1,0 +1,985 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/own/vision_transformer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/worker_threads.hpp"
+#include "model/gelu_kernels.hpp"
+#include "model/own/dense.hpp"
+#include "model/own/flat_replica.hpp"
+#include "model/own/operands.hpp"
+#include "model/own/passes.hpp"
+#include "model/own/plan.hpp"
+#include "model/own/token_passes.hpp"
+#include "model/process_settings.hpp"
+
+namespace eqt::model::precision {
+namespace {
+
+constexpr auto kEpsilon = static_cast<float>(kVitEpsilon);
+constexpr std::size_t kMostThreads = 16;
+
+std::string layer_name(std::int64_t layer) { return "blocks." + std::to_string(layer) + "."; }
+
+/// Takes pieces of a block of memory one after the other. Without a block it counts their bytes.
+class Pieces {
+ public:
+  explicit Pieces(std::byte* block = nullptr) : block_(block) {}
+
+  std::size_t bytes() const { return bytes_; }
+  template <typename Value>
+  std::span<Value> take(std::size_t count) {
+    const std::size_t at = bytes_;
+    bytes_ += (count * sizeof(Value) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    if (block_ == nullptr) return {};
+    return {reinterpret_cast<Value*>(block_ + at), count};
+  }
+  template <typename Operand>
+  Samples<Operand> take_samples(std::size_t samples, std::size_t count) {
+    const std::span<Operand> values = take<Operand>(samples * count);
+    return {values, take<float>(samples), count};
+  }
+
+ private:
+  std::byte* block_;
+  std::size_t bytes_ = 0;
+};
+
+/// Sizes says how many values the arrays of a sample have.
+struct Sizes {
+  explicit Sizes(const VisionPlan& plan)
+      : tokens(static_cast<std::size_t>(plan.shape.tokens())),
+        hidden(static_cast<std::size_t>(plan.shape.hidden)),
+        heads(static_cast<std::size_t>(plan.shape.heads)),
+        patch_values(plan.channels * static_cast<std::size_t>(plan.shape.patch) *
+                     static_cast<std::size_t>(plan.shape.patch)) {}
+
+  std::size_t tokens, hidden, heads, patch_values;
+  std::size_t head_width() const { return hidden / heads; }
+  std::size_t values() const { return tokens * hidden; }  // of all tokens
+  std::size_t head_values() const { return tokens * head_width(); }
+  std::size_t scores() const { return tokens * tokens; }  // of a head
+  std::size_t patches() const { return (tokens - 1) * patch_values; }
+  std::size_t most() const { return std::max(4 * values(), patches()); }
+};
+
+/// What samples leave to the backward pass in a layer.
+template <typename Operand>
+struct LayerMemory {
+  Samples<Operand> first, mixed, second, after;    // operands of the four products
+  Samples<Operand> before;                         // what GELU is given
+  Samples<Operand> query, key, value;              // of each head; value is (head width, tokens)
+  std::span<float> first_inverse, second_inverse;  // (n, tokens), of the norms
+
+  LayerMemory(Pieces& pieces, const Sizes& sizes, std::size_t samples)
+      : first(pieces.take_samples<Operand>(samples, sizes.values())),
+        mixed(pieces.take_samples<Operand>(samples, sizes.values())),
+        second(pieces.take_samples<Operand>(samples, sizes.values())),
+        after(pieces.take_samples<Operand>(samples, 4 * sizes.values())),
+        before(pieces.take_samples<Operand>(samples, 4 * sizes.values())),
+        query(pieces.take_samples<Operand>(samples * sizes.heads, sizes.head_values())),
+        key(pieces.take_samples<Operand>(samples * sizes.heads, sizes.head_values())),
+        value(pieces.take_samples<Operand>(samples * sizes.heads, sizes.head_values())),
+        first_inverse(pieces.take<float>(samples * sizes.tokens)),
+        second_inverse(pieces.take<float>(samples * sizes.tokens)) {}
+};
+
+/// The memory of a batch.
+template <typename Operand>
+struct BatchMemory {
+  std::vector<LayerMemory<Operand>> layers;  // from the first one that is trained on
+  Samples<Operand> patches;
+  // Errors of a layer's products, which the layers share; of the patches' product, attended_error.
+  Samples<Operand> together_error, attended_error, wide_error, narrow_error;
+  std::span<float> stream_error;  // (n, tokens, hidden), of what the layers add up
+  std::span<double> bias_sums;    // (n, 9 hidden), of the errors of a layer's products
+
+  BatchMemory(Pieces& pieces, const Sizes& sizes, std::size_t kept_layers, bool keeps_patches,
+              std::size_t samples) {
+    if (kept_layers == 0 && !keeps_patches) return;
+    for (std::size_t i = 0; i < kept_layers; ++i) layers.emplace_back(pieces, sizes, samples);
+    if (keeps_patches) patches = pieces.take_samples<Operand>(samples, sizes.patches());
+    together_error = pieces.take_samples<Operand>(samples, 3 * sizes.values());
+    attended_error = pieces.take_samples<Operand>(samples, sizes.values());
+    wide_error = pieces.take_samples<Operand>(samples, 4 * sizes.values());
+    narrow_error = pieces.take_samples<Operand>(samples, sizes.values());
+    stream_error = pieces.take<float>(samples * sizes.values());
+    bias_sums = pieces.take<double>(samples * 9 * sizes.hidden);
+  }
+};
+
+/// Places in a sample's bias_sums, in units of the hidden width.
+enum BiasSums : std::size_t { kOfTogether = 0, kOfAttended = 3, kOfWide = 4, kOfNarrow = 8 };
+
+/// RoundedError says what is rounded. It is part of the key of random bits.
+enum RoundedError : std::uint32_t {
+  kNarrowError,
+  kWideError,
+  kAttendedError,
+  kHeadError,
+  kScoreError,
+  kTogetherError,
+  kPatchError,
+};
+
+template <typename Operand>
+class VisionTransformer final : public FlatReplica {
+ public:
+  VisionTransformer(const ModelOptions& options, const VisionPlan& plan, int8::Kernels kernels,
+                    int threads);
+
+  std::optional<Int8Use> int8_use(std::size_t batch_size) const override {
+    if constexpr (!kIsRounded<Operand>) return {};
+    Pieces arena, kept;
+    lay_out(arena, batch_size);
+    for (std::int64_t i = first_trained_; i < plan_.shape.layers; ++i)
+      LayerMemory<Operand>(kept, sizes_, batch_size);
+    if (trains_patches_) kept.take_samples<Operand>(batch_size, sizes_.patches());
+    return Int8Use{
+        .kernels = name_of(kernels_), .arena_bytes = arena.bytes(), .saved_bytes = kept.bytes()};
+  }
+
+  std::size_t bytes(std::size_t samples) const;
+
+ private:
+  struct Linear {
+    std::string name;
+    std::size_t weight;               // in the plan's tensors; its bias follows
+    std::optional<std::size_t> norm;  // before it: the gain, behind which its bias is
+    ConvolutionOf<Operand> product;
+    std::vector<float> bias = {};  // with what the norm's bias adds
+  };
+  struct Layer {
+    Linear together, attended, wide, narrow;
+    std::vector<float> first_factors = {}, second_factors = {};  // of samples; empty: all are 1
+  };
+
+  /// A Room holds what a thread needs for itself.
+  struct Room {
+    LongArray<float> stream;        // (tokens, hidden), what the layers add up
+    LongArray<float> a, b, c;       // the most values of a sample
+    LongArray<float> scores;        // (tokens, tokens)
+    LongArray<float> head, turned;  // (tokens, head width)
+    LongArray<Operand> weights, score_error, head_error;
+    std::vector<float> totals;  // (tokens)
+    std::vector<double> sums;   // of channels
+    LongArray<std::byte> scratch;
+    LongArray<std::byte> kept;  // a sample's LayerMemory, where it is not kept
+    std::optional<LayerMemory<Operand>> layer = {};
+    Samples<Operand> patches = {};
+    // Keys and values of a head are the weights of these: scores (tokens, tokens) of queries, and
+    // means (tokens, head width).
+    std::optional<ConvolutionOf<Operand>> score, mix;
+    std::array<char, 128> label{};
+  };
+
+  Linear make_linear(const std::string& name, std::size_t weight, std::optional<std::size_t> norm,
+                     std::size_t tokens, std::size_t in, std::size_t out) const;
+  void make_room(Room& room) const;
+  BatchMemory<Operand> lay_out(Pieces& pieces, std::size_t samples) const {
+    return {pieces, sizes_, static_cast<std::size_t>(plan_.shape.layers - first_trained_),
+            trains_patches_, samples};
+  }
+  /// Calls work(n, room) for each sample, with as many threads as there are.
+  template <typename Work>
+  void for_each_sample(const Work& work) {
+    const std::size_t parts = std::min(threads_.count(), samples_);
+    threads_.run(parts, [&](std::size_t part) {
+      for (std::size_t n = samples_ * part / parts; n < samples_ * (part + 1) / parts; ++n)
+        work(n, rooms_[part]);
+    });
+  }
+  template <typename Work>
+  void for_each_linear(const Work& work) {
+    work(patches_);
+    for (Layer& layer : layers_)
+      for (Linear* const linear : {&layer.together, &layer.attended, &layer.wide, &layer.narrow})
+        work(*linear);
+  }
+
+  std::span<const float> forward(const Pictures& pictures, const RandomKey* dropout) override;
+  void backward(std::span<const float> errors, const RandomKey& rounding,
+                const SliceReady& ready) override;
+
+  void set_parameters();
+  void prepare(std::size_t samples, const RandomKey* dropout);
+  void embed(std::size_t n, Room& room);
+  void through_layer(std::int64_t i, std::size_t n, Room& room);
+  void attend(std::size_t head, const LayerMemory<Operand>& memory, std::size_t k, Room& room);
+  void classify();
+  void classify_backward(std::span<const float> errors, const SliceReady& ready);
+  void layer_backward(std::int64_t i, std::size_t n, Room& room);
+  void second_backward(std::int64_t i, std::size_t n, Room& room, std::span<float> stream);
+  void first_backward(std::int64_t i, std::size_t n, Room& room, std::span<float> stream);
+  void head_backward(std::int64_t i, std::size_t n, std::size_t head, Room& room);
+  void finish_linear(Linear& linear, const Samples<Operand>& in, int zero_point,
+                     const Samples<Operand>& error, BiasSums sums, const SliceReady& ready);
+  void embed_backward(const SliceReady& ready);
+
+  bool is_training() const { return training_; }
+  /// Where a layer's values of a sample are kept, and which sample of that memory it is.
+  std::pair<LayerMemory<Operand>*, std::size_t> memory_of(std::int64_t i, std::size_t n,
+                                                          Room& room) {
+    if (!training_ || i < first_trained_) return {&*room.layer, 0};
+    return {&memory_->layers[static_cast<std::size_t>(i - first_trained_)], n};
+  }
+  static float factor_of(const std::vector<float>& factors, std::size_t n) {
+    return factors.empty() ? 1 : factors[n];
+  }
+  std::string_view label(const std::string& name, const char* what, Room& room) const;
+  void keep(Floats x, int zero_point, const Samples<Operand>& to, std::size_t k,
+            std::string_view what) const {
+    to.scales[k] = round_activation(zero_point, int8::largest_magnitude(x, what), x, to.sample(k));
+  }
+  float round_error(Floats x, std::int64_t layer, RoundedError kind, std::size_t block,
+                    std::span<Operand> q, std::string_view what) const;
+  void round_product_error(const Linear& linear, Floats x, std::int64_t layer, RoundedError kind,
+                           std::size_t n, const Samples<Operand>& to, BiasSums sums, Room& room);
+  void multiply(const Linear& linear, const Samples<Operand>& in, int zero_point, std::size_t k,
+                std::span<float> out, Room& room) const;
+  void multiply_back(const Linear& linear, const Samples<Operand>& error, std::size_t n,
+                     std::span<float> out, Room& room) const;
+  static void set_operands(ConvolutionOf<Operand>& product, std::span<const Operand> values,
+                           float scale) {
+    if constexpr (kIsRounded<Operand>) {
+      product.set_rounded(values, scale);
+    } else {
+      product.set_weights(values);
+    }
+  }
+  static int zero_point(int of_8_bits) { return kIsRounded<Operand> ? of_8_bits : 0; }
+  static int exponential_zero() { return zero_point(int8::kUnsignedZeroPoint); }
+  static int gelu_zero() { return zero_point(int8::kShiftedZeroPoint); }
+  std::span<std::byte> scratch_of(Room& room) const { return {room.scratch.get(), scratch_bytes_}; }
+  std::span<float> gradient_of(std::size_t tensor) {
+    return plan_.values(tensor, all_gradients(), std::span(frozen_gradient_));
+  }
+  bool is_trained(std::size_t tensor) const { return plan_.trained[tensor].has_value(); }
+  void tell(const SliceReady& ready, std::size_t tensor) const {
+    if (const auto slice = plan_.trained[tensor]) ready(*slice);
+  }
+
+  const VisionPlan plan_;
+  const Sizes sizes_;
+  const int8::Kernels kernels_;
+  const bool nearest_;  // errors are rounded so
+  WorkerThreads threads_;
+  std::int64_t first_trained_ = 0;  // layers before it keep nothing, and get no errors
+  bool trains_patches_ = true;      // or positions, or the class token
+  Linear patches_;
+  std::vector<Layer> layers_;
+  std::size_t scratch_bytes_ = 0;
+  std::vector<Room> rooms_;  // by thread
+  std::vector<float> frozen_gradient_;
+
+  Pictures pictures_;
+  bool training_ = false;
+  std::size_t samples_ = 0, kept_samples_ = 0;
+  RandomKey key_;  // of rounding
+  LongArray<std::byte> block_;
+  std::optional<BatchMemory<Operand>> memory_;
+  // These belong to the head, (n, hidden) and (n); outputs (n, outputs).
+  std::vector<float> class_tokens_, class_inverse_, normalized_, head_inputs_, outputs_;
+  std::vector<float> head_errors_;
+  std::vector<float> folded_;  // weights with the gains of a norm
+};
+
+template <typename Operand>
+VisionTransformer<Operand>::VisionTransformer(const ModelOptions& options, const VisionPlan& plan,
+                                              int8::Kernels kernels, int threads)
+    : FlatReplica(options, plan, initial_values(plan, options.seed), plan.head()),
+      plan_(plan),
+      sizes_(plan),
+      kernels_(kernels),
+      nearest_(options.int8.error_rounding == ErrorRounding::nearest),
+      threads_(std::clamp<std::size_t>(static_cast<std::size_t>(threads), 1, kMostThreads)),
+      patches_(make_linear("patch_embed.proj", VisionPlan::kFilters, {}, sizes_.tokens - 1,
+                           sizes_.patch_values, sizes_.hidden)),
+      rooms_(threads_.count()),
+      frozen_gradient_(total_count(plan.frozen)) {
+  const std::size_t h = sizes_.hidden;
+  std::size_t largest = 0;
+  for (std::int64_t i = 0; i < plan.shape.layers; ++i) {
+    const auto linear = [&](const char* name, VisionPlan::OfLayer weight,
+                            std::optional<VisionPlan::OfLayer> norm, std::size_t in,
+                            std::size_t out) {
+      std::optional<std::size_t> gain;
+      if (norm) gain = VisionPlan::of_layer(i, *norm);
+      return make_linear(layer_name(i) + name, VisionPlan::of_layer(i, weight), gain, sizes_.tokens,
+                         in, out);
+    };
+    layers_.push_back(
+        {.together = linear("attn.qkv", VisionPlan::kTogether, VisionPlan::kFirst, h, 3 * h),
+         .attended = linear("attn.proj", VisionPlan::kAttended, {}, h, h),
+         .wide = linear("mlp.fc1", VisionPlan::kWide, VisionPlan::kSecond, h, 4 * h),
+         .narrow = linear("mlp.fc2", VisionPlan::kNarrow, {}, 4 * h, h)});
+  }
+  const auto first =
+      std::ranges::find_if(plan.trained, [](const auto& t) { return t.has_value(); });
+  const auto index = static_cast<std::size_t>(first - plan.trained.begin());
+  trains_patches_ = index < VisionPlan::kLayers;
+  if (!trains_patches_)
+    first_trained_ =
+        std::min(plan.shape.layers,
+                 static_cast<std::int64_t>((index - VisionPlan::kLayers) / VisionPlan::kOfLayer));
+  for_each_linear([&](const Linear& linear) {
+    scratch_bytes_ = std::max(scratch_bytes_, linear.product.scratch_bytes());
+    largest = std::max(largest, plan.tensors[linear.weight].count);
+  });
+  folded_.resize(largest);
+  for (Room& room : rooms_) make_room(room);
+  for (const auto* const product : {&*rooms_.front().score, &*rooms_.front().mix})
+    scratch_bytes_ = std::max(scratch_bytes_, product->scratch_bytes());
+  for (Room& room : rooms_) room.scratch = make_long_array<std::byte>(scratch_bytes_);
+}
+
+template <typename Operand>
+typename VisionTransformer<Operand>::Linear VisionTransformer<Operand>::make_linear(
+    const std::string& name, std::size_t weight, std::optional<std::size_t> norm,
+    std::size_t tokens, std::size_t in, std::size_t out) const {
+  return {.name = name,
+          .weight = weight,
+          .norm = norm,
+          .product = make_convolution<Operand>({.height = 1,
+                                                .width = static_cast<int>(tokens),
+                                                .in_channels = static_cast<int>(in),
+                                                .out_channels = static_cast<int>(out),
+                                                .kernel = 1},
+                                               kernels_),
+          .bias = std::vector<float>(out)};
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::make_room(Room& room) const {
+  room.stream = make_long_array<float>(sizes_.values());
+  for (auto* const floats : {&room.a, &room.b, &room.c})
+    *floats = make_long_array<float>(sizes_.most());
+  room.scores = make_long_array<float>(sizes_.scores());
+  for (auto* const operands : {&room.weights, &room.score_error})
+    *operands = make_long_array<Operand>(sizes_.scores());
+  for (auto* const floats : {&room.head, &room.turned})
+    *floats = make_long_array<float>(sizes_.head_values());
+  room.head_error = make_long_array<Operand>(sizes_.head_values());
+  room.totals.resize(sizes_.tokens);
+  room.sums.resize(4 * sizes_.hidden);
+  const auto product = [&](std::size_t in, std::size_t out) {
+    return make_convolution<Operand>({.height = 1,
+                                      .width = static_cast<int>(sizes_.tokens),
+                                      .in_channels = static_cast<int>(in),
+                                      .out_channels = static_cast<int>(out),
+                                      .kernel = 1},
+                                     kernels_);
+  };
+  room.score.emplace(product(sizes_.head_width(), sizes_.tokens));
+  room.mix.emplace(product(sizes_.tokens, sizes_.head_width()));
+  const auto lay = [&](Pieces& pieces) {
+    room.layer.emplace(pieces, sizes_, 1);
+    room.patches = pieces.take_samples<Operand>(1, sizes_.patches());
+  };
+  Pieces counted;
+  lay(counted);
+  room.kept = make_long_array<std::byte>(counted.bytes());
+  Pieces pieces(room.kept.get());
+  lay(pieces);
+}
+
+template <typename Operand>
+std::size_t VisionTransformer<Operand>::bytes(std::size_t samples) const {
+  Pieces arena, kept;
+  lay_out(arena, samples);
+  LayerMemory<Operand>(kept, sizes_, 1);
+  kept.take_samples<Operand>(1, sizes_.patches());
+  std::size_t weights = 0;
+  const auto count = [&](const Linear& linear) { weights += linear.product.weight_bytes(); };
+  count(patches_);
+  for (const Layer& layer : layers_)
+    for (const Linear* const linear :
+         {&layer.together, &layer.attended, &layer.wide, &layer.narrow})
+      count(*linear);
+  const std::size_t attention =
+      rooms_.front().score->weight_bytes() + rooms_.front().mix->weight_bytes();
+  const std::size_t room =
+      scratch_bytes_ + kept.bytes() + attention +
+      (sizes_.values() + 3 * sizes_.most() + sizes_.scores() + 2 * sizes_.head_values()) *
+          sizeof(float) +
+      (2 * sizes_.scores() + sizes_.head_values()) * sizeof(Operand);
+  return arena.bytes() + weights + rooms_.size() * room +
+         (folded_.size() + frozen_gradient_.size() + 5 * samples * sizes_.hidden) * sizeof(float);
+}
+
+template <typename Operand>
+std::string_view VisionTransformer<Operand>::label(const std::string& name, const char* what,
+                                                   Room& room) const {
+  auto& text = room.label;
+  const auto end =
+      fmt::format_to_n(text.data(), text.size(), "step {}, {}: {}", step(), name, what);
+  return {text.data(), std::min(end.size, text.size())};
+}
+
+/// Rounds the weights, with the gains of the norms before them.
+template <typename Operand>
+void VisionTransformer<Operand>::set_parameters() {
+  for_each_linear([&](Linear& linear) {
+    const Floats weights = values(linear.weight), bias = values(linear.weight + 1);
+    std::span<const float> used = weights;
+    std::ranges::copy(bias, linear.bias.begin());
+    if (linear.norm) {
+      const std::span<float> folded = std::span(folded_).first(weights.size());
+      scale_columns(weights, values(*linear.norm), folded);
+      dense_forward(values(*linear.norm + 1), weights, bias, linear.bias);
+      used = folded;
+    }
+    try {
+      linear.product.set_weights(used);
+    } catch (const Error& error) {
+      fail(error.kind(), "step {}, {}: {}", step(), linear.name, error.what());
+    }
+  });
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::prepare(std::size_t samples, const RandomKey* dropout) {
+  training_ = dropout != nullptr;
+  samples_ = samples;
+  for (auto* const rows : {&class_tokens_, &normalized_, &head_inputs_, &head_errors_})
+    rows->resize(samples * sizes_.hidden);
+  class_inverse_.resize(samples);
+  outputs_.resize(samples * plan_.outputs);
+  if (!training_) return;
+  for (std::int64_t i = 0; i < plan_.shape.layers; ++i) {
+    Layer& layer = layers_[static_cast<std::size_t>(i)];
+    if (plan_.shape.drop(i) == 0) continue;
+    for (const bool second : {false, true}) {
+      std::vector<float>& factors = second ? layer.second_factors : layer.first_factors;
+      factors.resize(samples);
+      draw_dropout(*dropout, VitPlan::drop_number(i, second), plan_.shape.drop(i), factors);
+    }
+  }
+  if (memory_ && samples == kept_samples_) return;
+  Pieces counted;
+  lay_out(counted, samples);
+  if (samples > kept_samples_ || !memory_) block_ = make_long_array<std::byte>(counted.bytes());
+  Pieces pieces(block_.get());
+  memory_.emplace(lay_out(pieces, samples));
+  kept_samples_ = samples;
+}
+
+template <typename Operand>
+std::span<const float> VisionTransformer<Operand>::forward(const Pictures& pictures,
+                                                           const RandomKey* dropout) {
+  pictures_ = pictures;
+  prepare(pictures.count(), dropout);
+  set_parameters();
+  for_each_sample([&](std::size_t n, Room& room) {
+    embed(n, room);
+    for (std::int64_t i = 0; i < plan_.shape.layers; ++i) through_layer(i, n, room);
+    std::copy_n(room.stream.get(), sizes_.hidden, &class_tokens_[n * sizes_.hidden]);
+  });
+  classify();
+  return outputs_;
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::multiply(const Linear& linear, const Samples<Operand>& in,
+                                          int zero_point, std::size_t k, std::span<float> out,
+                                          Room& room) const {
+  linear.product.forward(in.sample(k), zero_point, in.scales.subspan(k, 1), out, scratch_of(room));
+  add_bias(linear.bias, out);
+}
+
+/// Cuts a picture into patches, and makes a token of each.
+template <typename Operand>
+void VisionTransformer<Operand>::embed(std::size_t n, Room& room) {
+  const std::span<float> picture(room.a.get(), sizes_.patches());
+  const std::span<float> patches(room.b.get(), sizes_.patches());
+  pictures_.write_framed(n, picture);
+  const auto side = static_cast<std::size_t>(plan_.shape.patch);
+  const std::size_t row = side * plan_.channels;  // of a patch
+  const auto columns = static_cast<std::size_t>(plan_.shape.columns);
+  float* to = patches.data();
+  for (std::size_t y = 0; y < static_cast<std::size_t>(plan_.shape.rows); ++y)
+    for (std::size_t x = 0; x < columns; ++x)
+      for (std::size_t r = 0; r < side; ++r, to += row)
+        std::copy_n(&picture[((y * side + r) * columns + x) * row], row, to);
+  const bool kept = training_ && trains_patches_;
+  const Samples<Operand>& rounded = kept ? memory_->patches : room.patches;
+  const std::size_t k = kept ? n : 0;
+  keep(patches, 0, rounded, k, "input: pictures");
+  const std::span<float> tokens(room.a.get(), sizes_.values() - sizes_.hidden);
+  multiply(patches_, rounded, 0, k, tokens, room);
+  const std::span<float> stream(room.stream.get(), sizes_.values());
+  std::ranges::copy(values(VisionPlan::kPositions), stream.begin());
+  add(values(VisionPlan::kClassToken), stream.first(sizes_.hidden));
+  add(tokens, stream.subspan(sizes_.hidden));
+}
+
+/// Puts the exponentials of a head's scores into the room's weights, and their sums into totals.
+/// The room's products have the head's keys and values from then on. @return the weights' scale
+template <typename Operand>
+void VisionTransformer<Operand>::attend(std::size_t head, const LayerMemory<Operand>& memory,
+                                        std::size_t k, Room& room) {
+  const std::size_t at = k * sizes_.heads + head;
+  set_operands(*room.score, memory.key.sample(at), memory.key.scales[at]);
+  set_operands(*room.mix, memory.value.sample(at), memory.value.scales[at]);
+  const std::span<float> scores(room.scores.get(), sizes_.scores());
+  room.score->forward(memory.query.sample(at), 0, memory.query.scales.subspan(at, 1), scores,
+                      scratch_of(room));
+  exponentials(sizes_.tokens, scores);
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::through_layer(std::int64_t i, std::size_t n, Room& room) {
+  const Layer& layer = layers_[static_cast<std::size_t>(i)];
+  const auto [memory, k] = memory_of(i, n, room);
+  const std::size_t h = sizes_.hidden, width = sizes_.head_width(), tokens = sizes_.tokens;
+  const std::span<float> stream(room.stream.get(), sizes_.values());
+  const std::span<float> a(room.a.get(), sizes_.values());
+  const auto add_to_stream = [&](std::span<float> x, float factor) {
+    if (factor != 1)
+      for (float& value : x) value *= factor;
+    add(x, stream);
+  };
+
+  if (const float factor = training_ ? factor_of(layer.first_factors, n) : 1; factor != 0) {
+    layer_norm(stream, kEpsilon, memory->first_inverse.subspan(k * tokens, tokens), a);
+    keep(a, 0, memory->first, k, label(layer.together.name, "inputs", room));
+    const std::span<float> all(room.b.get(), 3 * sizes_.values());
+    multiply(layer.together, memory->first, 0, k, all, room);
+    const std::span<float> part(room.head.get(), sizes_.head_values());
+    const std::span<float> turned(room.turned.get(), sizes_.head_values());
+    const std::string_view what = label(layer.together.name, "outputs", room);
+    const float root = 1 / std::sqrt(static_cast<float>(width));
+    for (std::size_t head = 0; head < sizes_.heads; ++head) {
+      const std::size_t at = k * sizes_.heads + head;
+      take_columns(all, 3 * h, head * width, width, root, part);
+      keep(part, 0, memory->query, at, what);
+      take_columns(all, 3 * h, h + head * width, width, 1, part);
+      keep(part, 0, memory->key, at, what);
+      for (std::size_t t = 0; t < tokens; ++t)
+        for (std::size_t c = 0; c < width; ++c)
+          turned[c * tokens + t] = all[t * 3 * h + 2 * h + head * width + c];
+      keep(turned, 0, memory->value, at, what);
+
+      attend(head, *memory, k, room);
+      const std::span<const float> exponents(room.scores.get(), sizes_.scores());
+      const std::span<Operand> weights(room.weights.get(), sizes_.scores());
+      const float scale = round_activation(exponential_zero(), 1, exponents, weights);
+      row_sums(std::span<const Operand>(weights), exponential_zero(), scale, room.totals);
+      room.mix->forward(weights, exponential_zero(), std::span(&scale, 1), part, scratch_of(room));
+      for (std::size_t t = 0; t < tokens; ++t)
+        for (std::size_t c = 0; c < width; ++c)
+          a[t * h + head * width + c] = part[t * width + c] / room.totals[t];
+    }
+    keep(a, 0, memory->mixed, k, label(layer.attended.name, "inputs", room));
+    multiply(layer.attended, memory->mixed, 0, k, a, room);
+    add_to_stream(a, factor);
+  }
+
+  if (const float factor = training_ ? factor_of(layer.second_factors, n) : 1; factor != 0) {
+    layer_norm(stream, kEpsilon, memory->second_inverse.subspan(k * tokens, tokens), a);
+    keep(a, 0, memory->second, k, label(layer.wide.name, "inputs", room));
+    const std::span<float> wide(room.b.get(), 4 * sizes_.values());
+    multiply(layer.wide, memory->second, 0, k, wide, room);
+    if (training_) keep(wide, 0, memory->before, k, label(layer.wide.name, "outputs", room));
+    gelu(wide, wide);
+    keep(wide, gelu_zero(), memory->after, k, label(layer.narrow.name, "inputs", room));
+    multiply(layer.narrow, memory->after, gelu_zero(), k, a, room);
+    add_to_stream(a, factor);
+  }
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::classify() {
+  const std::size_t h = sizes_.hidden;
+  layer_norm(class_tokens_, kEpsilon, class_inverse_, normalized_);
+  const Floats gain = values(plan_.norm()), bias = values(plan_.norm() + 1);
+  for (std::size_t i = 0; i < head_inputs_.size(); ++i)
+    head_inputs_[i] = normalized_[i] * gain[i % h] + bias[i % h];
+  dense_forward(head_inputs_, values(plan_.head()), values(plan_.head() + 1), outputs_);
+}
+
+/// The error of the class tokens becomes that of the stream.
+template <typename Operand>
+void VisionTransformer<Operand>::classify_backward(std::span<const float> errors,
+                                                   const SliceReady& ready) {
+  const std::size_t h = sizes_.hidden, head = plan_.head(), norm = plan_.norm();
+  dense_backward(errors, head_inputs_, values(head), head_errors_, gradient_of(head),
+                 gradient_of(head + 1));
+  tell(ready, head + 1);
+  tell(ready, head);
+  const Floats gain = values(norm);
+  const std::span<float> gains = gradient_of(norm), biases = gradient_of(norm + 1);
+  std::ranges::fill(gains, 0.0f);
+  std::ranges::fill(biases, 0.0f);
+  for (std::size_t i = 0; i < head_errors_.size(); ++i) {
+    gains[i % h] += head_errors_[i] * normalized_[i];
+    biases[i % h] += head_errors_[i];
+    head_errors_[i] *= gain[i % h];
+  }
+  tell(ready, norm + 1);
+  tell(ready, norm);
+  if (first_trained_ == plan_.shape.layers) return;
+  std::ranges::fill(class_tokens_, 0.0f);  // these are no longer needed
+  add_layer_norm_error(head_errors_, Floats(normalized_), 1, class_inverse_, class_tokens_);
+  std::ranges::fill(memory_->stream_error, 0.0f);
+  for (std::size_t n = 0; n < samples_; ++n)
+    std::copy_n(&class_tokens_[n * h], h, &memory_->stream_error[n * sizes_.values()]);
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::backward(std::span<const float> errors, const RandomKey& rounding,
+                                          const SliceReady& ready) {
+  key_ = rounding;
+  classify_backward(errors, ready);
+  for (std::int64_t i = plan_.shape.layers - 1; i >= first_trained_; --i) {
+    Layer& layer = layers_[static_cast<std::size_t>(i)];
+    for_each_sample([&](std::size_t n, Room& room) { layer_backward(i, n, room); });
+    const LayerMemory<Operand>& kept =
+        memory_->layers[static_cast<std::size_t>(i - first_trained_)];
+    finish_linear(layer.narrow, kept.after, gelu_zero(), memory_->narrow_error, kOfNarrow, ready);
+    finish_linear(layer.wide, kept.second, 0, memory_->wide_error, kOfWide, ready);
+    finish_linear(layer.attended, kept.mixed, 0, memory_->attended_error, kOfAttended, ready);
+    finish_linear(layer.together, kept.first, 0, memory_->together_error, kOfTogether, ready);
+  }
+  if (trains_patches_) embed_backward(ready);
+}
+
+template <typename Operand>
+float VisionTransformer<Operand>::round_error(Floats x, std::int64_t layer, RoundedError kind,
+                                              std::size_t block, std::span<Operand> q,
+                                              std::string_view what) const {
+  RandomKey key = key_;
+  key.slice = static_cast<std::uint32_t>(layer) * 8 + kind;
+  return precision::round_error(nearest_, int8::largest_magnitude(x, what), x, q, key,
+                                static_cast<std::uint32_t>(block), 0);
+}
+
+/// Rounds the error of a product's output, times the weights' scales, and sums it for the bias.
+template <typename Operand>
+void VisionTransformer<Operand>::round_product_error(const Linear& linear, Floats x,
+                                                     std::int64_t layer, RoundedError kind,
+                                                     std::size_t n, const Samples<Operand>& to,
+                                                     BiasSums sums, Room& room) {
+  const std::size_t out = linear.bias.size(), h = sizes_.hidden;
+  const std::span<double> by_channel = std::span(room.sums).first(out);
+  channel_sums(x, by_channel);
+  std::ranges::copy(by_channel, memory_->bias_sums.subspan((n * 9 + sums) * h).begin());
+  const std::span<float> scaled(room.c.get(), x.size());
+  scale_columns(x, linear.product.weight_scales(), scaled);
+  to.scales[n] = round_error(scaled, layer, kind, n, to.sample(n),
+                             label(linear.name, "errors of the outputs", room));
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::multiply_back(const Linear& linear, const Samples<Operand>& error,
+                                               std::size_t n, std::span<float> out,
+                                               Room& room) const {
+  linear.product.backward_input(error.sample(n), error.scales.subspan(n, 1), out, scratch_of(room));
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::layer_backward(std::int64_t i, std::size_t n, Room& room) {
+  const Layer& layer = layers_[static_cast<std::size_t>(i)];
+  const std::span<float> stream =
+      memory_->stream_error.subspan(n * sizes_.values(), sizes_.values());
+  const auto is_left_out = [&](const std::vector<float>& factors) {
+    return factor_of(factors, n) == 0;
+  };
+  const auto clear = [&](const Samples<Operand>& error, BiasSums sums, std::size_t outputs) {
+    std::ranges::fill(error.sample(n), Operand{0});
+    error.scales[n] = 1;
+    std::ranges::fill(memory_->bias_sums.subspan((n * 9 + sums) * sizes_.hidden, outputs), 0.0);
+  };
+  if (is_left_out(layer.second_factors)) {
+    clear(memory_->narrow_error, kOfNarrow, layer.narrow.bias.size());
+    clear(memory_->wide_error, kOfWide, layer.wide.bias.size());
+  } else {
+    second_backward(i, n, room, stream);
+  }
+  if (is_left_out(layer.first_factors)) {
+    clear(memory_->attended_error, kOfAttended, layer.attended.bias.size());
+    clear(memory_->together_error, kOfTogether, layer.together.bias.size());
+  } else {
+    first_backward(i, n, room, stream);
+  }
+}
+
+/// Two linear layers with GELU between them.
+template <typename Operand>
+void VisionTransformer<Operand>::second_backward(std::int64_t i, std::size_t n, Room& room,
+                                                 std::span<float> stream) {
+  const Layer& layer = layers_[static_cast<std::size_t>(i)];
+  const LayerMemory<Operand>& kept = memory_->layers[static_cast<std::size_t>(i - first_trained_)];
+  const std::size_t tokens = sizes_.tokens;
+  const std::span<float> a(room.a.get(), sizes_.values());
+  const std::span<float> wide(room.b.get(), 4 * sizes_.values());
+  take_columns(stream, sizes_.hidden, 0, sizes_.hidden, factor_of(layer.second_factors, n), a);
+  round_product_error(layer.narrow, a, i, kNarrowError, n, memory_->narrow_error, kOfNarrow, room);
+  multiply_back(layer.narrow, memory_->narrow_error, n, wide, room);
+  const std::span<float> before(room.c.get(), wide.size());
+  std::ranges::fill(before, 0.0f);
+  add_scaled(std::span<const Operand>(kept.before.sample(n)), 0, kept.before.scales[n], before);
+  gelu_gradient(wide, before, wide);
+  round_product_error(layer.wide, wide, i, kWideError, n, memory_->wide_error, kOfWide, room);
+  multiply_back(layer.wide, memory_->wide_error, n, a, room);
+  add_layer_norm_error(a, std::span<const Operand>(kept.second.sample(n)), kept.second.scales[n],
+                       kept.second_inverse.subspan(n * tokens, tokens), stream);
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::first_backward(std::int64_t i, std::size_t n, Room& room,
+                                                std::span<float> stream) {
+  const Layer& layer = layers_[static_cast<std::size_t>(i)];
+  const LayerMemory<Operand>& kept = memory_->layers[static_cast<std::size_t>(i - first_trained_)];
+  const std::size_t tokens = sizes_.tokens;
+  const std::span<float> a(room.a.get(), sizes_.values());
+  take_columns(stream, sizes_.hidden, 0, sizes_.hidden, factor_of(layer.first_factors, n), a);
+  round_product_error(layer.attended, a, i, kAttendedError, n, memory_->attended_error, kOfAttended,
+                      room);
+  multiply_back(layer.attended, memory_->attended_error, n, a, room);
+  for (std::size_t head = 0; head < sizes_.heads; ++head) head_backward(i, n, head, room);
+  round_product_error(layer.together, {room.b.get(), 3 * sizes_.values()}, i, kTogetherError, n,
+                      memory_->together_error, kOfTogether, room);
+  multiply_back(layer.together, memory_->together_error, n, a, room);
+  add_layer_norm_error(a, std::span<const Operand>(kept.first.sample(n)), kept.first.scales[n],
+                       kept.first_inverse.subspan(n * tokens, tokens), stream);
+}
+
+/// From the errors of means in the room's `a`, those of a head's queries, keys and values, in `b`.
+template <typename Operand>
+void VisionTransformer<Operand>::head_backward(std::int64_t i, std::size_t n, std::size_t head,
+                                               Room& room) {
+  const Layer& layer = layers_[static_cast<std::size_t>(i)];
+  const LayerMemory<Operand>& kept = memory_->layers[static_cast<std::size_t>(i - first_trained_)];
+  const std::size_t h = sizes_.hidden, width = sizes_.head_width(), tokens = sizes_.tokens;
+  const std::size_t at = n * sizes_.heads + head;
+  const std::span<float> scores(room.scores.get(), sizes_.scores());
+  const std::span<float> part(room.head.get(), sizes_.head_values());
+  const std::span<float> turned(room.turned.get(), sizes_.head_values());
+  const std::span<Operand> weights(room.weights.get(), sizes_.scores());
+  const std::span<Operand> score_error(room.score_error.get(), sizes_.scores());
+  const std::span<Operand> head_error(room.head_error.get(), sizes_.head_values());
+  const std::string_view what = label(layer.attended.name, "errors of attention", room);
+
+  attend(head, kept, n, room);
+  const float scale = round_activation(exponential_zero(), 1, scores, weights);
+  row_sums(std::span<const Operand>(weights), exponential_zero(), scale, room.totals);
+  for (std::size_t t = 0; t < tokens; ++t)
+    for (std::size_t c = 0; c < width; ++c)
+      part[t * width + c] = room.a[t * h + head * width + c] / room.totals[t];
+  const float of_means = round_error(part, i, kHeadError, at, head_error, what);
+  const float through_values = of_means * kept.value.scales[at];
+  room.mix->backward_input(head_error, std::span(&through_values, 1), scores, scratch_of(room));
+  std::ranges::fill(turned, 0.0f);
+  room.mix->add_weight_gradient(weights, exponential_zero(), std::span(&scale, 1), head_error,
+                                std::span(&of_means, 1), turned, scratch_of(room));
+  const auto write = [&](std::size_t third, std::size_t t, std::size_t c, float value) {
+    room.b[t * 3 * h + third * h + head * width + c] = value;
+  };
+  for (std::size_t t = 0; t < tokens; ++t)
+    for (std::size_t c = 0; c < width; ++c) write(2, t, c, turned[c * tokens + t]);
+
+  softmax_error(std::span<const Operand>(weights), exponential_zero(), scale, room.totals, scores);
+  const float of_scores = round_error(scores, i, kScoreError, at, score_error, what);
+  const float through_keys = of_scores * kept.key.scales[at];
+  room.score->backward_input(score_error, std::span(&through_keys, 1), part, scratch_of(room));
+  std::ranges::fill(turned, 0.0f);
+  room.score->add_weight_gradient(kept.query.sample(at), 0, kept.query.scales.subspan(at, 1),
+                                  score_error, std::span(&of_scores, 1), turned, scratch_of(room));
+  const float root = 1 / std::sqrt(static_cast<float>(width));
+  for (std::size_t t = 0; t < tokens; ++t) {
+    for (std::size_t c = 0; c < width; ++c) {
+      write(0, t, c, part[t * width + c] * root);
+      write(1, t, c, turned[t * width + c]);
+    }
+  }
+}
+
+/// Computes the gradients of a product's weight and bias, and of the norm before it, from the
+/// errors of all samples.
+template <typename Operand>
+void VisionTransformer<Operand>::finish_linear(Linear& linear, const Samples<Operand>& in,
+                                               int zero_point, const Samples<Operand>& error,
+                                               BiasSums sums, const SliceReady& ready) {
+  const std::size_t out = linear.bias.size(), h = sizes_.hidden;
+  const std::span<float> weight = gradient_of(linear.weight), bias = gradient_of(linear.weight + 1);
+  for (std::size_t o = 0; o < out; ++o) {
+    double sum = 0;
+    for (std::size_t n = 0; n < samples_; ++n) sum += memory_->bias_sums[(n * 9 + sums) * h + o];
+    bias[o] = static_cast<float>(sum);
+  }
+  tell(ready, linear.weight + 1);
+  const bool wanted = is_trained(linear.weight) ||
+                      (linear.norm && (is_trained(*linear.norm) || is_trained(*linear.norm + 1)));
+  if (!wanted) return;
+  std::ranges::fill(weight, 0.0f);
+  const std::size_t parts = threads_.count();
+  const Samples<Operand> inputs = in.part(0, samples_), errors = error.part(0, samples_);
+  const std::size_t row = weight.size() / out;
+  threads_.run(parts, [&](std::size_t part) {
+    // A few samples at a time, whose scratch stays in a cache; the sums are those of samples in
+    // their order, however many there are.
+    for (std::size_t n = 0; n < samples_; ++n) {
+      const Samples<Operand> x = inputs.part(n, 1), e = errors.part(n, 1);
+      linear.product.add_weight_gradient(x.values, zero_point, x.scales, e.values, e.scales, weight,
+                                         scratch_of(rooms_[part]), {part, parts});
+    }
+  });
+  const Floats scales = linear.product.weight_scales();
+  threads_.run(parts, [&](std::size_t part) {  // by rows, which are not the parts of a product
+    for (std::size_t o = out * part / parts; o < out * (part + 1) / parts; ++o)
+      for (std::size_t c = 0; c < row; ++c) weight[o * row + c] /= scales[o];
+  });
+  if (linear.norm) {
+    const std::size_t norm = *linear.norm;
+    unfold_gradient(values(linear.weight), values(norm), values(norm + 1), bias, weight,
+                    gradient_of(norm), gradient_of(norm + 1));
+    tell(ready, linear.weight);
+    tell(ready, norm + 1);
+    tell(ready, norm);
+    return;
+  }
+  tell(ready, linear.weight);
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::embed_backward(const SliceReady& ready) {
+  const std::size_t h = sizes_.hidden, count = sizes_.values();
+  const Floats errors = memory_->stream_error;
+  // The memory of another product's errors has room for one token more.
+  Samples<Operand> rounded = memory_->attended_error;
+  rounded.count = count - h;
+  rounded.values = rounded.values.first(samples_ * rounded.count);
+  for_each_sample([&](std::size_t n, Room& room) {
+    round_product_error(patches_, errors.subspan(n * count + h, count - h), plan_.shape.layers,
+                        kPatchError, n, rounded, kOfAttended, room);
+  });
+  finish_linear(patches_, memory_->patches, 0, rounded, kOfAttended, ready);
+  const std::span<float> positions = gradient_of(VisionPlan::kPositions);
+  std::ranges::fill(positions, 0.0f);
+  for (std::size_t n = 0; n < samples_; ++n) add(errors.subspan(n * count, count), positions);
+  std::ranges::copy(positions.first(h), gradient_of(VisionPlan::kClassToken).begin());
+  tell(ready, VisionPlan::kPositions);
+  tell(ready, VisionPlan::kClassToken);
+}
+
+}  // namespace
+
+namespace {
+
+void check_rounding(const ModelOptions& options) {
+  if (options.precision != Precision::int8) return;
+  if (options.int8.ranges != Int8Ranges::sample)
+    fail(Kind::usage,
+         "model.int8.ranges: expected \"sample\" for {}, whose samples are computed one after the "
+         "other, found \"{}\"; leave it out",
+         options.model->name, name_of(options.int8.ranges));
+  if (options.int8.weight_gradient != WeightGradient::int8)
+    fail(
+        Kind::usage,
+        "model.int8.weight_gradient: expected \"int8\" for {}, whose products have no other, found "
+        "\"{}\"; leave it out",
+        options.model->name, name_of(options.int8.weight_gradient));
+}
+
+}  // namespace
+
+std::optional<VisionPlan> vision_plan(const ModelOptions& options) {
+  const auto shape = vit_plan(options);
+  if (!shape) return {};
+  check_for_own(options);
+  check_rounding(options);
+  VisionPlan plan;
+  plan.shape = *shape;
+  plan.channels = static_cast<std::size_t>(images_of(options).channels);
+  plan.outputs = static_cast<std::size_t>(options.outputs);
+  const std::int64_t h = shape->hidden;
+  const auto affine = [&](const std::string& name, std::int64_t in, std::int64_t out) {
+    plan.add(name + ".weight", {out, in});
+    plan.add(name + ".bias", {out});
+  };
+  const auto norm = [&](const std::string& name) {
+    plan.add(name + ".weight", {h});
+    plan.add(name + ".bias", {h});
+  };
+  plan.add("cls_token", {1, 1, h});
+  plan.add("pos_embed", {1, shape->tokens(), h});
+  plan.add("patch_embed.proj.weight",
+           {h, static_cast<std::int64_t>(plan.channels), shape->patch, shape->patch});
+  plan.add("patch_embed.proj.bias", {h});
+  for (std::int64_t i = 0; i < shape->layers; ++i) {
+    const std::string path = layer_name(i);
+    norm(path + "norm1");
+    affine(path + "attn.qkv", h, 3 * h);
+    affine(path + "attn.proj", h, h);
+    norm(path + "norm2");
+    affine(path + "mlp.fc1", h, 4 * h);
+    affine(path + "mlp.fc2", 4 * h, h);
+  }
+  norm("norm");
+  affine("head", h, options.outputs);
+  plan.split(options.freeze);
+  return plan;
+}
+
+TensorValues initial_values(const VisionPlan& plan, std::uint64_t seed) {
+  TensorValues start(plan);
+  Twister random(static_cast<std::uint32_t>(seed));
+  std::vector<float> row_major;
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    const TensorSlice& slice = plan.tensors[i];
+    const std::span<float> values = start.of(plan, i);
+    if (i == VisionPlan::kClassToken) {
+      draw_normal(random, kVitTokenDeviation, values);
+    } else if (slice.shape.size() == 4) {
+      row_major.resize(slice.count);
+      draw_uniform(random, Sizes(plan).patch_values, row_major);
+      reorder(row_major, slice.shape, values);
+    } else if (i == VisionPlan::kFilters + 1) {
+      draw_uniform(random, Sizes(plan).patch_values, values);
+    } else if (slice.shape.size() > 1) {
+      draw_normal(random, kVitDeviation, values);
+    } else {
+      const bool is_gain = slice.name.ends_with(".weight");
+      std::ranges::fill(values, is_gain ? 1.0f : 0.0f);
+    }
+  }
+  return start;
+}
+
+template <typename Operand>
+std::unique_ptr<Replica> make_vision_transformer(const ModelOptions& options,
+                                                 const VisionPlan& plan, int8::Kernels kernels,
+                                                 int threads) {
+  return std::make_unique<VisionTransformer<Operand>>(options, plan, kernels, threads);
+}
+
+template <typename Operand>
+std::size_t vision_transformer_bytes(const ModelOptions& options, const VisionPlan& plan,
+                                     std::size_t samples) {
+  return VisionTransformer<Operand>(options, plan, int8::fastest_here(), own_threads())
+      .bytes(samples);
+}
+
+template std::unique_ptr<Replica> make_vision_transformer<std::int8_t>(const ModelOptions&,
+                                                                       const VisionPlan&,
+                                                                       int8::Kernels, int);
+template std::unique_ptr<Replica> make_vision_transformer<float>(const ModelOptions&,
+                                                                 const VisionPlan&, int8::Kernels,
+                                                                 int);
+template std::size_t vision_transformer_bytes<std::int8_t>(const ModelOptions&, const VisionPlan&,
+                                                           std::size_t);
+template std::size_t vision_transformer_bytes<float>(const ModelOptions&, const VisionPlan&,
+                                                     std::size_t);
+
+}  // namespace eqt::model::precision
