@@ -38,6 +38,16 @@ expect_number "$(summary peak_rss_mib)" "<=" 99 "MiB of a rank that trains ResNe
 folder=$RUN
 run "$small" evaluate "$folder" --set data.limit_test=32
 expect_code 0 "evaluate"
+
+# A network of another kind.
+for program in "$usual" "$small"; do
+  EQT_PROGRAM=$program
+  train 2 "vit.$(basename "$program")" --set model.name=vit_tiny --set model.precision=int8 --set train.batch_size=4 \
+    --set train.steps=2
+  expect_code 0 "$program, vit_tiny"
+  summary parameter_hash >>"$WORK/vit_hashes"
+done
+expect_equal 1 "$(sort -u "$WORK/vit_hashes" | wc -l)" "hashes of vit_tiny with and without LibTorch"
 formats=(safetensors state-dict onnx)
 if ! "$usual" export "$folder" --to onnx --out "$WORK/try.onnx" 2>"$WORK/words"; then
   grep -q 'libonnx-dev' "$WORK/words" || wrong "a build without ONNX's library does not say what to install"

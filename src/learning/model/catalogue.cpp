@@ -60,8 +60,8 @@ std::span<const Named<Precision>> names_of(Precision) {
        "matrix "
        "products"},
       {Precision::int8, "int8",
-       "8-bit operands of all convolutions, forward and backward, with exact sums (ResNets, "
-       "MobileNets, efficientnet_lite0, vgg11, alexnet and airbench; docs/int8.md)"},
+       "8-bit operands of all convolutions and of the matrix products of vit, forward and "
+       "backward, with exact sums; for all networks of pictures (docs/int8.md)"},
   }};
   return kNames;
 }

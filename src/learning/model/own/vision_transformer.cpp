@@ -223,7 +223,8 @@ class VisionTransformer final : public FlatReplica {
   void first_backward(std::int64_t i, std::size_t n, Room& room, std::span<float> stream);
   void head_backward(std::int64_t i, std::size_t n, std::size_t head, Room& room);
   void finish_linear(Linear& linear, const Samples<Operand>& in, int zero_point,
-                     const Samples<Operand>& error, BiasSums sums, const SliceReady& ready);
+                     const Samples<Operand>& error, BiasSums sums,
+                     const std::vector<float>& factors, const SliceReady& ready);
   void embed_backward(const SliceReady& ready);
 
   bool is_training() const { return training_; }
@@ -646,10 +647,14 @@ void VisionTransformer<Operand>::backward(std::span<const float> errors, const R
     for_each_sample([&](std::size_t n, Room& room) { layer_backward(i, n, room); });
     const LayerMemory<Operand>& kept =
         memory_->layers[static_cast<std::size_t>(i - first_trained_)];
-    finish_linear(layer.narrow, kept.after, gelu_zero(), memory_->narrow_error, kOfNarrow, ready);
-    finish_linear(layer.wide, kept.second, 0, memory_->wide_error, kOfWide, ready);
-    finish_linear(layer.attended, kept.mixed, 0, memory_->attended_error, kOfAttended, ready);
-    finish_linear(layer.together, kept.first, 0, memory_->together_error, kOfTogether, ready);
+    finish_linear(layer.narrow, kept.after, gelu_zero(), memory_->narrow_error, kOfNarrow,
+                  layer.second_factors, ready);
+    finish_linear(layer.wide, kept.second, 0, memory_->wide_error, kOfWide, layer.second_factors,
+                  ready);
+    finish_linear(layer.attended, kept.mixed, 0, memory_->attended_error, kOfAttended,
+                  layer.first_factors, ready);
+    finish_linear(layer.together, kept.first, 0, memory_->together_error, kOfTogether,
+                  layer.first_factors, ready);
   }
   if (trains_patches_) embed_backward(ready);
 }
@@ -692,26 +697,8 @@ void VisionTransformer<Operand>::layer_backward(std::int64_t i, std::size_t n, R
   const Layer& layer = layers_[static_cast<std::size_t>(i)];
   const std::span<float> stream =
       memory_->stream_error.subspan(n * sizes_.values(), sizes_.values());
-  const auto is_left_out = [&](const std::vector<float>& factors) {
-    return factor_of(factors, n) == 0;
-  };
-  const auto clear = [&](const Samples<Operand>& error, BiasSums sums, std::size_t outputs) {
-    std::ranges::fill(error.sample(n), Operand{0});
-    error.scales[n] = 1;
-    std::ranges::fill(memory_->bias_sums.subspan((n * 9 + sums) * sizes_.hidden, outputs), 0.0);
-  };
-  if (is_left_out(layer.second_factors)) {
-    clear(memory_->narrow_error, kOfNarrow, layer.narrow.bias.size());
-    clear(memory_->wide_error, kOfWide, layer.wide.bias.size());
-  } else {
-    second_backward(i, n, room, stream);
-  }
-  if (is_left_out(layer.first_factors)) {
-    clear(memory_->attended_error, kOfAttended, layer.attended.bias.size());
-    clear(memory_->together_error, kOfTogether, layer.together.bias.size());
-  } else {
-    first_backward(i, n, room, stream);
-  }
+  if (factor_of(layer.second_factors, n) != 0) second_backward(i, n, room, stream);
+  if (factor_of(layer.first_factors, n) != 0) first_backward(i, n, room, stream);
 }
 
 /// Two linear layers with GELU between them.
@@ -806,22 +793,23 @@ void VisionTransformer<Operand>::head_backward(std::int64_t i, std::size_t n, st
 }
 
 /// Computes the gradients of a product's weight and bias, and of the norm before it, from the
-/// errors of all samples.
+/// errors of all samples that were not left out, whose factor is 0.
 template <typename Operand>
 void VisionTransformer<Operand>::finish_linear(Linear& linear, const Samples<Operand>& in,
                                                int zero_point, const Samples<Operand>& error,
-                                               BiasSums sums, const SliceReady& ready) {
+                                               BiasSums sums, const std::vector<float>& factors,
+                                               const SliceReady& ready) {
   const std::size_t out = linear.bias.size(), h = sizes_.hidden;
   const std::span<float> weight = gradient_of(linear.weight), bias = gradient_of(linear.weight + 1);
   for (std::size_t o = 0; o < out; ++o) {
     double sum = 0;
-    for (std::size_t n = 0; n < samples_; ++n) sum += memory_->bias_sums[(n * 9 + sums) * h + o];
+    for (std::size_t n = 0; n < samples_; ++n)
+      if (factor_of(factors, n) != 0) sum += memory_->bias_sums[(n * 9 + sums) * h + o];
     bias[o] = static_cast<float>(sum);
   }
-  tell(ready, linear.weight + 1);
   const bool wanted = is_trained(linear.weight) ||
                       (linear.norm && (is_trained(*linear.norm) || is_trained(*linear.norm + 1)));
-  if (!wanted) return;
+  if (!wanted) return tell(ready, linear.weight + 1);
   std::ranges::fill(weight, 0.0f);
   const std::size_t parts = threads_.count();
   const Samples<Operand> inputs = in.part(0, samples_), errors = error.part(0, samples_);
@@ -830,6 +818,7 @@ void VisionTransformer<Operand>::finish_linear(Linear& linear, const Samples<Ope
     // A few samples at a time, whose scratch stays in a cache; the sums are those of samples in
     // their order, however many there are.
     for (std::size_t n = 0; n < samples_; ++n) {
+      if (factor_of(factors, n) == 0) continue;  // it has neither inputs nor errors
       const Samples<Operand> x = inputs.part(n, 1), e = errors.part(n, 1);
       linear.product.add_weight_gradient(x.values, zero_point, x.scales, e.values, e.scales, weight,
                                          scratch_of(rooms_[part]), {part, parts});
@@ -840,16 +829,15 @@ void VisionTransformer<Operand>::finish_linear(Linear& linear, const Samples<Ope
     for (std::size_t o = out * part / parts; o < out * (part + 1) / parts; ++o)
       for (std::size_t c = 0; c < row; ++c) weight[o * row + c] /= scales[o];
   });
-  if (linear.norm) {
-    const std::size_t norm = *linear.norm;
-    unfold_gradient(values(linear.weight), values(norm), values(norm + 1), bias, weight,
-                    gradient_of(norm), gradient_of(norm + 1));
-    tell(ready, linear.weight);
-    tell(ready, norm + 1);
-    tell(ready, norm);
-    return;
-  }
+  if (linear.norm)
+    unfold_gradient(values(linear.weight), values(*linear.norm), values(*linear.norm + 1), bias,
+                    weight, gradient_of(*linear.norm), gradient_of(*linear.norm + 1));
+  // A gradient that is announced may become a mean at once.
+  tell(ready, linear.weight + 1);
   tell(ready, linear.weight);
+  if (!linear.norm) return;
+  tell(ready, *linear.norm + 1);
+  tell(ready, *linear.norm);
 }
 
 template <typename Operand>
@@ -864,7 +852,7 @@ void VisionTransformer<Operand>::embed_backward(const SliceReady& ready) {
     round_product_error(patches_, errors.subspan(n * count + h, count - h), plan_.shape.layers,
                         kPatchError, n, rounded, kOfAttended, room);
   });
-  finish_linear(patches_, memory_->patches, 0, rounded, kOfAttended, ready);
+  finish_linear(patches_, memory_->patches, 0, rounded, kOfAttended, {}, ready);
   const std::span<float> positions = gradient_of(VisionPlan::kPositions);
   std::ranges::fill(positions, 0.0f);
   for (std::size_t n = 0; n < samples_; ++n) add(errors.subspan(n * count, count), positions);
