@@ -34,7 +34,7 @@ TEST_CASE(
   std::vector<ModelOptions> all;
   for (const ModelRow* row :
        {&resnet18, &resnet20, &resnet50, &resnet56, &vgg11, &alexnet, &airbench, &airbench_small,
-        &mobilenet_v2, &mobilenet_v3_small, &efficientnet_lite0, &vit_tiny, &vit_small})
+        &mobilenet_v2, &mobilenet_v3_small, &efficientnet_lite0, &vit_tiny})
     all.push_back(options_of(*row));
   for (const Entry<NormalizationRow> norm : NormalizationRow::all())
     for (const ModelRow* row : {&resnet20, &vgg11})
