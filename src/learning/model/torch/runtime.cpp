@@ -155,6 +155,15 @@ bool has_instructions() {
 #endif
 }
 
+/// OpenBLAS has threads of its own, one for each core unless OMP_NUM_THREADS was set when it was
+/// loaded: those of several ranks on a host would wait for each other.
+void set_blas_threads(int threads) {
+  void* const library = dlopen(blas_file().c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return;
+  void* const symbol = dlsym(library, "openblas_set_num_threads");
+  if (symbol != nullptr) reinterpret_cast<void (*)(int)>(symbol)(threads);
+}
+
 }  // namespace
 
 bool sees_processor() { return static_cast<bool>(std::ifstream("/proc/cpuinfo")); }
@@ -167,6 +176,7 @@ void set_threads(int threads) {
     set_own_threads(threads);
     at::globalContext().setFlushDenormal(true);
     set_torch_threads(threads);
+    set_blas_threads(threads);
     static std::once_flag once;  // LibTorch refuses a second call
     std::call_once(once, [] { at::set_num_interop_threads(1); });
   });
