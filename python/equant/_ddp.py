@@ -35,7 +35,7 @@ _MEAN = 1 << 31  # in the number of a message from an owner
 _NOT_FINITE, _BROKEN = 1, 2  # kinds of failure
 _PAIRS = 3  # of steps that are measured, at most
 _CLEAR, _BETTER = 2.0, 0.95  # ratios of times: that decides after one pair, that compression must reach after all
-_registered = 0  # hooks of this process: names the next one in the store
+_made = collections.Counter()  # hooks of this process by the ranks that share them: names the next in the store
 
 
 class _PeerFailed(Exception):
@@ -187,8 +187,11 @@ class DDPHook:
             self._prepare(ddp_model.module, of_model)
         except (TypeError, ValueError, ImportError) as problem:
             error = problem
-        self._compare_ranks(of_model, None if error is None else str(error), wait_seconds)
-        self._group = self._own_group(of_model)
+        members = [dist.get_global_rank(of_model, rank) for rank in range(self.ranks)]
+        _made[tuple(members)] += 1
+        place = f"equant/{','.join(map(str, members))}/{_made[tuple(members)]}"
+        self._compare_ranks(place, members, None if error is None else str(error), wait_seconds)
+        self._group = self._own_group(of_model, place)
         self.step = 0
         self._compresses = True if when == "always" else None  # None: it is being measured
         self._pairs, self._pair, self._began = [], [], 0.0
@@ -238,17 +241,14 @@ class DDPHook:
                           for _, count, _ in piece], default=0)
         self._kept_alive = module  # id() names a parameter while it lives
 
-    def _compare_ranks(self, group, error, wait_seconds):
+    def _compare_ranks(self, place, members, error, wait_seconds):
         """Raises ValueError on all ranks if one of them cannot take part, has other settings, or is missing."""
-        global _registered
-        _registered += 1
-        store, place = dist.distributed_c10d._get_default_store(), f"equant/{_registered}"
+        store = dist.distributed_c10d._get_default_store()
         mine = dict(self._settings, parameters=sum(p.count for p in getattr(self, "parameters", [])), ranks=self.ranks)
         try:
             text = json.dumps({"error": error} if error else mine, sort_keys=True, default=repr)
         except (TypeError, ValueError) as problem:
             text = json.dumps({"error": str(problem)})
-        members = [dist.get_global_rank(group, rank) for rank in range(self.ranks)]
         store.set(f"{place}/{members[self.rank]}", text)
         end, of_ranks, missing = time.monotonic() + wait_seconds, [], []
         for rank, member in enumerate(members):
@@ -280,17 +280,13 @@ class DDPHook:
                         f"expected the same {key} of DDPHook on all ranks, found {json.dumps(of_ranks[0][key])} on "
                         f"rank 0 and {json.dumps(of_rank[key])} on rank {rank}; give all ranks the same arguments")
 
-    def _own_group(self, group):
-        if group is dist.group.WORLD:
-            return dist.new_group(backend="gloo")
-        members = [dist.get_global_rank(group, rank) for rank in range(self.ranks)]
-        if members == list(range(dist.get_world_size())):
-            return dist.new_group(backend="gloo")
-        try:
-            return dist.new_group(members, backend="gloo", use_local_synchronization=True)
-        except TypeError as error:  # PyTorch before 2.1
-            raise ValueError("expected a process group of all ranks for DDPHook, found one of "
-                             f"{self.ranks} of {dist.get_world_size()}; PyTorch from 2.1 on takes it") from error
+    def _own_group(self, group, place):
+        """Returns a process group of the same ranks and timeout, which PyTorch does not list: new_group() counts calls,
+        and ranks that are not in `group` would count fewer."""
+        backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+        timeout = getattr(getattr(backend, "options", None), "_timeout", dist.default_pg_timeout)
+        store = dist.PrefixStore(f"{place}/gloo", dist.distributed_c10d._get_default_store())
+        return dist.ProcessGroupGloo(store, self.rank, self.ranks, timeout=timeout)
 
     # The hook itself, in the thread of autograd.
 
