@@ -471,7 +471,7 @@ class DDPHook:
         outboxes = {peer: _Outbox(self, [peer], 0) for peer in others}
 
         def work(job):
-            if not torch.isfinite(job.raw).all():
+            if not _is_finite(job.raw):
                 for number, at, count in job.layout.raw:
                     self._require_finite(job.gradient[at:at + count], number)
             bounds = job.layout.raw_bounds
@@ -593,7 +593,7 @@ class DDPHook:
             raise _PeerFailed(_NOT_FINITE, self.rank, number) from error
 
     def _require_finite(self, values, number):
-        if not torch.isfinite(values).all():
+        if not _is_finite(values):
             raise _PeerFailed(_NOT_FINITE, self.rank, number)
 
     def _finish(self, job, value):
@@ -640,8 +640,8 @@ class DDPHook:
 
     def close(self):
         """Ends the hook's threads; the model cannot be trained any more."""
-        closed = RuntimeError("expected a DDPHook that is open, found that close() was called; make a new one for a new "
-                              "DistributedDataParallel")
+        closed = RuntimeError("expected a DDPHook that is open, found that close() was called; make a new one for a "
+                              "new DistributedDataParallel")
         with self._lock:
             busy = len(self._pending) > 0
             if self._failure is None and not busy:
@@ -699,8 +699,8 @@ class DDPHook:
 
 @atexit.register
 def _end_threads():
-    """Ends the threads before the interpreter: one that it stopped in Gloo would end the process by SIGABRT. A rank that
-    waits for this one learns that it ends."""
+    """Ends the threads before the interpreter: one that it stopped in Gloo would end the process by SIGABRT. A rank
+    that waits for this one learns that it ends."""
     hooks, end = list(_open), time.monotonic() + _LAST_SECONDS
     for hook in hooks:
         hook.close()
@@ -731,6 +731,12 @@ def _ranks(ranks):
 def _bytes_of(tensor):
     """A view of a contiguous tensor's bytes, without NumPy."""
     return memoryview((ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr()))
+
+
+def _is_finite(values):
+    """Whether all values are. A sum is that only of finite ones, and twenty times as fast as isfinite() of each, which
+    is left for sums that overflow."""
+    return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
 
 
 def _copy(message, tensor):

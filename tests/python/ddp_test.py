@@ -532,8 +532,9 @@ def a_rank_that_ends(rank, ranks):
 
 CASES = [every_compressor_loses_nothing, messages_are_those_of_compress, many_pieces_and_small_frames,
          types_have_their_means, resumed_run_is_equal, training_follows_the_exact_mean, gradients_of_several_batches,
-         what_is_left_out_waits_for_a_mean_that_is_applied, kinds_of_ddp, slow_links_are_compressed_and_fast_ones_not, other_settings_are_refused, groups_of_some_ranks,
-         gradients_that_are_not_finite, a_rank_whose_hook_fails, a_rank_that_ends]
+         what_is_left_out_waits_for_a_mean_that_is_applied, kinds_of_ddp, slow_links_are_compressed_and_fast_ones_not,
+         other_settings_are_refused, groups_of_some_ranks, gradients_that_are_not_finite, a_rank_whose_hook_fails,
+         a_rank_that_ends]
 
 
 def be_rank(rank, ranks, port, cases=CASES):
