@@ -11,6 +11,7 @@ the rank and parameter where it happened), then, unless it tells of a failure, e
 its bytes. The frames of both exchanges have tags of their own in a process group of their own.
 """
 
+import atexit
 import collections
 import contextlib
 import ctypes
@@ -21,6 +22,7 @@ import struct
 import sys
 import threading
 import time
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -35,7 +37,9 @@ _MEAN = 1 << 31  # in the number of a message from an owner
 _NOT_FINITE, _BROKEN = 1, 2  # kinds of failure
 _PAIRS = 3  # of steps that are measured, at most
 _CLEAR, _BETTER = 2.0, 0.95  # ratios of times: that decides after one pair, that compression must reach after all
-_registered = 0  # hooks of this process: names the next one in the store
+_made = collections.Counter()  # hooks of this process by the ranks that share them: names the next in the store
+_open = weakref.WeakSet()  # hooks whose threads run
+_LAST_SECONDS = 5  # that the threads get to end when the process does
 
 
 class _PeerFailed(Exception):
@@ -187,20 +191,31 @@ class DDPHook:
             self._prepare(ddp_model.module, of_model)
         except (TypeError, ValueError, ImportError) as problem:
             error = problem
-        self._compare_ranks(of_model, None if error is None else str(error), wait_seconds)
-        self._group = self._own_group(of_model)
+        members = [dist.get_global_rank(of_model, rank) for rank in range(self.ranks)]
+        _made[tuple(members)] += 1
+        place = f"equant/{','.join(map(str, members))}/{_made[tuple(members)]}"
+        self._compare_ranks(place, members, None if error is None else str(error), wait_seconds)
+        self._group = self._own_group(of_model, place)
         self.step = 0
         self._compresses = True if when == "always" else None  # None: it is being measured
         self._pairs, self._pair, self._began = [], [], 0.0
         self._residuals, self._layouts = {}, {}
         self._failure, self._lock, self._sent, self.sent_bytes = None, threading.Lock(), collections.deque(), 0
         self._pending = []
-        self._queues = []
+        self._finds_unused = ddp_model.find_unused_parameters
+        try:
+            ddp_model.register_comm_hook(self, _hook)
+        except RuntimeError as problem:
+            raise ValueError("expected a model without a communication hook for DDPHook, found one that has a hook "
+                             f"({str(problem).splitlines()[0]}); wrap the module in a new DistributedDataParallel"
+                             ) from problem
+        self._queues, self._threads = [], []
         for work in (self._to_owners, self._own, self._from_owners):
-            jobs = queue.Queue()
-            threading.Thread(target=self._run, args=(jobs, work()), name="equant", daemon=True).start()
-            self._queues.append(jobs)
-        ddp_model.register_comm_hook(self, _hook)
+            self._queues.append(queue.Queue())
+            self._threads.append(threading.Thread(target=self._run, args=(self._queues[-1], work()), name="equant",
+                                                  daemon=True))
+            self._threads[-1].start()
+        _open.add(self)
         if self.rank == 0 and any(parameter.dtype == torch.float64 for parameter in ddp_model.parameters()):
             print("equant: gradients of float64 are rounded to float32 before they are compressed", file=sys.stderr)
 
@@ -222,6 +237,10 @@ class DDPHook:
         if settings["error_feedback"]:
             _require_contraction(codec, settings["compressor"])
         skip_below = settings["options"].get("skip_below", 1024)
+        for name, part in module.named_modules():
+            if getattr(part, "sparse", False) and isinstance(part, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+                raise TypeError(f"expected dense gradients of the module {name} for DDPHook, found sparse=True; try "
+                                "sparse=False")
         self.parameters, self._numbers, message = [], {}, 0
         for name, parameter in module.named_parameters():
             if not parameter.requires_grad:
@@ -238,17 +257,14 @@ class DDPHook:
                           for _, count, _ in piece], default=0)
         self._kept_alive = module  # id() names a parameter while it lives
 
-    def _compare_ranks(self, group, error, wait_seconds):
+    def _compare_ranks(self, place, members, error, wait_seconds):
         """Raises ValueError on all ranks if one of them cannot take part, has other settings, or is missing."""
-        global _registered
-        _registered += 1
-        store, place = dist.distributed_c10d._get_default_store(), f"equant/{_registered}"
+        store = dist.distributed_c10d._get_default_store()
         mine = dict(self._settings, parameters=sum(p.count for p in getattr(self, "parameters", [])), ranks=self.ranks)
         try:
             text = json.dumps({"error": error} if error else mine, sort_keys=True, default=repr)
         except (TypeError, ValueError) as problem:
             text = json.dumps({"error": str(problem)})
-        members = [dist.get_global_rank(group, rank) for rank in range(self.ranks)]
         store.set(f"{place}/{members[self.rank]}", text)
         end, of_ranks, missing = time.monotonic() + wait_seconds, [], []
         for rank, member in enumerate(members):
@@ -280,24 +296,28 @@ class DDPHook:
                         f"expected the same {key} of DDPHook on all ranks, found {json.dumps(of_ranks[0][key])} on "
                         f"rank 0 and {json.dumps(of_rank[key])} on rank {rank}; give all ranks the same arguments")
 
-    def _own_group(self, group):
-        if group is dist.group.WORLD:
-            return dist.new_group(backend="gloo")
-        members = [dist.get_global_rank(group, rank) for rank in range(self.ranks)]
-        if members == list(range(dist.get_world_size())):
-            return dist.new_group(backend="gloo")
-        try:
-            return dist.new_group(members, backend="gloo", use_local_synchronization=True)
-        except TypeError as error:  # PyTorch before 2.1
-            raise ValueError("expected a process group of all ranks for DDPHook, found one of "
-                             f"{self.ranks} of {dist.get_world_size()}; PyTorch from 2.1 on takes it") from error
+    def _own_group(self, group, place):
+        """Returns a process group of the same ranks and timeout, which PyTorch does not list: new_group() counts calls,
+        and ranks that are not in `group` would count fewer."""
+        backend = group._get_backend(torch.device("cpu")) if hasattr(group, "_get_backend") else group
+        timeout = getattr(getattr(backend, "options", None), "_timeout", dist.default_pg_timeout)
+        store = dist.PrefixStore(f"{place}/gloo", dist.distributed_c10d._get_default_store())
+        return dist.ProcessGroupGloo(store, self.rank, self.ranks, timeout=timeout)
 
     # The hook itself, in the thread of autograd.
 
     def _on_bucket(self, bucket):
         if self._failure is not None:
             raise self._failure
-        buffer = bucket.buffer()
+        try:
+            return self._average(bucket)
+        except Exception as error:
+            self._fail(error)  # others wait for this rank
+            raise
+
+    def _average(self, bucket):
+        """Returns the future of a bucket's mean."""
+        buffer, is_last = bucket.buffer(), bucket.is_last()
         _require_gradient("a bucket", buffer)
         if bucket.index() == 0:
             self._begin_step()
@@ -305,7 +325,6 @@ class DDPHook:
         if buffer.numel() != layout.count:
             raise ValueError(f"expected {layout.count} gradients in bucket {bucket.index()}, found {buffer.numel()}; "
                              "report it with the versions of PyTorch and equant")
-        is_last = bucket.is_last()
         if self._now_compresses():
             job = _Job(buffer, layout, self.step, is_last)
             with self._lock:
@@ -433,9 +452,13 @@ class DDPHook:
         settings = self._settings
         return _Coder(settings["compressor"], settings["options"], settings["seed"], self._most)
 
-    def _residual(self, number):
-        """The address of what is kept of a parameter: in others' segments of the gradient, in one's own of the mean."""
-        if not self._settings["error_feedback"]:
+    def _residual(self, number, values):
+        """The address of what is kept of a parameter: in others' segments of the gradient, in one's own of the mean.
+
+        None for zeros where parameters may be unused: DDP drops the mean of one that no rank has used, so that what was
+        left out waits for one that is applied.
+        """
+        if not self._settings["error_feedback"] or self._finds_unused and not values.any():
             return None
         with self._lock:
             if number not in self._residuals:
@@ -448,7 +471,7 @@ class DDPHook:
         outboxes = {peer: _Outbox(self, [peer], 0) for peer in others}
 
         def work(job):
-            if not torch.isfinite(job.raw).all():
+            if not _is_finite(job.raw):
                 for number, at, count in job.layout.raw:
                     self._require_finite(job.gradient[at:at + count], number)
             bounds = job.layout.raw_bounds
@@ -459,7 +482,8 @@ class DDPHook:
                 parameter = self.parameters[number]
                 if coder.codec.properties & LOSSLESS:
                     self._require_finite(job.gradient[at:at + parameter.count], number)
-                residual, gradient = self._residual(number), job.gradient.data_ptr() + 4 * at
+                residual = self._residual(number, job.gradient[at:at + parameter.count])
+                gradient = job.gradient.data_ptr() + 4 * at
                 for index, piece in enumerate(parameter.pieces):
                     for peer in others:
                         begin, count, rows = piece[peer]
@@ -494,7 +518,7 @@ class DDPHook:
             own.copy_(total)
             outbox.add(_bytes_of(own))
 
-        def mean_of(job, number, message, own, segment, residual):
+        def mean_of(job, number, message, own, segment):
             begin, count, rows = segment
             total = coder.total[:count].zero_()
             for rank, inbox in enumerate(inboxes):
@@ -509,6 +533,7 @@ class DDPHook:
                 coder.codec.decode_add(job.step, message, address, length, share, total.data_ptr(), count)
             if votes:
                 coder.codec.finish_mean(total.data_ptr(), count)
+            residual = self._residual(number, total)
             view = self._encode(coder, number, job.step, message | _MEAN, rows, total.data_ptr(), count,
                                 residual and residual + 4 * begin)
             coder.codec.decode(job.step, message | _MEAN, ctypes.addressof(coder.room), len(view), own.data_ptr(),
@@ -518,13 +543,13 @@ class DDPHook:
         def work(job):
             mean_of_raw(job)
             for number, at in job.layout.coded:
-                parameter, residual = self.parameters[number], self._residual(number)
+                parameter = self.parameters[number]
                 for index, piece in enumerate(parameter.pieces):
                     segment = piece[self.rank]
                     if segment[1] > 0:
                         begin = at + segment[0]
                         mean_of(job, number, parameter.message + index * self.ranks + self.rank,
-                                job.gradient[begin:begin + segment[1]], segment, residual)
+                                job.gradient[begin:begin + segment[1]], segment)
             outbox.flush()
             self._forget_sent(16 * self.ranks)
             job.owned.set()
@@ -568,7 +593,7 @@ class DDPHook:
             raise _PeerFailed(_NOT_FINITE, self.rank, number) from error
 
     def _require_finite(self, values, number):
-        if not torch.isfinite(values).all():
+        if not _is_finite(values):
             raise _PeerFailed(_NOT_FINITE, self.rank, number)
 
     def _finish(self, job, value):
@@ -615,9 +640,14 @@ class DDPHook:
 
     def close(self):
         """Ends the hook's threads; the model cannot be trained any more."""
-        if self._failure is None:
-            self._failure = RuntimeError("expected a DDPHook that is open, found that close() was called; make a new "
-                                         "one for a new DistributedDataParallel")
+        closed = RuntimeError("expected a DDPHook that is open, found that close() was called; make a new one for a "
+                              "new DistributedDataParallel")
+        with self._lock:
+            busy = len(self._pending) > 0
+            if self._failure is None and not busy:
+                self._failure = closed
+        if busy:
+            self._fail(closed)
         for jobs in self._queues:
             jobs.put(None)
 
@@ -667,6 +697,18 @@ class DDPHook:
             self._pairs, self._pair = [list(pair) for pair in state["pairs"]], list(state["pair"])
 
 
+@atexit.register
+def _end_threads():
+    """Ends the threads before the interpreter: one that it stopped in Gloo would end the process by SIGABRT. A rank
+    that waits for this one learns that it ends."""
+    hooks, end = list(_open), time.monotonic() + _LAST_SECONDS
+    for hook in hooks:
+        hook.close()
+    for hook in hooks:
+        for thread in hook._threads:
+            thread.join(max(0, end - time.monotonic()))
+
+
 @contextlib.contextmanager
 def _answering(peer):
     """Turns what PyTorch says of a broken connection into a sentence."""
@@ -689,6 +731,12 @@ def _ranks(ranks):
 def _bytes_of(tensor):
     """A view of a contiguous tensor's bytes, without NumPy."""
     return memoryview((ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr()))
+
+
+def _is_finite(values):
+    """Whether all values are. A sum is that only of finite ones, and twenty times as fast as isfinite() of each, which
+    is left for sums that overflow."""
+    return bool(torch.isfinite(values.sum())) or bool(torch.isfinite(values).all())
 
 
 def _copy(message, tensor):

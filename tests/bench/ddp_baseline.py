@@ -13,7 +13,8 @@ Running statistics of batch norm are not sent before each step (broadcast_buffer
 not.
 
 --hook fp16, bf16 and powersgd (rank 2 with error feedback, from the third step on) are PyTorch's own
-communication hooks; another name is a compressor for equant.DDPHook of python/, which needs 8 steps to choose.
+communication hooks, and alone leaves each rank its own gradient, a lower bound. Another name is a compressor for
+equant.DDPHook of python/, which needs 8 steps to choose, or none if the name ends with ":always".
 
 --accumulate averages the mean gradient of N batches. --local averages the parameters after every N steps of each rank
 alone, which is what post-local SGD does after its first part. Both report the N-th part of the time between averages.
@@ -109,11 +110,20 @@ def register_hook(model, name):
             None, matrix_approximation_rank=2, start_powerSGD_iter=2, orthogonalization_epsilon=1e-8,
             batch_tensors_with_same_shape=True)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    elif name == "alone":
+        model.register_comm_hook(None, keep_gradient)
     elif name:
         here = os.path.dirname(os.path.abspath(__file__))
         sys.path.append(os.path.join(here, "../../python"))
         import equant
-        equant.DDPHook(model, name)
+        compressor, _, when = name.partition(":")
+        equant.DDPHook(model, compressor, when=when or "auto")
+
+
+def keep_gradient(_, bucket):
+    future = torch.futures.Future()
+    future.set_result(bucket.buffer())
+    return future
 
 
 def buckets_of(options):
@@ -164,7 +174,7 @@ def train(rank, options, port, report):
             average_parameters(model.parameters(), dist.group.WORLD)
         if ends:
             ends.append(time.perf_counter())
-    if options.ranks > 1:
+    if options.ranks > 1 and options.hook != "alone":
         require_identical(model)
     if rank == 0:
         report([(b - a) / batches for a, b in zip(ends, ends[1:])])

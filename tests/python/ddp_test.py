@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """DDPHook of python/equant in processes of Gloo.
 
-    ddp_test.py                    starts 2 ranks, then 3, and expects that all of them end well
-    ddp_test.py RANK RANKS PORT  is one of them
+    ddp_test.py                             starts ranks, and expects that all of them end well
+    ddp_test.py RANK RANKS PORT [NAME ...]  is one of them; the names choose cases
 """
 
 import contextlib
@@ -293,6 +293,60 @@ def gradients_of_several_batches(rank, ranks):
     hook.close()
 
 
+def what_is_left_out_waits_for_a_mean_that_is_applied(rank, ranks):
+    """DDP drops the mean of a parameter that no rank has used."""
+    model = DistributedDataParallel(Network(), find_unused_parameters=True)
+    hook = equant.DDPHook(model, "topk", when="always")
+    step_of(model, gradients_of(rank))
+    kept = hook.state_dict()["residuals"]["parts.3"].clone()
+    assert kept.abs().max() > 0
+    model.zero_grad(set_to_none=True)
+    model(gradients_of(rank, 1)[:2]).backward()  # zip ends with the second parameter
+    assert model.module.parts[3].grad is None and torch.equal(hook.state_dict()["residuals"]["parts.3"], kept)
+    hook.close()
+
+
+def kinds_of_ddp(rank, ranks):
+    """The mean is exact with one bucket or many, of static graphs, in views, of empty parameters, and after join()."""
+    torch.manual_seed(3)
+    cases = [(torch.nn.Linear(40, 30, bias=False), {}), (torch.nn.Linear(40, 300), {"bucket_cap_mb": 1e-4}),
+             (network(), {"static_graph": True, "bucket_cap_mb": 0.01}),
+             (network(), {"gradient_as_bucket_view": True, "bucket_cap_mb": 0.01})]
+    if not torch.__version__.startswith("1."):  # DDP of 1.13 cannot have them
+        cases.append((torch.nn.Sequential(torch.nn.Linear(40, 30), Empty()), {"bucket_cap_mb": 1e-4}))
+    for module, options in cases:
+        plain = DistributedDataParallel(copy.deepcopy(module), **options)
+        model = DistributedDataParallel(module, **options)
+        hook = equant.DDPHook(model, "none", when="always")
+        for step in range(4):
+            inputs = torch.randn(8, 40, generator=torch.Generator().manual_seed(100 * step + rank))
+            for each in (plain, model):
+                each.zero_grad()
+                each(inputs).square().mean().backward()
+            for a, b in zip(model.parameters(), plain.parameters()):
+                assert torch.allclose(a.grad, b.grad, rtol=1e-4, atol=1e-6), (options, (a.grad - b.grad).abs().max())
+        hook.close()
+    for when in ("always", "auto"):  # uneven numbers of batches
+        model = wrapped(network())
+        hook = equant.DDPHook(model, "topk", when=when)
+        with contextlib.redirect_stderr(io.StringIO()), model.join():
+            train(model, hook, torch.optim.SGD(model.parameters(), lr=0.01), 0, 5 + 3 * rank, rank)
+        assert hook.step == 5 + 3 * (ranks - 1)
+        require_identical(list(model.parameters()), f"join() with {when}")
+        hook.close()
+
+
+class Empty(torch.nn.Module):
+    """Adds the sum of no values."""
+
+    def __init__(self):
+        super().__init__()
+        self.none = torch.nn.Parameter(torch.zeros(0, 5))
+
+    def forward(self, inputs):
+        return inputs + self.none.sum()
+
+
 class Slow:
     """A process group whose sums, or whose messages, take longer."""
 
@@ -356,7 +410,7 @@ def other_settings_are_refused(rank, ranks):
     model = wrapped()
     dist.barrier()
     if last:
-        _ddp._registered += 1  # it makes none
+        _ddp._made[tuple(range(ranks))] += 1  # it makes none
     began = time.monotonic()
     if not last:
         try:
@@ -371,6 +425,11 @@ def other_settings_are_refused(rank, ranks):
         raise AssertionError("a model without DDP is taken")
     except TypeError as error:
         assert "found Network; try" in str(error), error
+    sparse = DistributedDataParallel(torch.nn.Sequential(torch.nn.Embedding(50, 40, sparse=True)))
+    refused(ValueError, "expected dense gradients of the module 0 for DDPHook", lambda: equant.DDPHook(sparse))
+    twice, hook = hooked("topk")
+    refused(ValueError, "without a communication hook for DDPHook, found one", lambda: equant.DDPHook(twice))
+    hook.close()
     with mock.patch.object(_ddp, "_backend", lambda group: "nccl"):
         refused(ValueError, "the backend gloo for DDPHook, found nccl", lambda: equant.DDPHook(model))
     with mock.patch.object(dist, "get_backend_config", lambda group: "cpu:gloo,cuda:nccl", create=True):
@@ -387,23 +446,20 @@ def other_settings_are_refused(rank, ranks):
 
 
 def groups_of_some_ranks(rank, ranks):
-    """Only three ranks make one of two, which PyTorch 1.13 refuses with a sentence."""
+    """Two of three ranks have a hook, which does not disturb those of all that follow."""
     if ranks < 3:
         return
     group = dist.new_group([0, 2])
     if rank != 1:
         model = DistributedDataParallel(Network(), process_group=group)
-        try:
-            hook = equant.DDPHook(model, "none", when="always")
-            found = step_of(model, gradients_of(rank))
-            for a, b, c in zip(found, gradients_of(0), gradients_of(2)):
-                assert torch.allclose(a.double(), (b.double() + c.double()) / 2, rtol=1e-6, atol=1e-8)
-            hook.close()
-        except ValueError as error:
-            assert torch.__version__.startswith("1.") and "PyTorch from 2.1 on" in str(error), error
-    else:
-        _ddp._registered += 1  # as often on each rank
-    dist.barrier()
+        hook = equant.DDPHook(model, "none", when="always")
+        for a, b, c in zip(step_of(model, gradients_of(rank)), gradients_of(0), gradients_of(2)):
+            assert torch.allclose(a.double(), (b.double() + c.double()) / 2, rtol=1e-6, atol=1e-8)
+        hook.close()
+    model, hook = hooked("none")
+    for a, b in zip(step_of(model, gradients_of(rank)), mean_of(ranks)):
+        assert torch.allclose(a.double(), b, rtol=1e-6, atol=1e-8)
+    hook.close()
 
 
 def gradients_that_are_not_finite(rank, ranks):
@@ -424,6 +480,33 @@ def gradients_that_are_not_finite(rank, ranks):
             raise AssertionError("a hook that failed has a state")
         except FloatingPointError:
             pass
+
+
+def a_rank_whose_hook_fails(rank, ranks):
+    """The others learn it from that rank, at once."""
+    model, hook = hooked("topk")
+    step_of(model, gradients_of(rank))
+    if rank == ranks - 1:
+        hook._numbers.clear()
+        hook._layouts.clear()
+    words = "that the model had when" if rank == ranks - 1 else f"rank {ranks - 1} exchanges .* failed at step 2"
+    began = time.monotonic()
+    try:
+        step_of(model, gradients_of(rank))
+        raise AssertionError("a hook that fails is not missed")
+    except (RuntimeError, ValueError) as error:
+        assert re.search(words, str(error)), error
+    assert time.monotonic() - began < 10
+
+
+def ends_with_an_error(rank, ranks):
+    """By itself: its status is that of the error, on ranks that wait for it, too."""
+    model, hook = hooked("topk")
+    for step in range(2):  # DDP itself sends something in the second step
+        step_of(model, gradients_of(rank, step))
+    if rank == ranks - 1:
+        raise KeyError("an error of the script")
+    step_of(model, gradients_of(rank))
 
 
 def a_rank_that_ends(rank, ranks):
@@ -449,17 +532,18 @@ def a_rank_that_ends(rank, ranks):
 
 CASES = [every_compressor_loses_nothing, messages_are_those_of_compress, many_pieces_and_small_frames,
          types_have_their_means, resumed_run_is_equal, training_follows_the_exact_mean, gradients_of_several_batches,
-         slow_links_are_compressed_and_fast_ones_not, other_settings_are_refused, groups_of_some_ranks,
-         gradients_that_are_not_finite, a_rank_that_ends]
+         what_is_left_out_waits_for_a_mean_that_is_applied, kinds_of_ddp, slow_links_are_compressed_and_fast_ones_not,
+         other_settings_are_refused, groups_of_some_ranks, gradients_that_are_not_finite, a_rank_whose_hook_fails,
+         a_rank_that_ends]
 
 
-def be_rank(rank, ranks, port):
+def be_rank(rank, ranks, port, cases=CASES):
     torch.set_num_threads(1)
     os.environ["USE_LIBUV"] = "0"  # Debian 13's PyTorch is built without libuv and asks for it
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks,
                             timeout=datetime.timedelta(seconds=30))
     only = os.environ.get("ONLY")
-    for case in CASES:
+    for case in cases:
         if not only or re.search(only, case.__name__):
             began = time.monotonic()
             case(rank, ranks)
@@ -467,18 +551,22 @@ def be_rank(rank, ranks, port):
 
 
 class Ranks(unittest.TestCase):
-    def run_ranks(self, ranks):
+    def outputs_of(self, ranks, *names):
+        """Starts the ranks and returns their processes, which have ended, and what they printed."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         processes = [subprocess.Popen(
-            [sys.executable, "-B", __file__, str(rank), str(ranks), str(port)], text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT) for rank in range(ranks)]
+            [sys.executable, "-B", __file__, str(rank), str(ranks), str(port), *names], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(ranks)]
         try:
-            outputs = [process.communicate()[0] for process in processes]
+            return processes, [process.communicate()[0] for process in processes]
         finally:
             for process in processes:
                 process.kill()
+
+    def run_ranks(self, ranks):
+        processes, outputs = self.outputs_of(ranks)
         text = "".join(f"--- rank {rank}\n{output}" for rank, output in enumerate(outputs))
         for process, output in zip(processes, outputs):
             self.assertEqual(process.returncode, 0, text)
@@ -490,9 +578,15 @@ class Ranks(unittest.TestCase):
     def test_three_ranks(self):
         self.run_ranks(3)
 
+    def test_a_script_that_ends_with_an_error(self):
+        processes, outputs = self.outputs_of(3, "ends_with_an_error")
+        for process, output, words in zip(processes, outputs, (r"rank \d exchanges", r"rank \d exchanges", "KeyError")):
+            self.assertEqual(process.returncode, 1, output)
+            self.assertRegex(output, words)
+
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        be_rank(*map(int, sys.argv[1:]))
+    if len(sys.argv) >= 4:
+        be_rank(*map(int, sys.argv[1:4]), [globals()[name] for name in sys.argv[4:]] or CASES)
     else:
         unittest.main()

@@ -4,7 +4,7 @@ if(NOT TARGET equant_codec)
   return()
 endif()
 
-foreach(name IN ITEMS arrays ddp)
+foreach(name IN ITEMS arrays ddp trainers)
   add_test(NAME python.${name} COMMAND ${CMAKE_CURRENT_LIST_DIR}/run.sh ${name}_test.py)
   set_tests_properties(python.${name} PROPERTIES LABELS e2e TIMEOUT 300 PROCESSORS 2
     SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]"
