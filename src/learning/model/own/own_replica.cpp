@@ -67,6 +67,12 @@ class OwnReplica final : public Replica, public WeightRounding {
   std::span<float> gradient() override { return gradient_.span(); }
   FlatBuffer* gradient_memory() override { return &gradient_; }
   std::span<float> buffers() override { return buffers_.span(); }
+  void keep_constants(std::span<float> mean) override {
+    for (const Branch& branch : plan().branches)
+      if (branch.keeps_statistics)
+        std::ranges::copy(plan().running_values(branch, buffers_.span()),
+                          plan().running_values(branch, mean).begin());
+  }
   std::span<float> frozen() override { return frozen_.span(); }
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override;
@@ -169,7 +175,7 @@ double OwnReplica<Operand>::forward_backward(const data::Batch& batch, const Sli
   executor_.set_parameters(parameters_.span(), frozen_.span(), Pass::training, batches_);
   const auto means = executor_.forward({pictures_of(batch), pictures_, frame_, share},
                                        Pass::training, buffers_.span(), batches_, &key);
-  for (std::uint64_t& counter : counters_) ++counter;
+  plan().count_batch(counters_);
   classify(means, batch.size(), &key);
   output_errors_.resize(outputs_.size());
   const double loss = loss_.loss(outputs_, batch.targets, share, output_errors_);
@@ -223,7 +229,7 @@ void OwnReplica<Operand>::classify_backward(const SliceReady& ready) {
   const auto backward = [&](const Dense& dense, std::span<const float> g, std::span<const float> x,
                             std::vector<float>& dx) {
     dx.resize(x.size());
-    dense_backward(g, x, values(dense.weight), dx,
+    dense_backward(g, x, values(dense.weight), dense.out, dx,
                    executor_.gradient_of(dense.weight, gradient_.span()),
                    executor_.gradient_of(dense.bias, gradient_.span()));
     for (const std::size_t tensor : {dense.bias, dense.weight})
@@ -358,6 +364,7 @@ NetworkMemory memory_of(const ModelOptions& options, std::size_t batch_size) {
                                               options.int8, own_threads());
   const std::size_t bytes = executor.bytes(batch_size, precision::kEvaluated);
   return {.layout = executor.plan().parameters,
+          .frozen_values = total_count(executor.plan().frozen),
           .buffer_values = total_count(executor.plan().buffers),
           .gradient_bytes = bytes,
           .evaluate_bytes = bytes};
