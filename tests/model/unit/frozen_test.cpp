@@ -68,7 +68,7 @@ TEST_CASE("gradients of the others are the same as without frozen parameters", "
        {"conv1.*", "bn1.*", "layer1.*", "layer2.?.conv?.*", "layer2.?.bn?.*", "layer3.0.conv?.*"}},
       {resnet18, {"conv1.*", "bn1.*", "layer*"}},
       {vgg11, {"features.0.*", "features.1.*", "*.weight"}},
-      {alexnet, {"features.*", "classifier.1.weight"}},
+      {alexnet, {"features.0.*", "features.?.bias", "classifier.weight"}},
       {airbench_small, {"whiten.*", "block1.*", "block2.conv1.*"}},
       {airbench_small, {"block*"}},
       {mobilenet_v2, {"features.?.*", "features.1?.*"}},
@@ -166,9 +166,9 @@ void set_statistics(Replica& replica) {
 TEST_CASE("frozen norms that keep running statistics train by them, as an evaluation", "[frozen]") {
   const auto make = GENERATE(&make_with_torch, &make_by_layers, &make_own, &make_rounded);
   const auto& row = *GENERATE(&models::resnet20, &models::vgg11, &models::airbench_small);
-  const auto norm = GENERATE(normalizations::batchnorm, normalizations::range_batchnorm);
-  if (make == &make_by_layers && norm->by_range) return;  // LibTorch has no such operation
-  CAPTURE(row.name, norm->name);
+  const auto& norm = *GENERATE(&normalizations::batchnorm, &normalizations::range_batchnorm);
+  if (make == &make_by_layers && norm.by_range) return;  // LibTorch has no such operation
+  CAPTURE(row.name, norm.name);
   ModelOptions options = {.model = row, .inputs = test::pictures(kShape), .normalization = norm};
   options.freeze = norms_of(options);
   options.frozen_norms = FrozenNorms::running;
@@ -182,7 +182,9 @@ TEST_CASE("frozen norms that keep running statistics train by them, as an evalua
   test::StateSpans state;
   replica->visit_state(state, Across::same);
   CHECK(std::accumulate(state.counts.begin(), state.counts.end(), std::uint64_t{0}) == 1);
-  if (make == &make_rounded) return;  // each place in a batch has random bits of its own
+  // With 8 bits each place in a batch has random bits of its own; and of two maxima that are nearly
+  // equal another one may get the gradient, where LibTorch rounds a smaller batch otherwise.
+  if (make == &make_rounded || row.whitens) return;
 
   // No sample of the batch changes the gradient of another.
   const std::vector<float> gradient = copy_of(replica->gradient());
@@ -200,8 +202,8 @@ TEST_CASE("frozen norms that keep running statistics train by them, as an evalua
 }
 
 TEST_CASE("all engines have one gradient behind norms that keep running statistics", "[frozen]") {
-  const auto& row = *GENERATE(&models::resnet20, &models::resnet18, &models::vgg11,
-                              &models::airbench_small, &models::mobilenet_v2);
+  const auto& row =
+      *GENERATE(&models::resnet20, &models::resnet18, &models::vgg11, &models::mobilenet_v2);
   ModelOptions options = {.model = row, .inputs = test::pictures(kShape)};
   options.freeze = norms_of(options);
   options.frozen_norms = FrozenNorms::running;
