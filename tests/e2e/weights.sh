@@ -131,7 +131,7 @@ expect_text 'weights: fc\.weight, fc\.bias start new' "check of a new task"
 on_board --set model.frozen_norms=running
 expect_failure 2 'model\.frozen_norms: expected .* found none' "no frozen norms"
 on_board --set model.name=vit_tiny --set data.image_size=70
-expect_failure 2 'patch' "pictures that no patches fill"
+expect_failure 2 'multiples of 16' "pictures that no patches fill"
 for case in other:'expected a tensor layer1\.0\.conv1\.weight .* the nearest is layer1\.0\.conv9\.weight' \
   whole:'expected bn1\.running_mean of type float32 .* found int64' count:'expected bn1\.num_batches_tracked of type int64' \
   inside:'expected layer3\.2\.conv2\.weight of shape'; do
