@@ -278,6 +278,30 @@ TEST_CASE("weights are saved and loaded with those that are frozen", "[frozen]")
   CHECK(std::ranges::equal(copy->parameters(), source->parameters()));
 }
 
+TEST_CASE("frozen parameters that are written between batches count from the next one",
+          "[frozen]") {
+  const auto make = GENERATE(&make_with_torch, &make_own, &make_rounded);
+  const test::TemporaryFolder folder;
+  const auto used = make(with_frozen({"conv1.*", "bn1.*", "layer*"}));
+  const data::Batch batch = random_batch(4, kShape);
+  const double before = used->evaluate(batch).loss();
+  used->forward_backward(batch, {});
+  const auto fresh = make(with_frozen({"conv1.*", "bn1.*", "layer*"}));
+  const auto check = [&] {
+    std::ranges::copy(fresh->buffers(), used->buffers().begin());
+    const double loss = used->evaluate(batch).loss();
+    CHECK(loss == fresh->evaluate(batch).loss());
+    CHECK(loss != before);
+  };
+  for (Replica* const replica : {used.get(), fresh.get()})
+    for (float& value : replica->frozen()) value *= 0.5f;
+  check();
+  for (float& value : fresh->frozen()) value *= 3;
+  fresh->save_weights(folder.path() + "/model.pt");
+  used->load_weights(folder.path() + "/model.pt");
+  check();
+}
+
 TEST_CASE("the state of a replica has its frozen parameters", "[frozen]") {
   const auto make = GENERATE(&make_with_torch, &make_own);
   const auto frozen = make(with_frozen({"layer*"}));

@@ -308,7 +308,7 @@ def forward(self, x):
 )");
   return mlp(R"(
 def forward(self, x):
-    h = torch.relu(self.norm(torch.addmm(self.hidden_bias, x.flatten(1), self.hidden_weight.t())))
+    h = torch.relu(self.norm.forward(torch.addmm(self.hidden_bias, x.flatten(1), self.hidden_weight.t())))
     return torch.addmm(self.out_bias, h, self.out_weight.t())
 )",
              [&](torch::jit::Module& net) { net.register_module("norm", norm); });

@@ -175,9 +175,13 @@ void Executor<Operand>::set_parameters(std::span<const float> parameters,
   if (pass == Pass::evaluation) release();
   const std::size_t parts = threads_.count();
   threads_.run(parts, [&](std::size_t part) {
-    for (std::size_t b = part; b < layers_.size(); b += parts)
-      if (!layers_[b].is_rounded) set_weights(b, values(plan_.branches[b].weight));
+    for (std::size_t b = part; b < layers_.size(); b += parts) {
+      const std::size_t weight = plan_.branches[b].weight;
+      const bool is_set = layers_[b].is_rounded || (frozen_are_set_ && !plan_.trains(weight));
+      if (!is_set) set_weights(b, values(weight));
+    }
   });
+  frozen_are_set_ = true;
   if (!plan_.whitening) return;
   const std::span<const float> weights = values(plan_.whitening->weight);
   const std::size_t filters = values(plan_.whitening->bias).size(), taps = weights.size() / filters;

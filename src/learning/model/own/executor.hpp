@@ -107,11 +107,15 @@ class Executor {
   int8::Kernels kernels() const { return kernels_; }
 
   /// Quantizes the convolutions' weights, or lays floats out, except those that round() has
-  /// quantized if the pass is one of training; before a forward pass.
+  /// quantized if the pass is one of training, and frozen ones that have not changed; before a
+  /// forward pass.
   /// @param parameters, frozen  in the orders of plan(), which must outlive the passes
   /// @throws Error{diverged} naming layer and step
   void set_parameters(std::span<const float> parameters, std::span<const float> frozen, Pass pass,
                       StepId step);
+
+  /// Called where frozen parameters may have changed since the last pass.
+  void expect_other_frozen() { frozen_are_set_ = false; }
 
   /// WeightRounding's, of 8-bit operands. @param slice  of plan().parameters
   std::optional<RoundedRows> round(std::size_t slice, std::span<const float> values, StepId step);
@@ -402,6 +406,7 @@ class Executor {
   StepId step_ = 0;
   RandomKey key_;
   std::span<const float> parameters_, frozen_;
+  bool frozen_are_set_ = false;  // the convolutions have them
   Pictures pictures_;
   std::vector<float> filters_;       // of the plan's whitening: (taps, filters)
   std::vector<double> filter_sums_;  // (lanes, filters) of errors

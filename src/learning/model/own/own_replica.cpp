@@ -73,7 +73,10 @@ class OwnReplica final : public Replica, public WeightRounding {
         std::ranges::copy(plan().running_values(branch, buffers_.span()),
                           plan().running_values(branch, mean).begin());
   }
-  std::span<float> frozen() override { return frozen_.span(); }
+  std::span<float> frozen() override {
+    executor_.expect_other_frozen();
+    return frozen_.span();
+  }
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override;
   Evaluation evaluate(const data::Batch& batch) override {
@@ -272,7 +275,7 @@ void OwnReplica<Operand>::visit_state(StateVisitor& visitor, Across models) {
   const Across statistics = models == Across::same ? Across::mean : models;
   visitor.values("parameters", parameters_.span(), models);
   visitor.values("buffers", buffers_.span(), statistics);
-  if (!frozen_.span().empty()) visitor.values("frozen", frozen_.span(), Across::same);
+  if (!frozen_.span().empty()) visitor.values("frozen", frozen(), Across::same);
   visitor.number("batches", batches_, Across::own);
   visitor.numbers("counters", counters_, Across::own);
 }
@@ -319,6 +322,7 @@ std::string OwnReplica<Operand>::packed(const Pack& pack) const {
 template <typename Operand>
 std::vector<std::string> OwnReplica<Operand>::load(const std::string& path,
                                                    const weights::FileNames& names) {
+  executor_.expect_other_frozen();
   std::vector<std::int64_t> counters(counters_.begin(), counters_.end());
   std::vector<weights::Target> targets;
   for_each_tensor(
