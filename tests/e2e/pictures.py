@@ -58,4 +58,5 @@ def main():
             archive.close()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -80,6 +80,67 @@ expect_failure 3 'expected fc.weight of shape \[10, 64\].*found shape \[7, 64\]'
 train 1 refused "${still[@]}" --set "model.weights=$WORK/two_layers.pt"
 expect_failure 3 'expected conv1.weight of shape' "two layers of other shapes"
 
+# A new task: of the old weights all but the last layer, frozen, on three ranks with pictures of their own.
+program export trained --to safetensors --out old.safetensors
+expect_code 0 "export to safetensors"
+PYTHONPATH=$EQT_ROOT/tests/e2e /usr/bin/python3 -B - "$WORK" <<'PY'
+import os, random, sys, torch
+import pictures
+pictures.SIDE = 32
+work = sys.argv[1]
+random.seed(1)
+for rank, kinds in enumerate((("cat", "dog", "owl"), ("cat", "dog"), ("owl", "cat"))):
+    for part, count in (("train", 4), ("test", 2)):
+        for kind in kinds:
+            os.makedirs(f"{work}/own/{rank}/{part}/{kind}")
+            for i in range(count):
+                with open(f"{work}/own/{rank}/{part}/{kind}/{i}.png", "wb") as file:
+                    file.write(pictures.png(random.randbytes(32 * 32)))
+weights = torch.load(work + "/trained/model.pt")
+for name, change in {
+    "other": {"layer1.0.conv1.weight": None, "layer1.0.conv9.weight": weights["layer1.0.conv1.weight"]},
+    "whole": {"bn1.running_mean": torch.zeros(16, dtype=torch.int64)},
+    "count": {"bn1.num_batches_tracked": torch.tensor(3.0)},
+    "inside": {"layer3.2.conv2.weight": torch.ones(10, 64, 3, 3)},
+}.items():
+    torch.save({k: v for k, v in {**weights, **change}.items() if v is not None}, f"{work}/{name}.pt")
+PY
+task=(--set data.name=folder --set data.image_size=32 --set data.limit_train=0 --set data.limit_test=0
+  --set data.partition.kind=local --set "data.path=$WORK/own/{rank}" --set train.batch_size=4)
+head=(--set model.weights=old.safetensors --set 'model.freeze=["conv1.*","bn1.*","layer*"]' --set model.frozen_norms=running)
+for precision in fp32 int8; do
+  train 3 "task-$precision" "${task[@]}" "${head[@]}" --set model.precision=$precision --set train.steps=2
+  expect_code 0 "a new task, $precision"
+  expect_equal true "$(summary replicas_identical)" "a new task, $precision: replicas"
+  expect_equal 195 "$(summary parameters)" "a new task, $precision: parameters that are trained"
+done
+/usr/bin/python3 - "$WORK" <<'PY' || wrong "a new task: another tensor than the last layer's has changed, or none of it"
+import sys, torch
+work = sys.argv[1]
+old = torch.load(work + "/trained/model.pt")
+new = [torch.load(f"{work}/task-{precision}/model.pt") for precision in ("fp32", "int8")]
+for found in new:
+    assert found.keys() == old.keys() and found["fc.weight"].shape == (3, 64)
+    assert all(torch.equal(found[name], old[name]) for name in old if not name.startswith("fc."))
+assert all((found["fc.weight"] != 0).all() for found in new)
+PY
+on_board() { program check --config tiny.json --ranks 3 "${task[@]}" "$@"; }
+on_board "${head[@]}"
+expect_code 0 "check of a new task"
+expect_text 'weights: fc\.weight, fc\.bias start new' "check of a new task"
+on_board --set model.frozen_norms=running
+expect_failure 2 'model\.frozen_norms: expected .* found none' "no frozen norms"
+on_board --set model.name=vit_tiny --set data.image_size=70
+expect_failure 2 'multiples of 16' "pictures that no patches fill"
+for case in other:'expected a tensor layer1\.0\.conv1\.weight .* the nearest is layer1\.0\.conv9\.weight' \
+  whole:'expected bn1\.running_mean of type float32 .* found int64' count:'expected bn1\.num_batches_tracked of type int64' \
+  inside:'expected layer3\.2\.conv2\.weight of shape'; do
+  on_board --set "model.weights=$WORK/${case%%:*}.pt"
+  expect_failure 3 "${case#*:}" "weights: ${case%%:*}"
+done
+on_board --set model.weights=old.safetensors --set model.name=mobilenet_v2
+expect_failure 3 'expected a tensor .*check model\.name' "weights of another network"
+
 # The files of a run suffice to compute its accuracy, with pictures that need a frame.
 mnist=/usr/share/datasets/fashion-mnist
 if [[ -r $mnist/t10k-images-idx3-ubyte.gz ]]; then

@@ -51,6 +51,14 @@ std::span<const Named<NewHead>> names_of(NewHead) {
   return kNames;
 }
 
+std::span<const Named<FrozenNorms>> names_of(FrozenNorms) {
+  static constexpr std::array<Named<FrozenNorms>, 2> kNames = {{
+      {FrozenNorms::batch, "batch", "the batch, which the running statistics follow"},
+      {FrozenNorms::running, "running", "the running statistics, which stay as they are"},
+  }};
+  return kNames;
+}
+
 std::span<const Named<Precision>> names_of(Precision) {
   static constexpr std::array<Named<Precision>, 3> kNames = {{
       {Precision::fp32, "fp32", "float32 everywhere"},

@@ -74,6 +74,11 @@ std::span<const Named<Shortcut>> names_of(Shortcut);
 enum class NewHead { automatic, refuse };
 std::span<const Named<NewHead>> names_of(NewHead);
 
+/// FrozenNorms says what a batch normalization of which all parameters are frozen trains by: the
+/// batch, which its running statistics follow, or these, which then stay.
+enum class FrozenNorms { batch, running };
+std::span<const Named<FrozenNorms>> names_of(FrozenNorms);
+
 /// Precision says what the network computes with. Parameters and gradients are float32 in any case.
 enum class Precision { fp32, bf16, int8 };
 std::span<const Named<Precision>> names_of(Precision);

@@ -186,6 +186,13 @@ void check_trains(std::size_t trained, std::size_t parameters) {
        parameters);
 }
 
+void check_keeps_statistics(bool keeps) {
+  if (keeps) return;
+  fail(Kind::usage,
+       "model.frozen_norms: expected with \"running\" a normalization with running statistics of "
+       "which model.freeze names all parameters, found none; freeze its layer or leave it out");
+}
+
 data::Batch example_batch(const ModelOptions& options, std::size_t size) {
   data::Batch batch;
   batch.inputs.resize(options.inputs.size());

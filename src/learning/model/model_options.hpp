@@ -31,6 +31,10 @@ std::vector<bool> frozen_parameters(std::span<const std::string> names,
 /// @throws Error{usage} if no parameter is left to train
 void check_trains(std::size_t trained, std::size_t parameters);
 
+/// @param keeps  FrozenNorms::running has a normalization to apply to
+/// @throws Error{usage} if it has none
+void check_keeps_statistics(bool keeps);
+
 /// `size` equal samples, as large as the data set's can be: floats are 0, integers 1, which is a
 /// token, a class and a mask's value of every set.
 data::Batch example_batch(const ModelOptions& options, std::size_t size);

@@ -56,6 +56,9 @@ class Replica {
   /// @pre device_gradient() is not null
   virtual void leave_gradient_on_device(bool /*leave*/) {}
   virtual std::span<float> buffers() = 0;  // (b), running statistics; some networks have none
+  /// Copies those of buffers() that no batch changes to `mean` (b), the mean of ranks' buffers,
+  /// where rounding may have changed them.
+  virtual void keep_constants(std::span<float> /*mean*/) {}
   /// Parameters that are not trained, and not in layout(); most networks have none. They may be
   /// written until the next batch.
   virtual std::span<float> frozen() { return {}; }
@@ -113,6 +116,7 @@ struct ModelOptions {
   std::string path = {};                           // of a network of the user's own, for messages
   std::shared_ptr<const std::string> script = {};  // the bytes of its file
   std::vector<std::string> freeze = {};            // patterns of parameters that are not trained
+  FrozenNorms frozen_norms = FrozenNorms::batch;
   // bert: 0 tokens or positions are those of the texts
   std::optional<EncoderShape> encoder = {};
   std::uint64_t seed = 1;  // of the initial weights and of dropout
@@ -155,7 +159,8 @@ void require_loadable(const ModelOptions& options);
 
 /// The memory that a network needs to compute a gradient, measured on small batches.
 struct NetworkMemory {
-  Layout layout;                     // of the parameters
+  Layout layout;                     // of the parameters that are trained
+  std::size_t frozen_values = 0;     // parameters that are not
   std::size_t buffer_values = 0;     // running statistics
   std::uint64_t gradient_bytes = 0;  // peak memory during a forward_backward()
   std::uint64_t evaluate_bytes = 0;  // and during an evaluate()

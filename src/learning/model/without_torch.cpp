@@ -38,6 +38,7 @@ class IdleReplica final : public Replica {
   std::span<float> gradient() override { return gradient_.span(); }
   FlatBuffer* gradient_memory() override { return &gradient_; }
   std::span<float> buffers() override { return first_.values.buffers.span(); }
+  std::span<float> frozen() override { return first_.values.frozen.span(); }
   double forward_backward(const data::Batch&, const SliceReady&) override { refuse(); }
   Evaluation evaluate(const data::Batch&) override { refuse(); }
   void visit_state(StateVisitor&, Across) override { refuse(); }

@@ -102,12 +102,14 @@ bool Evaluator::form_mean_buffers() {
   const auto mean = mean_buffers_.span();
   if (workers_ != nullptr) {
     workers_->mean_of_buffers(mean, buffer_weights_);
+    replica_.keep_constants(mean);
     return true;
   }
   std::ranges::copy(own, mean.begin());
   if (!buffer_weights_.empty() && buffer_weights_.front() != 1)
     for (float& value : mean) value *= static_cast<float>(buffer_weights_.front());
   average(comm_, mean);
+  replica_.keep_constants(mean);
   return true;
 }
 
@@ -185,6 +187,7 @@ void Evaluator::form_mean(double weight) {
   std::ranges::copy(own_buffers, mean_buffers_.span().begin());
   average(comm_, mean_.span());
   average(comm_, mean_buffers_.span());
+  replica_.keep_constants(mean_buffers_.span());
 }
 
 /// Of equal replicas there is a mean of buffers alone.

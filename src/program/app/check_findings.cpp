@@ -203,7 +203,8 @@ Findings look_at_run(const config::RunConfig& config, int ranks) {
   if (!config.train.is_emulated() && !found.estimate->layout.empty())
     setup::update_rules(config, found.estimate->layout);
   if (!found.estimate->layout.empty())
-    found.lines.push_back(network_text(config, *facts, found.estimate->layout));
+    found.lines.push_back(
+        network_text(config, *facts, total_count(found.estimate->layout), found.estimate->frozen));
   std::ranges::move(weight_findings(config, *facts), std::back_inserter(found.lines));
   return found;
 }
@@ -246,9 +247,10 @@ std::vector<std::string> own_set_findings(const config::RunConfig& config) {
 }
 
 std::string network_text(const config::RunConfig& config, const data::DatasetFacts& facts,
-                         const Layout& layout) {
-  std::string text =
-      fmt::format("network: {} parameters", count_text(static_cast<double>(total_count(layout))));
+                         std::size_t trained, std::size_t frozen) {
+  const auto count = [](std::size_t values) { return count_text(static_cast<double>(values)); };
+  std::string text = fmt::format("network: {} parameters", count(trained + frozen));
+  if (frozen > 0) text += fmt::format(", {} of them trained", count(trained));
   if (config.model.name->users_own) return text;
   const model::ModelOptions options =
       config.train.is_emulated()

@@ -38,9 +38,9 @@ std::vector<std::string> own_set_findings(const config::RunConfig& config);
 
 /// "network: 11.2 million parameters, 556 million multiply-adds a sample": of the forward pass, for
 /// texts of the greatest length, without multiply-adds for a network of the user's own.
-/// @param layout of the network's trained parameters
+/// @param trained, frozen  numbers of its parameters
 std::string network_text(const config::RunConfig& config, const data::DatasetFacts& facts,
-                         const Layout& layout);
+                         std::size_t trained, std::size_t frozen);
 
 /// Lines about the weights that the network begins with: none if they are drawn.
 /// @throws Error{data} as the run does

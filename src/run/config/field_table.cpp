@@ -137,6 +137,9 @@ std::vector<Field> model_fields() {
           .says(
               "parameters that are not trained: patterns of their names, as in \"layer1.*\"; they "
               "are neither computed nor sent"),
+      EQT_FIELD(model.frozen_norms, must_stay)
+          .says("what training normalizes by in batch normalizations of which all parameters are "
+                "frozen"),
   };
 }
 

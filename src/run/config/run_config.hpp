@@ -73,6 +73,7 @@ struct RunConfig {
     std::size_t intermediate = 0;                     // bert; 0 = four times as wide as hidden
     double dropout = 0.1;                             // bert
     std::vector<std::string> freeze;                  // patterns of names
+    eqt::model::FrozenNorms frozen_norms = eqt::model::FrozenNorms::batch;
 
     bool operator==(const Model&) const = default;
   } model;

@@ -167,6 +167,7 @@ model::ModelOptions published_network(const config::RunConfig& config, Rank rank
   options.int8 = config.model.int8;
   options.seed = config.seed;
   options.freeze = frozen_patterns(config);
+  options.frozen_norms = config.model.frozen_norms;
   if (config.model.name->users_own) {
     options.path = place_of(config.model.path, rank);
     options.script = std::make_shared<const std::string>(read_module(options.path));

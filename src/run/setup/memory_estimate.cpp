@@ -56,16 +56,22 @@ std::uint64_t resident_bytes() {
   return 0;
 }
 
+model::NetworkMemory sizes_of(model::Replica& network) {
+  return {.layout = network.layout(),
+          .frozen_values = network.frozen().size(),
+          .buffer_values = network.buffers().size()};
+}
+
 model::NetworkMemory measure_network(const config::RunConfig& config,
                                      const data::DatasetFacts& facts, bool on_device) {
   if (config.train.is_emulated()) {
     const auto network = model::make_idle_replica(published_network(config));
-    return {.layout = network->layout(), .buffer_values = network->buffers().size()};
+    return sizes_of(*network);
   }
   if (on_device) {  // where activations are
     const auto network =
         model::make_idle_replica(network_for(config, {facts.inputs, facts.target, facts.classes}));
-    return {.layout = network->layout(), .buffer_values = network->buffers().size()};
+    return sizes_of(*network);
   }
   return model::measure_network_memory(
       network_for(config, {facts.inputs, facts.target, facts.classes}), config.train.batch_size,
@@ -211,7 +217,9 @@ MemoryEstimate estimate_memory(const config::RunConfig& given, const data::Datas
   MemoryEstimate estimate;
   estimate.layout = network.layout;
   estimate.program = resident_bytes();
-  estimate.model = 2 * flat + network.buffer_values * kFloat;
+  estimate.frozen = network.frozen_values;
+  const std::uint64_t constant = (network.frozen_values + network.buffer_values) * kFloat;
+  estimate.model = 2 * flat + constant;
   const bool votes = compressor->properties().votes;  // their momentum is the algorithm's memory
   const bool moments = !config.optimizer.name->is_plain_without_momentum ||
                        (config.optimizer.momentum != 0 && !votes);
@@ -221,8 +229,7 @@ MemoryEstimate estimate_memory(const config::RunConfig& given, const data::Datas
   if (config.output.dump_gradients > 0) estimate.memories += flat;
   if (config.train.ema > 0) estimate.memories += flat + network.buffer_values * kFloat;
   const auto& checkpoint = config.checkpoint;
-  const std::uint64_t state =
-      flat + network.buffer_values * kFloat + estimate.optimizer + estimate.memories;
+  const std::uint64_t state = flat + constant + estimate.optimizer + estimate.memories;
   // A copy of the state, to be written; in the host's memory also one that is written, and the one
   // before.
   if (checkpoint.every_steps > 0 || checkpoint.every_epochs > 0) estimate.memories += state;
@@ -231,8 +238,8 @@ MemoryEstimate estimate_memory(const config::RunConfig& given, const data::Datas
   if (config.train.is_emulated()) return estimate;
   // Weights are packed for writing when no step is under way: a copy of each tensor, and all bytes.
   const std::uint64_t working = std::max(network.gradient_bytes, network.evaluate_bytes);
-  estimate.activations =
-      static_cast<std::uint64_t>(kHeapShare * static_cast<double>(std::max(working, 2 * flat)));
+  estimate.activations = static_cast<std::uint64_t>(
+      kHeapShare * static_cast<double>(std::max(working, 2 * (flat + constant))));
   estimate.data_set = data_set_bytes(config, facts);
   if (simulate > 0) add_workers(config, simulate, sample_bytes(facts), *compressor, estimate);
   return estimate;

@@ -17,13 +17,14 @@ namespace eqt::setup {
 /// Bytes of one rank at its peak, by what they are for.
 struct MemoryEstimate {
   std::uint64_t program = 0;      // libraries and what the process holds already
-  std::uint64_t model = 0;        // parameters, gradient, running statistics
+  std::uint64_t model = 0;        // all parameters, gradient, running statistics
   std::uint64_t optimizer = 0;    // momentum
   std::uint64_t memories = 0;     // residuals, public copies, directions, a checkpoint's copy
   std::uint64_t messages = 0;     // buffers of the collective or of gossip, and MPI's own
   std::uint64_t data_set = 0;     // as bytes, and the batches that wait
   std::uint64_t activations = 0;  // of a training step or of the test, whichever holds more
   Layout layout{};                // of the network that was looked at
+  std::size_t frozen = 0;         // parameters that it has besides
   std::uint64_t total() const {
     return program + model + optimizer + memories + messages + data_set + activations;
   }

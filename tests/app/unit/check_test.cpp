@@ -71,6 +71,8 @@ TEST_CASE("check tells a network's size", "[check]") {
   // He et al., section 4.2, with projections: 19 convolutions, of which 3 x 6 have equal products.
   CHECK_THAT(checked({}).err,
              ContainsSubstring("network: 272 thousand parameters, 40.8 million multiply-adds"));
+  CHECK_THAT(checked({R"(model.freeze=["conv1.*","bn1.*","layer*"])"}).err,
+             ContainsSubstring("network: 272 thousand parameters, 650 of them trained, 40.8"));
   // An emulated board has the network of ImageNet's pictures: torchvision's documentation.
   CHECK_THAT(
       checked({"model.name=resnet18", "train.emulate_compute=1", "train.epochs=0", "train.steps=1"})

@@ -288,6 +288,66 @@ TEST_CASE("a tensor with two names is one, and files have it under both", "[scri
   CHECK(make_replica(frozen)->frozen().size() == static_cast<std::size_t>(kClasses));
 }
 
+/// A network whose submodule `norm` normalizes the hidden values, as torch.nn.BatchNorm1d does.
+/// @param training  the code of the mode in which it does: a trace has a constant there
+torch::jit::Module normalized(const std::string& training) {
+  torch::jit::Module norm("norm");
+  norm.register_parameter("weight", torch::ones({kHidden}).requires_grad_(), false);
+  norm.register_parameter("bias", torch::zeros({kHidden}).requires_grad_(), false);
+  norm.register_buffer("running_mean", torch::full({kHidden}, 0.25));
+  norm.register_buffer("running_var", torch::full({kHidden}, 2.0));
+  norm.register_buffer("num_batches_tracked", torch::full({}, 5, torch::kLong));
+  norm.register_attribute("training", c10::BoolType::get(), true);
+  norm.define(R"(
+def forward(self, x):
+    training = )" +
+              training + R"(
+    if training:
+        self.num_batches_tracked.add_(1)
+    return torch.batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, training, 0.1, 1e-5, False)
+)");
+  return mlp(R"(
+def forward(self, x):
+    h = torch.relu(self.norm.forward(torch.addmm(self.hidden_bias, x.flatten(1), self.hidden_weight.t())))
+    return torch.addmm(self.out_bias, h, self.out_weight.t())
+)",
+             [&](torch::jit::Module& net) { net.register_module("norm", norm); });
+}
+
+TEST_CASE("frozen norms of a module keep their running statistics where they are told",
+          "[script]") {
+  ModelOptions options = options_of(normalized("self.training"));
+  options.freeze = {"norm.*"};
+  const data::Batch batch = batch_of(6);
+  const auto counts = [](Replica& replica) {
+    test::StateSpans state;
+    replica.visit_state(state, Across::same);
+    return state.counts;
+  };
+  const auto following = make_replica(options);
+  following->forward_backward(batch, {});
+  CHECK(following->buffers()[0] != 0.25f);
+  CHECK(counts(*following) == std::vector<std::uint64_t>{1, 6});
+
+  options.frozen_norms = FrozenNorms::running;
+  const auto keeping = make_replica(options);
+  const double loss = keeping->evaluate(batch).loss();
+  CHECK(keeping->forward_backward(batch, {}) == Approx(loss).epsilon(1e-6));
+  CHECK(std::ranges::count(keeping->buffers(), 0.25f) == kHidden);
+  CHECK(counts(*keeping) == std::vector<std::uint64_t>{1, 5});
+  std::vector<float> mean(keeping->buffers().size(), -1);
+  keeping->keep_constants(mean);
+  CHECK(std::ranges::equal(mean, keeping->buffers()));
+
+  const std::string expected = "model.frozen_norms: expected with \"running\" a normalization";
+  const auto refused = [&] { return test::refusal(Kind::usage, [&] { make_replica(options); }); };
+  options.freeze.clear();
+  test::says(refused(), expected);
+  options.script = options_of(normalized("True")).script;
+  options.freeze = {"norm.*"};
+  test::says(refused(), expected);
+}
+
 TEST_CASE("buffers of any type stay in the module, in checkpoints and in files", "[script]") {
   torch::jit::Module module =
       mlp(R"(

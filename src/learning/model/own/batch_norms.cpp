@@ -21,7 +21,10 @@ class ChannelNorm : public Norm<Operand> {
   using Sample = SampleValues<Operand>;
 
   explicit ChannelNorm(const Branch& branch)
-      : name_(branch.name), channels_(branch.channels()), pixels_(branch.pixels()) {
+      : name_(branch.name),
+        channels_(branch.channels()),
+        pixels_(branch.pixels()),
+        keeps_(branch.keeps_statistics) {
     for (auto* const list : {&mean_, &inverse_, &sums_, &products_}) list->assign(channels_, 0);
     for (auto* const list : {&scale_, &shift_, &slope_, &offset_}) list->assign(channels_, 0);
     for (Lane& lane : lanes_) {
@@ -38,21 +41,21 @@ class ChannelNorm : public Norm<Operand> {
   void start(std::size_t samples, Pass pass, const NormParameters& parameters,
              std::span<float> running) override {
     samples_ = samples;
-    pass_ = pass;
+    by_batch_ = pass == Pass::training && !keeps_;
     parameters_ = parameters;
     running_ = running;
     lane_samples_ = samples / lanes_for(samples);
-    if (pass == Pass::training) start_measuring();
+    if (by_batch_) start_measuring();
   }
 
   void measure(Floats x, std::size_t sample) override {
-    if (pass_ == Pass::training) measure_training(x, sample, lane_of(sample));
+    if (by_batch_) measure_training(x, sample, lane_of(sample));
   }
 
   void finish() override {
-    if (pass_ == Pass::training) merge_lanes();
+    if (by_batch_) merge_lanes();
     for (std::size_t c = 0; c < channels_; ++c) {
-      if (pass_ == Pass::training) {
+      if (by_batch_) {
         conclude(c);
       } else {
         recall(c);
@@ -77,6 +80,7 @@ class ChannelNorm : public Norm<Operand> {
   }
 
   void sum_error(const Sample& g, const Sample& x, std::size_t sample) override {
+    if (keeps_) return;
     Lane& lane = lane_of(sample);
     if constexpr (std::is_same_v<Operand, float>) {
       for (std::size_t c = 0; c < channels_; ++c)
@@ -95,11 +99,13 @@ class ChannelNorm : public Norm<Operand> {
   }
 
   void finish_backward(const NormGradients& gradients) override {
+    if (keeps_) return;  // slope and offset are 0
     add_lanes(&Lane::sums, sums_);
     add_lanes(&Lane::products, products_);
     for (std::size_t c = 0; c < channels_; ++c) {
-      gradients.weight[c] = static_cast<float>(products_[c] * inverse_[c]);
-      gradients.bias[c] = static_cast<float>(sums_[c]);
+      if (!gradients.weight.empty())
+        gradients.weight[c] = static_cast<float>(products_[c] * inverse_[c]);
+      if (!gradients.bias.empty()) gradients.bias[c] = static_cast<float>(sums_[c]);
       slope_[c] = static_cast<float>(slope(c));
       offset_[c] = static_cast<float>(scale_[c] * sums_[c] / rows() - mean_[c] * slope(c));
     }
@@ -116,7 +122,7 @@ class ChannelNorm : public Norm<Operand> {
     norm_error(g.values, x.values, lane.scales, lane.slopes, lane.offsets, out);
   }
 
-  bool sees_bias() const override { return false; }
+  bool sees_bias() const override { return keeps_; }
   std::size_t bytes(std::size_t /*samples*/) const override { return 0; }
 
  protected:
@@ -169,7 +175,8 @@ class ChannelNorm : public Norm<Operand> {
   std::string name_;
   std::size_t channels_, pixels_;
   std::size_t samples_ = 0, lane_samples_ = 1;
-  Pass pass_ = Pass::evaluation;
+  bool keeps_;             // the running values; then they are constants of the backward pass
+  bool by_batch_ = false;  // in this pass
   NormParameters parameters_;
   std::span<float> running_;
   std::vector<double> mean_, inverse_;   // (channels), as all below
@@ -280,8 +287,9 @@ class BatchNorm final : public ChannelNorm<Operand> {
 template <typename Operand>
 class RangeBatchNorm final : public ChannelNorm<Operand> {
   using Base = ChannelNorm<Operand>;
-  using Base::channels_, Base::inverse_, Base::lanes, Base::mean_, Base::name_, Base::parameters_,
-      Base::pixels_, Base::products_, Base::rows, Base::running_, Base::samples_, Base::track;
+  using Base::channels_, Base::inverse_, Base::keeps_, Base::lanes, Base::mean_, Base::name_,
+      Base::parameters_, Base::pixels_, Base::products_, Base::rows, Base::running_, Base::samples_,
+      Base::track;
   using typename Base::Lane;
   using typename Base::Sample;
 
@@ -293,6 +301,7 @@ class RangeBatchNorm final : public ChannelNorm<Operand> {
 
   void finish_backward(const NormGradients& gradients) override {
     Base::finish_backward(gradients);
+    if (keeps_) return;
     const double factor = range_factor(chunk_) / kRangeChunks;
     for (std::size_t c = 0; c < channels_; ++c)
       share_[c] = static_cast<float>(factor * inverse_[c] * inverse_[c] * parameters_.weight[c] *
@@ -302,6 +311,7 @@ class RangeBatchNorm final : public ChannelNorm<Operand> {
   void error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,
              std::span<float> out) override {
     Base::error(g, x, sample, factors, out);
+    if (keeps_) return;
     const std::size_t first = sample * pixels_, end = first + pixels_;
     for (std::size_t k = first / chunk_; k <= (end - 1) / chunk_; ++k) {
       const Extremes chunk = chunks_[k].extremes();
@@ -317,7 +327,7 @@ class RangeBatchNorm final : public ChannelNorm<Operand> {
     }
   }
 
-  bool is_pixelwise() const override { return false; }  // extremes have an error of their own
+  bool is_pixelwise() const override { return keeps_; }  // extremes have an error of their own
   std::size_t bytes(std::size_t /*samples*/) const override {
     return kRangeChunks * channels_ * 2 * (sizeof(float) + sizeof(std::int32_t));
   }

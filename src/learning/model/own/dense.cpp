@@ -39,20 +39,18 @@ void dense_forward(std::span<const float> x, std::span<const float> weight,
 }
 
 void dense_backward(std::span<const float> g, std::span<const float> x,
-                    std::span<const float> weight, std::span<float> dx, std::span<float> dweight,
-                    std::span<float> dbias) {
-  const std::size_t outputs = dbias.size(), inputs = weight.size() / outputs;
-  const std::size_t n = x.size() / inputs;
-  EQT_CHECK(g.size() == n * outputs && dweight.size() == weight.size(), "{} gradients of {}",
-            g.size(), n);
+                    std::span<const float> weight, std::size_t outputs, std::span<float> dx,
+                    std::span<float> dweight, std::span<float> dbias) {
+  const std::size_t inputs = weight.size() / outputs, n = x.size() / inputs;
+  EQT_CHECK(g.size() == n * outputs, "{} gradients of {}", g.size(), n);
   std::ranges::fill(dx, 0.0f);
   std::ranges::fill(dweight, 0.0f);
   std::ranges::fill(dbias, 0.0f);
   for (std::size_t s = 0; s < n; ++s) {
     for (std::size_t o = 0; o < outputs; ++o) {
       const float d = g[s * outputs + o];
-      dbias[o] += d;
-      add_multiple(d, &x[s * inputs], &dweight[o * inputs], inputs);
+      if (!dbias.empty()) dbias[o] += d;
+      if (!dweight.empty()) add_multiple(d, &x[s * inputs], &dweight[o * inputs], inputs);
       if (!dx.empty()) add_multiple(d, &weight[o * inputs], &dx[s * inputs], inputs);
     }
   }

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 namespace eqt::model::precision {
@@ -11,10 +12,10 @@ namespace eqt::model::precision {
 void dense_forward(std::span<const float> x, std::span<const float> weight,
                    std::span<const float> bias, std::span<float> out);
 
-/// Overwrites dx, unless it is empty, dweight and dbias with the gradients of x, weight and bias,
-/// from the gradient g (n, o) of the output. Sums are in the order of samples.
+/// Overwrites dx, dweight and dbias with the gradients of x, weight and bias, from the gradient
+/// g (n, o) of the output; what is empty is left out. Sums are in the order of samples.
 void dense_backward(std::span<const float> g, std::span<const float> x,
-                    std::span<const float> weight, std::span<float> dx, std::span<float> dweight,
-                    std::span<float> dbias);
+                    std::span<const float> weight, std::size_t outputs, std::span<float> dx,
+                    std::span<float> dweight, std::span<float> dbias);
 
 }  // namespace eqt::model::precision

@@ -57,6 +57,7 @@ Executor<Operand>::Executor(Plan plan, int8::Kernels kernels, const Int8Options&
     for (const int b : readers.branches) {
       const Branch& branch = plan_.branch(b);
       values = std::max(values, branch.shape.out_count());
+      if (!plan_.trains(branch.weight)) continue;
       if (how_to_sum(branch) == Sums::in_lanes) sums += branch.shape.weight_count();
       if (how_to_sum(branch) == Sums::by_outputs) kept += branch.shape.out_count();
     }
@@ -77,7 +78,6 @@ Executor<Operand>::Executor(Plan plan, int8::Kernels kernels, const Int8Options&
   }
   for (const SqueezePlan& squeeze : plan_.squeezes)
     squeezes_.emplace_back(squeeze.channels, squeeze.hidden);
-  frozen_gradient_.resize(total_count(plan_.frozen));
   for (Room& room : rooms_) make_room(room, samples, channels);
   sums_of_lanes_ = make_long_array<float>((kMostLanes - 1) * lane_sums_);
 }
@@ -124,8 +124,7 @@ std::size_t Executor<Operand>::bytes(std::size_t trained, std::size_t evaluated)
     if (plan_.branches[b].pool) bytes += trained * plan_.branches[b].count();
   }
   for (const Squeeze& squeeze : squeezes_) bytes += squeeze.bytes(std::max(trained, evaluated));
-  bytes += (frozen_gradient_.size() + filters_.size()) * sizeof(float);
-  return bytes;
+  return bytes + filters_.size() * sizeof(float);
 }
 
 template <typename Operand>
@@ -176,9 +175,13 @@ void Executor<Operand>::set_parameters(std::span<const float> parameters,
   if (pass == Pass::evaluation) release();
   const std::size_t parts = threads_.count();
   threads_.run(parts, [&](std::size_t part) {
-    for (std::size_t b = part; b < layers_.size(); b += parts)
-      if (!layers_[b].is_rounded) set_weights(b, values(plan_.branches[b].weight));
+    for (std::size_t b = part; b < layers_.size(); b += parts) {
+      const std::size_t weight = plan_.branches[b].weight;
+      const bool is_set = layers_[b].is_rounded || (frozen_are_set_ && !plan_.trains(weight));
+      if (!is_set) set_weights(b, values(weight));
+    }
   });
+  frozen_are_set_ = true;
   if (!plan_.whitening) return;
   const std::span<const float> weights = values(plan_.whitening->weight);
   const std::size_t filters = values(plan_.whitening->bias).size(), taps = weights.size() / filters;
@@ -439,11 +442,8 @@ NormParameters Executor<Operand>::norm_parameters(const Branch& branch) const {
 template <typename Operand>
 void Executor<Operand>::start_norm(int b, std::span<float> buffers) {
   const Branch& branch_plan = plan_.branch(b);
-  std::span<float> running;
-  if (branch_plan.norm && plan_.groups == 0)
-    running =
-        buffers.subspan(plan_.buffers[branch_plan.statistics].offset, 2 * branch_plan.channels());
-  layer_of(b).norm->start(samples_, pass_, norm_parameters(branch_plan), running);
+  layer_of(b).norm->start(samples_, pass_, norm_parameters(branch_plan),
+                          plan_.running_values(branch_plan, buffers));
 }
 
 /// A branch: its convolution, and what its normalization measures.

@@ -49,11 +49,15 @@ class Executor {
   int8::Kernels kernels() const { return kernels_; }
 
   /// Quantizes the convolutions' weights, or lays floats out, except those that round() has
-  /// quantized if the pass is one of training; before a forward pass.
+  /// quantized if the pass is one of training, and frozen ones that have not changed; before a
+  /// forward pass.
   /// @param parameters, frozen  in the orders of plan(), which must outlive the passes
   /// @throws Error{diverged} naming layer and step
   void set_parameters(std::span<const float> parameters, std::span<const float> frozen, Pass pass,
                       StepId step);
+
+  /// Called where frozen parameters may have changed since the last pass.
+  void expect_other_frozen() { frozen_are_set_ = false; }
 
   /// WeightRounding's, of 8-bit operands. @param slice  of plan().parameters
   std::optional<RoundedRows> round(std::size_t slice, std::span<const float> values, StepId step);
@@ -67,17 +71,17 @@ class Executor {
   std::span<const float> forward(const Pictures& pictures, Pass pass, std::span<float> buffers,
                                  StepId step, const RandomKey* dropout = nullptr);
 
-  /// After a forward pass in training: the gradient of convolutions and norms, from that of the
-  /// means or maxima.
+  /// After a forward pass in training: the gradient of convolutions and norms that are trained,
+  /// from that of the means or maxima. Nodes in front of all of them have no errors.
   /// @param key  names the random bits of rounding
   /// @param gradient  of plan().parameters
   /// @param ready  called with each slice of plan().parameters that is complete
   void backward(std::span<const float> means, const RandomKey& key, std::span<float> gradient,
                 const SliceReady& ready);
 
-  /// Returns where the gradient of a tensor is written: in that of plan().parameters, or, if the
-  /// tensor is frozen, where nobody reads it.
-  std::span<float> gradient_of(std::size_t tensor, std::span<float> gradient);
+  /// Returns where the gradient of a tensor is in that of plan().parameters: nowhere if it is
+  /// frozen.
+  std::span<float> gradient_of(std::size_t tensor, std::span<float> gradient) const;
 
   /// Bytes of all that is allocated after steps of `trained` samples and evaluations of
   /// `evaluated` ones.
@@ -203,9 +207,15 @@ class Executor {
   void squeeze_backward(int i, std::span<float> gradient, const SliceReady& ready);
   /// Wanted says what is to be computed from the errors of a branch's output.
   struct Wanted {
-    bool gradient = false;         // that of the weight is added to
+    bool gradient = false;         // those of weight and bias, if they are trained, are added to
     std::span<float> input_error;  // empty: not needed
   };
+  /// Calls work(branch) for the branches that read a node and pass errors on.
+  template <typename Work>
+  void for_each_passing(int node, const Work& work) {
+    for (const int b : plan_.readers_of(node).branches)
+      if (plan_.passes_errors(plan_.branch(b))) work(b);
+  }
   void sum_of_readers(int i, const Lane& lane, std::size_t first, std::size_t n, bool learns);
   std::span<const float> norm_error(int branch, std::size_t sample, const Part& part,
                                     std::span<float> out);
@@ -223,7 +233,7 @@ class Executor {
   void add_weight_gradient(int branch, const Lane& lane, std::size_t first, std::size_t n);
   void through_node(int i, int node, std::size_t sample, Room& room, std::span<float> error);
   void start_weights(int node, std::span<float> gradient);
-  void finish_weight(int branch, std::span<float> gradient, const SliceReady& ready);
+  void finish_weight(int branch, const SliceReady& ready);
   void sum_by_outputs(int branch);
   void sum_error(int i, std::span<float> gradient, const SliceReady& ready);
   void finish_norm(int branch, std::span<float> gradient, const SliceReady& ready);
@@ -338,7 +348,7 @@ class Executor {
   StepId step_ = 0;
   RandomKey key_;
   std::span<const float> parameters_, frozen_;
-  std::vector<float> frozen_gradient_;
+  bool frozen_are_set_ = false;  // the convolutions have them
   Pictures pictures_;
   std::vector<float> filters_;       // of the plan's whitening: (taps, filters)
   std::vector<double> filter_sums_;  // (lanes, filters) of errors

@@ -21,8 +21,10 @@ enum ErrorKind { kOfNode = 0, kOfBranch = 1 };
 }  // namespace
 
 template <typename Operand>
-std::span<float> Executor<Operand>::gradient_of(std::size_t tensor, std::span<float> gradient) {
-  return plan_.values(tensor, gradient, std::span(frozen_gradient_));
+std::span<float> Executor<Operand>::gradient_of(std::size_t tensor,
+                                                std::span<float> gradient) const {
+  if (!plan_.trains(tensor)) return {};
+  return plan_.values(tensor, gradient, std::span<float>());
 }
 
 template <typename Operand>
@@ -38,6 +40,7 @@ void Executor<Operand>::backward(std::span<const float> means, const RandomKey& 
   EQT_CHECK(pass_ == Pass::training && means.size() == means_.size(), "{} gradients of {} means",
             means.size(), means_.size());
   key_ = key;
+  if (!plan_.learns.back()) return;
   start_error(means);
   for (int i = static_cast<int>(plan_.nodes.size()) - 1; i >= 0; --i) {
     const Node& to = plan_.node(i);
@@ -45,7 +48,7 @@ void Executor<Operand>::backward(std::span<const float> means, const RandomKey& 
     for (const int read : {i, adds_node ? to.second : i})
       if (computed_again_for(plan_, read) == i && !computed_again(read)) compute_again(read);
     if (i < static_cast<int>(plan_.nodes.size()) - 1) gather_error(i, gradient, ready);
-    if (plan_.node(i).kind == NodeKind::layer) sum_error(i, gradient, ready);
+    if (to.kind == NodeKind::layer && plan_.learns_at(i)) sum_error(i, gradient, ready);
   }
 }
 
@@ -142,17 +145,22 @@ template <typename Operand>
 void Executor<Operand>::gather_error(int i, std::span<float> gradient, const SliceReady& ready) {
   const Node& to = plan_.node(i);
   const auto& readers = plan_.readers_of(i);
+  const bool learns = plan_.learns_at(i);
   for (const int m : readers.nodes)
-    if (plan_.node(m).kind == NodeKind::scaled) squeeze_backward(m, gradient, ready);
+    if (plan_.node(m).kind == NodeKind::scaled && plan_.learns_at(m))
+      squeeze_backward(m, gradient, ready);
   start_weights(i, gradient);
   if (i == 0) std::ranges::fill(filter_sums_, 0.0);
-  for (const int b : readers.branches) {
+  bool reads_errors = learns;
+  for_each_passing(i, [&](int b) {
     Layer& layer = layer_of(b);
     std::ranges::fill(layer.bias_sums, 0.0);
     layer.error_range = shared_range_of(
         false, label("errors of the convolution", plan_.branch(b).name, rooms_.front()),
         [&](std::size_t n, Room& room) { return branch_error(b, n, room); });
-  }
+    reads_errors = true;
+  });
+  if (!reads_errors) return;
   const std::size_t step = chunk(i);
   const auto measure = [&](const Lane& lane, SharedRange& shared) {
     for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
@@ -162,21 +170,23 @@ void Executor<Operand>::gather_error(int i, std::span<float> gradient, const Sli
                                            "errors"));
     });
   };
-  const float range = i > 0 ? shared_range(false, measure) : 0;
+  const float range = learns && i > 0 ? shared_range(false, measure) : 0;
   for_each_lane([&](const Lane& lane) {
     for_each_chunk(lane, step, [&](std::size_t first, std::size_t n) {
       sum_of_readers(i, lane, first, n, true);
-      if (i > 0) round_error(i, lane, first, n, range);
-      if (i == 0 && plan_.whitening) through_filters(lane, first, n);
+      if (learns && i > 0) round_error(i, lane, first, n, range);
+      if (learns && i == 0) through_filters(lane, first, n);
     });
   });
-  for (std::size_t b = readers.branches.size(); b-- > 0;)
-    finish_weight(readers.branches[b], gradient, ready);
-  if (i == 0 && plan_.whitening) finish_filters(gradient, ready);
+  for (std::size_t b = readers.branches.size(); b-- > 0;) {
+    finish_bias(readers.branches[b], gradient, ready);
+    finish_weight(readers.branches[b], ready);
+  }
+  if (learns && i == 0) finish_filters(gradient, ready);
 }
 
-/// The errors of some samples into the room's first values. The pictures have no error, unless
-/// filters with a bias have made the first node of them.
+/// The errors of some samples into the room's first values, unless the node is in front of all that
+/// is trained, as pictures are.
 /// @param learns  into the weights' gradients as well
 template <typename Operand>
 void Executor<Operand>::sum_of_readers(int i, const Lane& lane, std::size_t first, std::size_t n,
@@ -185,17 +195,17 @@ void Executor<Operand>::sum_of_readers(int i, const Lane& lane, std::size_t firs
   const auto& readers = plan_.readers_of(i);
   const std::span<float> sum(lane.room.first.get(), n * to.count());
   bool empty = true;
-  for (const int b : readers.branches) {
-    if (i == 0 && !plan_.whitening) {
+  for_each_passing(i, [&](int b) {
+    if (!plan_.learns_at(i)) {
       through_branch(b, lane, first, n, {.gradient = learns, .input_error = {}});
-      continue;
+      return;
     }
     const std::span<float> part(empty ? sum.data() : lane.room.third.get(), sum.size());
     through_branch(b, lane, first, n, {.gradient = learns, .input_error = part});
     if (!empty) add(part, sum);
     empty = false;
-  }
-  if (i == 0 && !plan_.whitening) return;
+  });
+  if (!plan_.learns_at(i)) return;
   if (empty) std::ranges::fill(sum, 0.0f);
   for (std::size_t k = 0; k < n; ++k) {
     const std::span<float> sample = sum.subspan(k * to.count(), to.count());
@@ -320,7 +330,8 @@ void Executor<Operand>::round_branch_error(int b, const Lane& lane, std::size_t 
   }
   scale = quantize_error(values, layer.error_range, what, key_for(b, kOfBranch), n, q);
   if constexpr (kIsRounded<Operand>)
-    if (wanted.gradient && wide_errors()) take_wide_error(b, n, k, values, room);
+    if (wanted.gradient && wide_errors() && plan_.trains(plan_.branch(b).weight))
+      take_wide_error(b, n, k, values, room);
 }
 
 /// Normalization and convolution of some samples.
@@ -331,14 +342,15 @@ void Executor<Operand>::through_branch(int b, const Lane& lane, std::size_t firs
   Room& room = lane.room;
   const WeightSum& sum = weight_sum(b);
   const std::size_t count = plan_.branch(b).shape.out_count();
-  const bool keeps = sum.how == Sums::by_outputs;
+  const bool adds = wanted.gradient && plan_.trains(plan_.branch(b).weight);
+  const bool keeps = adds && sum.how == Sums::by_outputs;
   const std::span<Operand> errors = keeps ? sum.errors.subspan(first * count, n * count)
                                           : std::span(room.rounded.get(), n * count);
   const std::span<float> scales =
       keeps ? sum.scales.subspan(first, n) : std::span(room.rounded_scales).first(n);
   for (std::size_t k = 0; k < n; ++k)
     round_branch_error(b, lane, first + k, k, wanted, errors.subspan(k * count, count), scales[k]);
-  if (wanted.gradient && !keeps) add_weight_gradient(b, lane, first, n);
+  if (adds && !keeps) add_weight_gradient(b, lane, first, n);
   if (!wanted.input_error.empty())
     layer.convolution.backward_input(errors, scales, wanted.input_error,
                                      {room.scratch.get(), scratch_bytes_});
@@ -425,7 +437,12 @@ template <typename Operand>
 void Executor<Operand>::sum_error(int i, std::span<float> gradient, const SliceReady& ready) {
   const Node& to = plan_.node(i);
   const Samples g = error(i);
-  const std::array<int, 2> branches = {to.main, to.residual == Residual::branch ? to.second : -1};
+  // Those of which a gradient or an error is computed.
+  const auto reads_sums = [&](int b) {
+    return plan_.passes_errors(plan_.branch(b)) || plan_.trains_norm(plan_.branch(b)) ? b : -1;
+  };
+  const std::array<int, 2> branches = {
+      reads_sums(to.main), to.residual == Residual::branch ? reads_sums(to.second) : -1};
   for (const int b : branches)
     if (b >= 0) layer_of(b).norm->start_backward();
   const auto sample = [&](std::size_t n, Room& room) {
@@ -470,6 +487,7 @@ void Executor<Operand>::start_weights(int i, std::span<float> gradient) {
   std::size_t sums = 0, kept = 0;
   for (const int b : plan_.readers_of(i).branches) {
     const Branch& branch_plan = plan_.branch(b);
+    if (!plan_.trains(branch_plan.weight)) continue;
     WeightSum& sum = weight_sum(b);
     sum = {.how = how_to_sum(branch_plan),
            .gradient = gradient_of(branch_plan.weight, gradient),
@@ -563,8 +581,9 @@ void Executor<Operand>::sum_by_outputs(int b) {
 
 /// Adds the lanes' sums up, and takes the weights' scales out, which the errors had.
 template <typename Operand>
-void Executor<Operand>::finish_weight(int b, std::span<float> gradient, const SliceReady& ready) {
+void Executor<Operand>::finish_weight(int b, const SliceReady& ready) {
   const Branch& branch_plan = plan_.branch(b);
+  if (!plan_.trains(branch_plan.weight)) return;
   WeightSum& sum = weight_sum(b);
   const auto scales = layer_of(b).convolution.weight_scales();
   const std::span<float> dw = sum.gradient;
@@ -578,13 +597,13 @@ void Executor<Operand>::finish_weight(int b, std::span<float> gradient, const Sl
     for (std::size_t o = scales.size() * part / parts; o < end; ++o)
       for (float& value : dw.subspan(o * row, row)) value /= scales[o];
   });
-  if (branch_plan.bias) finish_bias(b, gradient, ready);
   tell(ready, branch_plan.weight);
 }
 
 template <typename Operand>
 void Executor<Operand>::finish_bias(int b, std::span<float> gradient, const SliceReady& ready) {
   const Branch& branch_plan = plan_.branch(b);
+  if (!branch_plan.bias || !plan_.trains(*branch_plan.bias)) return;
   const Layer& layer = layer_of(b);
   const auto scales = layer.convolution.weight_scales();
   const std::span<float> bias = gradient_of(*branch_plan.bias, gradient);

@@ -62,7 +62,7 @@ double FlatReplica::forward_backward(const data::Batch& batch, const SliceReady&
     if (on_ready) on_ready(slice);
   };
   const std::span<const float> outputs = forward(pictures_of(batch, share), &key);
-  for (std::uint64_t& counter : counters_) ++counter;
+  count_batch(counters_);
   errors_.resize(outputs.size());
   const double loss = loss_.loss(outputs, batch.targets, share, errors_);
   backward(errors_, rounding_key(key), ready);
@@ -103,7 +103,7 @@ void FlatReplica::visit_state(StateVisitor& visitor, Across models) {
   const Across statistics = models == Across::same ? Across::mean : models;
   visitor.values("parameters", values_.parameters.span(), models);
   visitor.values("buffers", values_.buffers.span(), statistics);
-  if (!values_.frozen.span().empty()) visitor.values("frozen", values_.frozen.span(), Across::same);
+  if (!values_.frozen.span().empty()) visitor.values("frozen", frozen(), Across::same);
   visitor.number("batches", batches_, Across::own);
   visitor.numbers("counters", counters_, Across::own);
 }
@@ -147,6 +147,7 @@ std::string FlatReplica::packed(const Pack& pack) const {
 
 std::vector<std::string> FlatReplica::load(const std::string& path,
                                            const weights::FileNames& names) {
+  expect_other_frozen();
   std::vector<std::int64_t> counters(counters_.begin(), counters_.end());
   std::vector<weights::Target> targets;
   for_each_tensor(

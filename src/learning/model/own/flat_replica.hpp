@@ -32,7 +32,10 @@ class FlatReplica : public Replica {
   std::span<float> gradient() override { return gradient_.span(); }
   FlatBuffer* gradient_memory() override { return &gradient_; }
   std::span<float> buffers() override { return values_.buffers.span(); }
-  std::span<float> frozen() override { return values_.frozen.span(); }
+  std::span<float> frozen() override {
+    expect_other_frozen();
+    return values_.frozen.span();
+  }
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override;
   Evaluation evaluate(const data::Batch& batch) override;
@@ -56,6 +59,13 @@ class FlatReplica : public Replica {
   /// @param rounding  names the random bits of rounding
   virtual void backward(std::span<const float> errors, const RandomKey& rounding,
                         const SliceReady& ready) = 0;
+
+  /// Adds 1 to the count of batches of each norm whose running values follow them.
+  virtual void count_batch(std::span<std::uint64_t> counts) {
+    for (std::uint64_t& count : counts) ++count;
+  }
+  /// Called where frozen parameters may have changed since the last pass.
+  virtual void expect_other_frozen() = 0;
 
   StepId step() const { return batches_; }
   std::span<float> values(std::size_t tensor) const { return values_.of(plan_, tensor); }

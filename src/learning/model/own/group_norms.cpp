@@ -257,7 +257,7 @@ void GroupNorm<Operand>::sum_error(const Sample& g, const Sample& x, std::size_t
 template <typename Operand>
 void GroupNorm<Operand>::finish_backward(const NormGradients& gradients) {
   const auto add_up = [&](std::vector<double> Lane::*list, std::span<float> to) {
-    for (std::size_t c = 0; c < channels_; ++c) {
+    for (std::size_t c = 0; c < to.size(); ++c) {
       double sum = 0;
       for (const Lane& lane : lanes_) sum += (lane.*list)[c];  // of lanes without samples: 0
       to[c] = static_cast<float>(sum);

@@ -40,6 +40,7 @@ struct SampleValues {
 struct NormParameters {
   Floats weight, bias, v;
 };
+/// These are gradients of the same shapes; those of frozen parameters are empty.
 struct NormGradients {
   std::span<float> weight, bias, v;
 };

@@ -49,6 +49,12 @@ class ConvolutionalReplica final : public FlatReplica, public WeightRounding {
     return executor_.round(slice, values, step());
   }
   void release() override { executor_.release(); }
+  void keep_constants(std::span<float> mean) override {
+    for (const Branch& branch : plan().branches)
+      if (branch.keeps_statistics)
+        std::ranges::copy(plan().running_values(branch, all_buffers()),
+                          plan().running_values(branch, mean).begin());
+  }
 
  private:
   const Plan& plan() const { return executor_.plan(); }
@@ -56,6 +62,8 @@ class ConvolutionalReplica final : public FlatReplica, public WeightRounding {
   std::span<const float> forward(const Pictures& pictures, const RandomKey* dropout) override;
   void backward(std::span<const float> errors, const RandomKey& rounding,
                 const SliceReady& ready) override;
+  void count_batch(std::span<std::uint64_t> counts) override { plan().count_batch(counts); }
+  void expect_other_frozen() override { executor_.expect_other_frozen(); }
   std::span<const float> evaluated_means(const Pictures& pictures);
   void classify(std::span<const float> means, std::size_t n, const RandomKey* key);
   void classify_backward(const SliceReady& ready);
@@ -151,7 +159,7 @@ void ConvolutionalReplica<Operand>::classify_backward(const SliceReady& ready) {
   const auto backward = [&](const Dense& dense, std::span<const float> g, std::span<const float> x,
                             std::vector<float>& dx) {
     dx.resize(x.size());
-    dense_backward(g, x, values(dense.weight), dx,
+    dense_backward(g, x, values(dense.weight), dense.out, dx,
                    executor_.gradient_of(dense.weight, all_gradients()),
                    executor_.gradient_of(dense.bias, all_gradients()));
     for (const std::size_t tensor : {dense.bias, dense.weight})
@@ -186,12 +194,16 @@ NetworkMemory memory_of(const ModelOptions& options, std::size_t batch_size) {
   check_options(options);
   if (const auto plan = vision_plan(options)) {
     const std::size_t bytes = vision_transformer_bytes<Operand>(options, *plan, batch_size);
-    return {.layout = plan->parameters, .gradient_bytes = bytes, .evaluate_bytes = bytes};
+    return {.layout = plan->parameters,
+            .frozen_values = total_count(plan->frozen),
+            .gradient_bytes = bytes,
+            .evaluate_bytes = bytes};
   }
   const Executor<Operand> executor(make_plan(options), int8::fastest_here(), options.int8,
                                    own_threads());
   const std::size_t bytes = executor.bytes(batch_size, kEvaluated);
   return {.layout = executor.plan().parameters,
+          .frozen_values = total_count(executor.plan().frozen),
           .buffer_values = total_count(executor.plan().buffers),
           .gradient_bytes = bytes,
           .evaluate_bytes = bytes};

@@ -132,6 +132,8 @@ class Planner {
   int branch(const MobileLayer& layer);
   void squeeze(const std::string& path, std::int64_t hidden);
   void unit(const MobileLayer& layer);
+  void keep_statistics();
+  bool learns(const Node& node) const;
   int last_node() const { return static_cast<int>(plan_.nodes.size()) - 1; }
 
   const ModelOptions& options_;
@@ -321,8 +323,47 @@ void Planner::add(const MobilePlan& net) {
   plan_.head_start = net.of_timm ? HeadStart::timm : HeadStart::torchvision;
 }
 
+/// Normalizations without a trained parameter keep their running values, if the options say so.
+void Planner::keep_statistics() {
+  if (options_.frozen_norms == FrozenNorms::batch) return;
+  bool keeps = false;
+  for (Branch& branch : plan_.branches) {
+    branch.keeps_statistics = branch.norm && plan_.groups == 0 && !plan_.trains_norm(branch);
+    keeps = keeps || branch.keeps_statistics;
+  }
+  check_keeps_statistics(keeps);
+}
+
+/// @pre earlier nodes are in plan_.learns
+bool Planner::learns(const Node& node) const {
+  const auto branch_learns = [&](int b) {
+    const Branch& branch = plan_.branch(b);
+    return plan_.passes_errors(branch) || plan_.trains_norm(branch);
+  };
+  switch (node.kind) {
+    case NodeKind::image:
+      return plan_.whitening && plan_.trains(plan_.whitening->bias);
+    case NodeKind::max_pool:
+      return plan_.learns_at(node.input);
+    case NodeKind::scaled: {
+      const SqueezePlan& squeeze = plan_.squeezes[node.squeeze];
+      return plan_.learns_at(node.input) || plan_.trains(squeeze.narrow) ||
+             plan_.trains(squeeze.narrow + 1) || plan_.trains(squeeze.widen) ||
+             plan_.trains(squeeze.widen + 1);
+    }
+    case NodeKind::layer:
+      break;
+  }
+  if (branch_learns(node.main)) return true;
+  if (node.residual == Residual::none) return false;
+  return node.residual == Residual::branch ? branch_learns(node.second)
+                                           : plan_.learns_at(node.second);
+}
+
 Plan Planner::finish() {
   plan_.split(options_.freeze, untrained_);
+  keep_statistics();
+  for (const Node& node : plan_.nodes) plan_.learns.push_back(learns(node));
   plan_.readers.resize(plan_.nodes.size());
   const auto read_by = [&](int node) -> Readers& {
     return plan_.readers[static_cast<std::size_t>(node)];
@@ -433,6 +474,12 @@ Plan make_plan(const ModelOptions& options) {
                          "{} of {}; lower data.image_size",
                          int8::kMostProducts, branch.name, pixels));
   return plan;
+}
+
+void Plan::count_batch(std::span<std::uint64_t> counts) const {
+  if (counts.empty()) return;
+  for (const Branch& branch : branches)
+    if (branch.norm && !branch.keeps_statistics) ++counts[branch.statistics / 2];
 }
 
 TensorValues initial_values(const Plan& plan, std::uint64_t seed) {

@@ -37,6 +37,7 @@ struct Branch {
   std::optional<std::size_t> bias = {};  // of the convolution, likewise
   std::optional<std::size_t> norm = {};  // the norm's weight, likewise; its bias and v follow
   std::size_t statistics = 0;            // index of the first in Plan::buffers
+  bool keeps_statistics = false;         // training normalizes by running values, which stay
   std::size_t channels() const { return static_cast<std::size_t>(shape.out_channels); }
   // Sizes of what the norm is given.
   int height() const { return pool ? shape.out_height() / 2 : shape.out_height(); }
@@ -129,10 +130,32 @@ struct Plan : TensorPlan {
   bool ranges = false;
 
   std::vector<Readers> readers;  // by node
+  std::vector<bool> learns;      // by node: its values depend on parameters that are trained
 
   const Node& node(int i) const { return nodes[static_cast<std::size_t>(i)]; }
   const Branch& branch(int i) const { return branches[static_cast<std::size_t>(i)]; }
   const Readers& readers_of(int node) const { return readers[static_cast<std::size_t>(node)]; }
+  bool learns_at(int node) const { return learns[static_cast<std::size_t>(node)]; }
+  using TensorPlan::trains;
+  /// Says of a convolution whether its weight or bias is trained.
+  bool trains(const Branch& branch) const {
+    return trains(branch.weight) || (branch.bias && trains(*branch.bias));
+  }
+  bool trains_norm(const Branch& branch) const {
+    return branch.norm && (trains(*branch.norm) || trains(*branch.norm + 1) ||
+                           (norm_activates && trains(*branch.norm + 2)));
+  }
+  /// Says whether the backward pass goes through a branch's normalization to its convolution.
+  bool passes_errors(const Branch& branch) const {
+    return trains(branch) || learns_at(branch.input);
+  }
+  /// The running values of a branch's normalization, if it has any.
+  std::span<float> running_values(const Branch& branch, std::span<float> of_all) const {
+    if (!branch.norm || groups > 0) return {};
+    return of_all.subspan(buffers[branch.statistics].offset, 2 * branch.channels());
+  }
+  /// Adds 1 to the count of batches of each normalization whose running values follow them.
+  void count_batch(std::span<std::uint64_t> counts) const;
 };
 
 /// @throws Error{usage} for a task that is not built with operands of our own

@@ -28,11 +28,11 @@ void Squeeze::backward(const SqueezeLayers<const float>& layers,
                        const SqueezeLayers<float>& gradients) {
   for (std::size_t i = 0; i < errors_.size(); ++i)
     errors_[i] = sums_[i] > -3.0f && sums_[i] < 3.0f ? errors_[i] / 6.0f : 0.0f;
-  dense_backward(errors_, between_, layers.widen_weight, between_errors_, gradients.widen_weight,
-                 gradients.widen_bias);
+  dense_backward(errors_, between_, layers.widen_weight, channels_, between_errors_,
+                 gradients.widen_weight, gradients.widen_bias);
   for (std::size_t i = 0; i < between_.size(); ++i)
     if (between_[i] <= 0) between_errors_[i] = 0;
-  dense_backward(between_errors_, means_, layers.narrow_weight, mean_errors_,
+  dense_backward(between_errors_, means_, layers.narrow_weight, hidden_, mean_errors_,
                  gradients.narrow_weight, gradients.narrow_bias);
 }
 

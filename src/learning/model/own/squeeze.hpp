@@ -38,7 +38,8 @@ class Squeeze {
 
   /// Where the errors of a sample's factors are written.
   std::span<float> factor_errors(std::size_t sample) { return row(errors_, channels_, sample); }
-  /// Overwrites the gradients from the errors of all samples' factors, and computes those of means.
+  /// Overwrites the gradients that are not empty from the errors of all samples' factors, and
+  /// computes those of means.
   void backward(const SqueezeLayers<const float>& layers, const SqueezeLayers<float>& gradients);
   std::span<const float> mean_errors(std::size_t sample) {
     return row(mean_errors_, channels_, sample);

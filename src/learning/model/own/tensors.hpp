@@ -29,6 +29,8 @@ struct TensorPlan {
   Layout buffers;                                   // those of float32
   std::size_t counters = 0;                         // num_batches_tracked
 
+  bool trains(std::size_t tensor) const { return trained[tensor].has_value(); }
+
   /// The values of a tensor in the buffers of both kinds.
   template <typename Value>
   std::span<Value> values(std::size_t tensor, std::span<Value> of_trained,

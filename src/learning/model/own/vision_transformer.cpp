@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "core/worker_threads.hpp"
 #include "model/gelu_kernels.hpp"
+#include "model/model_options.hpp"
 #include "model/own/dense.hpp"
 #include "model/own/flat_replica.hpp"
 #include "model/own/operands.hpp"
@@ -211,7 +212,13 @@ class VisionTransformer final : public FlatReplica {
   void backward(std::span<const float> errors, const RandomKey& rounding,
                 const SliceReady& ready) override;
 
+  void expect_other_frozen() override { frozen_are_set_ = false; }
+
   void set_parameters();
+  bool is_set(const Linear& linear) const {
+    return frozen_are_set_ && !plan_.trains(linear.weight) && !plan_.trains(linear.weight + 1) &&
+           !(linear.norm && (plan_.trains(*linear.norm) || plan_.trains(*linear.norm + 1)));
+  }
   void prepare(std::size_t samples, const RandomKey* dropout);
   void embed(std::size_t n, Room& room);
   void through_layer(std::int64_t i, std::size_t n, Room& room);
@@ -265,7 +272,6 @@ class VisionTransformer final : public FlatReplica {
   std::span<float> gradient_of(std::size_t tensor) {
     return plan_.values(tensor, all_gradients(), std::span(frozen_gradient_));
   }
-  bool is_trained(std::size_t tensor) const { return plan_.trained[tensor].has_value(); }
   void tell(const SliceReady& ready, std::size_t tensor) const {
     if (const auto slice = plan_.trained[tensor]) ready(*slice);
   }
@@ -285,6 +291,7 @@ class VisionTransformer final : public FlatReplica {
 
   Pictures pictures_;
   bool training_ = false;
+  bool frozen_are_set_ = false;  // the products have them
   std::size_t samples_ = 0, kept_samples_ = 0;
   RandomKey key_;  // of rounding
   LongArray<std::byte> block_;
@@ -431,6 +438,7 @@ std::string_view VisionTransformer<Operand>::label(const std::string& name, cons
 template <typename Operand>
 void VisionTransformer<Operand>::set_parameters() {
   for_each_linear([&](Linear& linear) {
+    if (is_set(linear)) return;
     const Floats weights = values(linear.weight), bias = values(linear.weight + 1);
     std::span<const float> used = weights;
     std::ranges::copy(bias, linear.bias.begin());
@@ -446,6 +454,7 @@ void VisionTransformer<Operand>::set_parameters() {
       fail(error.kind(), "step {}, {}: {}", step(), linear.name, error.what());
     }
   });
+  frozen_are_set_ = true;
 }
 
 template <typename Operand>
@@ -614,7 +623,7 @@ template <typename Operand>
 void VisionTransformer<Operand>::classify_backward(std::span<const float> errors,
                                                    const SliceReady& ready) {
   const std::size_t h = sizes_.hidden, head = plan_.head(), norm = plan_.norm();
-  dense_backward(errors, head_inputs_, values(head), head_errors_, gradient_of(head),
+  dense_backward(errors, head_inputs_, values(head), plan_.outputs, head_errors_, gradient_of(head),
                  gradient_of(head + 1));
   tell(ready, head + 1);
   tell(ready, head);
@@ -807,8 +816,9 @@ void VisionTransformer<Operand>::finish_linear(Linear& linear, const Samples<Ope
       if (factor_of(factors, n) != 0) sum += memory_->bias_sums[(n * 9 + sums) * h + o];
     bias[o] = static_cast<float>(sum);
   }
-  const bool wanted = is_trained(linear.weight) ||
-                      (linear.norm && (is_trained(*linear.norm) || is_trained(*linear.norm + 1)));
+  const bool wanted =
+      plan_.trains(linear.weight) ||
+      (linear.norm && (plan_.trains(*linear.norm) || plan_.trains(*linear.norm + 1)));
   if (!wanted) return tell(ready, linear.weight + 1);
   std::ranges::fill(weight, 0.0f);
   const std::size_t parts = threads_.count();
@@ -887,6 +897,7 @@ std::optional<VisionPlan> vision_plan(const ModelOptions& options) {
   if (!shape) return {};
   check_for_own(options);
   check_rounding(options);
+  if (options.frozen_norms != FrozenNorms::batch) check_keeps_statistics(false);
   VisionPlan plan;
   plan.shape = *shape;
   plan.channels = static_cast<std::size_t>(images_of(options).channels);

@@ -15,6 +15,18 @@ std::size_t padded(std::size_t bytes) {
   return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
+/// Whether the backward pass reads the values of a node that others read.
+bool is_read_again(const Plan& plan, int node) {
+  const Readers& readers = plan.readers_of(node);
+  const auto gives_gradient = [&](int b) { return plan.trains(plan.branch(b)); };
+  const auto reads = [&](int m) {
+    const Node& n = plan.node(m);
+    return plan.learns_at(m) && (n.kind != NodeKind::layer || n.nonlinearity != Nonlinearity::none);
+  };
+  return std::ranges::any_of(readers.branches, gives_gradient) ||
+         std::ranges::any_of(readers.nodes, reads);
+}
+
 /// The moments of a step: node i is computed at i, its error at error_of(i).
 class Moments {
  public:
@@ -30,21 +42,26 @@ class Moments {
     for (const int b : readers.branches) last = std::max(last, plan_.branch(b).node);
     for (const int m : readers.nodes) last = std::max(last, m);
     if (pass_ == Pass::evaluation || computed_again_for(plan_, node)) return last;
-    if (node < nodes_ - 1) last = error_of(node);
+    if (is_read_again(plan_, node)) last = error_of(node);
     const Node& n = plan_.node(node);
-    return n.kind == NodeKind::max_pool ? std::max(last, error_of(n.input)) : last;
+    const bool routes = n.kind == NodeKind::max_pool && plan_.learns_at(node);
+    return routes ? std::max(last, error_of(n.input)) : last;
   }
 
   int last_of_branch(int branch) const {
-    if (pass_ == Pass::evaluation) return plan_.branch(branch).node;
-    return error_of(plan_.branch(branch).input);
+    const Branch& b = plan_.branch(branch);
+    if (pass_ == Pass::evaluation || !plan_.learns_at(b.node)) return b.node;
+    return error_of(plan_.passes_errors(b) ? b.input : b.node);
   }
 
   /// An error is read when those of the nodes that its node reads are computed.
   int last_of_error(int node) const {
     const Node& n = plan_.node(node);
     int last = error_of(node);
-    const auto branch = [&](int b) { last = std::max(last, error_of(plan_.branch(b).input)); };
+    const auto branch = [&](int b) {
+      if (plan_.passes_errors(plan_.branch(b)))
+        last = std::max(last, error_of(plan_.branch(b).input));
+    };
     if (n.kind == NodeKind::layer) branch(n.main);
     if (n.has_input()) last = std::max(last, error_of(n.input));
     if (n.residual == Residual::branch) branch(n.second);
@@ -71,7 +88,7 @@ std::vector<ArenaItem> items_of(const Plan& plan, Pass pass) {
     items.push_back({plan.branch(b).count(), plan.branch(b).node, moments.last_of_branch(b)});
   if (pass == Pass::evaluation) return items;
   for (int i = 0; i < nodes; ++i) {
-    const std::size_t bytes = i == 0 ? 0 : plan.node(i).count();
+    const std::size_t bytes = i == 0 || !plan.learns_at(i) ? 0 : plan.node(i).count();
     items.push_back({bytes, moments.error_of(i), moments.last_of_error(i)});
   }
   for (int i = 0; i < nodes; ++i) {
@@ -119,8 +136,8 @@ std::optional<int> computed_again_for(const Plan& plan, int node) {
   const Node& n = plan.node(node);
   const bool from_branches = n.residual == Residual::none || n.residual == Residual::branch;
   const Readers& readers = plan.readers_of(node);
-  if (n.kind != NodeKind::layer || !from_branches ||
-      readers.branches.size() + readers.nodes.size() == 0)
+  if (n.kind != NodeKind::layer || !from_branches || !plan.learns_at(node) ||
+      !is_read_again(plan, node))
     return {};
   int before = node;
   for (const int m : readers.nodes)
@@ -163,7 +180,8 @@ std::size_t saved_bytes(const Plan& plan, std::size_t samples) {
     if (item.first < turn && item.last > turn)
       bytes += item.bytes * sizeof(Operand) + sizeof(float);
   for (const Branch& branch : plan.branches)
-    if (branch.pool) bytes += branch.count();  // the places of maxima
+    if (branch.pool && plan.learns_at(branch.node))
+      bytes += branch.count();  // the places of maxima
   return bytes * samples;
 }
 

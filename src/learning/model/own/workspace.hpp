@@ -45,8 +45,10 @@ struct Samples {
 enum class Pass { training, evaluation };
 
 /// In training, values of a node that are computed from branches alone are computed again for the
-/// backward pass, so that they need not be kept. Returns the node, this or a later one, whose error
-/// is computed next; empty: the values are kept.
+/// backward pass, so that they need not be kept. Of a node in front of all parameters that are
+/// trained they are kept if a layer that is trained reads them, for its branches are not. Returns
+/// the node, this or a later one, whose error is computed next; empty: the values are kept, or read
+/// by no backward pass.
 std::optional<int> computed_again_for(const Plan& plan, int node);
 
 template <typename Operand>

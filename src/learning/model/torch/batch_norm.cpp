@@ -11,6 +11,9 @@
 namespace eqt::model {
 namespace {
 
+/// Source says where statistics are from: gradients go through those of the batch.
+enum class Source { batch, running };
+
 struct ChannelNormGradients {
   at::Tensor x, weight, bias, residual;
 };
@@ -68,21 +71,25 @@ void add_range_gradient(const ChannelStatistics& statistics, const RangeGradient
 
 ChannelNormGradients channel_norm_gradients(const at::Tensor& g, const at::Tensor& x,
                                             const at::Tensor& y,
-                                            const ChannelStatistics& statistics,
+                                            const ChannelStatistics& statistics, Source source_of,
                                             const RangeGradient& range, Gate gate) {
+  const bool by_batch = source_of == Source::batch;
   ChannelNormGradients result;
   result.x = at::empty_like(x);
   if (gate == Gate::by_output) result.residual = at::empty_like(x);
   const ImageValues gated(result.residual);
-  const GradientSums total = sum_gradients(g, x, y, statistics, gate, gated);
+  GradientSums total;
+  if (by_batch || gate == Gate::by_output) total = sum_gradients(g, x, y, statistics, gate, gated);
 
   const RowBlocks blocks(x);
   const std::size_t channels = blocks.channels();
-  result.weight = at::empty({x.size(1)}, at::kFloat);
-  result.bias = at::empty_like(result.weight);
+  if (by_batch) {
+    result.weight = at::empty({x.size(1)}, at::kFloat);
+    result.bias = at::empty_like(result.weight);
+  }
   std::vector<float> offset(channels), slope(channels);
   const double rows = static_cast<double>(blocks.rows());
-  for (std::size_t c = 0; c < channels; ++c) {
+  for (std::size_t c = 0; by_batch && c < channels; ++c) {
     const double inverse = statistics.inverse()[c], scale = statistics.scale()[c];
     values(result.weight)[c] = static_cast<float>(total.products[c] * inverse);
     values(result.bias)[c] = static_cast<float>(total.sums[c]);
@@ -109,13 +116,14 @@ class BatchNormalize : public torch::autograd::Function<BatchNormalize> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& /*weight*/, const at::Tensor& /*bias*/,
-                            at::TensorList residual, const at::Tensor& statistics,
+                            at::TensorList residual, const at::Tensor& statistics, bool by_batch,
                             const at::Tensor& extremes, std::int64_t chunks, double factor,
                             bool relu) {
     at::Tensor y = normalize_channels(x, residual, ChannelStatistics(statistics), relu);
     const Gate gate = !relu ? Gate::open : residual.empty() ? Gate::by_input : Gate::by_output;
     context->saved_data["gate"] = static_cast<std::int64_t>(gate);
     context->saved_data["residual"] = !residual.empty();
+    context->saved_data["by batch"] = by_batch;
     context->saved_data["chunks"] = chunks;
     context->saved_data["factor"] = factor;
     context->save_for_backward(
@@ -131,11 +139,12 @@ class BatchNormalize : public torch::autograd::Function<BatchNormalize> {
     const at::Tensor g = outputs[0].contiguous(at::MemoryFormat::ChannelsLast);
     const RangeGradient range{static_cast<std::size_t>(data["chunks"].toInt()),
                               data["factor"].toDouble(), saved[3]};
-    ChannelNormGradients d =
-        channel_norm_gradients(g, saved[0], saved[2], ChannelStatistics(saved[1]), range, gate);
+    const Source source = data["by batch"].toBool() ? Source::batch : Source::running;
+    ChannelNormGradients d = channel_norm_gradients(
+        g, saved[0], saved[2], ChannelStatistics(saved[1]), source, range, gate);
     torch::autograd::variable_list result{d.x, d.weight, d.bias};
     if (data["residual"].toBool()) result.push_back(gate == Gate::open ? g : d.residual);
-    result.resize(result.size() + 5);  // no gradient for arguments that are no variables
+    result.resize(result.size() + 6);  // no gradient for arguments that are no variables
     return result;
   }
 };
@@ -192,8 +201,16 @@ at::Tensor normalize_batch(const at::Tensor& x, const at::Tensor& weight, const 
                            at::TensorList residual, const ChannelStatistics& statistics,
                            const RangeGradient& range, bool relu) {
   const at::Tensor extremes = range.chunks > 0 ? range.extremes : at::empty({0}, at::kInt);
-  return BatchNormalize::apply(x, weight, bias, residual, statistics.tensor(), extremes,
-                               static_cast<std::int64_t>(range.chunks), range.factor, relu);
+  return BatchNormalize::apply(x, weight, bias, residual, statistics.tensor(), /*by_batch=*/true,
+                               extremes, static_cast<std::int64_t>(range.chunks), range.factor,
+                               relu);
+}
+
+at::Tensor normalize_frozen(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            at::TensorList residual, const ChannelStatistics& statistics,
+                            bool relu) {
+  return BatchNormalize::apply(x, weight, bias, residual, statistics.tensor(), /*by_batch=*/false,
+                               at::empty({0}, at::kInt), std::int64_t{0}, 0.0, relu);
 }
 
 BatchNormImpl::BatchNormImpl(std::int64_t channels)
@@ -210,6 +227,10 @@ at::Tensor BatchNormImpl::apply(const at::Tensor& x, at::TensorList residual, bo
     describe_running(statistics);
     return normalize_channels(x, residual, statistics, relu);
   }
+  if (keeps_statistics_) {
+    describe_running(statistics);
+    return normalize_frozen(x, weight_, bias_, residual, statistics, relu);
+  }
   describe_batch(x.detach(), statistics);
   return normalize_batch(x, weight_, bias_, residual, statistics, {}, relu);
 }
@@ -220,12 +241,13 @@ at::Tensor BatchNormImpl::traceable(const at::Tensor& x) const {
 }
 
 at::Tensor BatchNormImpl::by_torch(const at::Tensor& x) {
-  if (is_training()) {
+  const bool by_batch = is_training() && !keeps_statistics_;
+  if (by_batch) {
     EQT_CHECK(x.numel() > x.size(1), "one value per channel has no variance");
     ++*batches_.data_ptr<std::int64_t>();
   }
-  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(), share_,
-                        epsilon_, /*cudnn_enabled=*/true);
+  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, by_batch, share_, epsilon_,
+                        /*cudnn_enabled=*/true);
 }
 
 void BatchNormImpl::describe_running(const ChannelStatistics& statistics) const {

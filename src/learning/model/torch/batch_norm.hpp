@@ -84,6 +84,11 @@ at::Tensor normalize_batch(const at::Tensor& x, const at::Tensor& weight, const 
                            at::TensorList residual, const ChannelStatistics& statistics,
                            const RangeGradient& range, bool relu);
 
+/// Normalizes by running statistics, through which no gradient goes, nor to weight and bias.
+at::Tensor normalize_frozen(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            at::TensorList residual, const ChannelStatistics& statistics,
+                            bool relu);
+
 /// Parameters and buffers have BatchNorm2d's names. In training mode it normalizes by the batch and
 /// updates the running statistics. In evaluation mode it normalizes by the running statistics, and
 /// only without gradients.
@@ -93,6 +98,7 @@ class BatchNormImpl : public Normalization {
 
   void track(double share) override { share_ = share; }
   void keep_above(double epsilon) override { epsilon_ = epsilon; }
+  bool keep_statistics() override { return keeps_statistics_ = true; }
 
  private:
   at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) override;
@@ -107,6 +113,7 @@ class BatchNormImpl : public Normalization {
   at::Tensor batches_;                     // () int64
   double share_ = kBatchNormMomentum;      // of the newest batch in running values
   double epsilon_ = kNormEpsilon;
+  bool keeps_statistics_ = false;
 };
 TORCH_MODULE(BatchNorm);
 

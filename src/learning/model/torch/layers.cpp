@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/error.hpp"
@@ -127,6 +128,18 @@ const at::Tensor& NetworkInput::at(std::string_view name) const {
 
 NamedTensors Network::parameters_by_name() const { return named(named_parameters()); }
 NamedTensors Network::buffers_by_name() const { return named(named_buffers()); }
+
+std::vector<std::string> Network::keep_statistics() {
+  std::vector<std::string> paths;
+  for (const auto& module : named_modules()) {
+    auto* const norm = dynamic_cast<Normalization*>(module.value().get());
+    if (norm == nullptr) continue;
+    const bool trains = std::ranges::any_of(
+        norm->parameters(), [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+    if (!trains && norm->keep_statistics()) paths.push_back(module.key());
+  }
+  return paths;
+}
 
 ConvolutionImpl::ConvolutionImpl(const ConvolutionShape& shape, at::Generator random)
     : stride_(shape.stride), padding_(shape.padding) {

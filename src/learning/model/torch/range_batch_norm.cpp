@@ -92,15 +92,18 @@ class RangeBatchNorm final : public Normalization {
         running_mean_(register_buffer("running_mean", at::zeros({channels}))),
         running_inverse_(register_buffer("running_inverse", at::ones({channels}))) {}
 
+  bool keep_statistics() override { return keeps_statistics_ = true; }
+
  private:
   at::Tensor apply(const at::Tensor& x, at::TensorList residual, bool relu) override {
     const ChannelStatistics statistics(x.size(1));
-    if (!is_training()) {
-      EQT_CHECK(!at::GradMode::is_enabled(), "evaluation mode has no gradient");
+    if (!is_training() || keeps_statistics_) {
       for (std::size_t c = 0; c < statistics.channels(); ++c) {
         statistics.set(c, values(running_mean_)[c], values(running_inverse_)[c], values(weight_)[c],
                        values(bias_)[c]);
       }
+      if (is_training()) return normalize_frozen(x, weight_, bias_, residual, statistics, relu);
+      EQT_CHECK(!at::GradMode::is_enabled(), "evaluation mode has no gradient");
       return normalize_channels(x, residual, statistics, relu);
     }
     chunk_values(static_cast<std::size_t>(x.numel() / x.size(1)), path(),
@@ -133,6 +136,7 @@ class RangeBatchNorm final : public Normalization {
 
   at::Tensor weight_, bias_;                   // (c)
   at::Tensor running_mean_, running_inverse_;  // (c)
+  bool keeps_statistics_ = false;
 };
 
 }  // namespace

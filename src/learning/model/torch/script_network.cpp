@@ -114,6 +114,30 @@ void refuse_other_version(const std::string& path, const std::string& text) {
   refuse_file(path, "LibTorch cannot read it: " + sentence_of(text));
 }
 
+bool reads_training(at::ArrayRef<const torch::jit::Block*> blocks) {
+  return std::ranges::any_of(blocks, [](const torch::jit::Block* block) {
+    return std::ranges::any_of(block->nodes(), [](const torch::jit::Node* node) {
+      const bool reads =
+          node->kind() == c10::prim::GetAttr && node->s(c10::attr::name) == "training";
+      return reads || reads_training(node->blocks());
+    });
+  });
+}
+
+/// Says whether a module normalizes by running statistics in evaluation mode, and has parameters of
+/// which none is trained. The training mode of a traced module is a constant.
+bool is_frozen_norm(const torch::jit::Module& module) {
+  const auto method = module.find_method("forward");
+  if (!module.hasattr("running_mean") || !module.hasattr("running_var") || !method) return false;
+  std::size_t parameters = 0;
+  for (const at::Tensor& parameter : module.parameters(/*recurse=*/false)) {
+    if (parameter.requires_grad()) return false;
+    ++parameters;
+  }
+  const torch::jit::Block* const block = method->graph()->block();
+  return parameters > 0 && reads_training(block);
+}
+
 class ScriptNetwork final : public Network {
  public:
   ScriptNetwork(torch::jit::Module module, std::string path)
@@ -156,7 +180,19 @@ class ScriptNetwork final : public Network {
                                  [&](const auto& item) { return item.first == name; });
     }};
   }
-  void train(bool on) override { module_.train(on); }
+  void train(bool on) override {
+    module_.train(on);
+    for (torch::jit::Module& norm : frozen_norms_) norm.eval();
+  }
+  std::vector<std::string> keep_statistics() override {
+    std::vector<std::string> paths;
+    for (const auto& [path, module] : module_.named_modules()) {
+      if (!is_frozen_norm(module)) continue;
+      frozen_norms_.push_back(module);
+      paths.push_back(path);
+    }
+    return paths;
+  }
   void draw_from(const RandomKey& key) override {
     // The module's own operations draw from LibTorch's default generator.
     const RandomStream stream(key);
@@ -243,6 +279,7 @@ class ScriptNetwork final : public Network {
   torch::jit::Module module_;
   const std::string path_;
   ScriptState state_;
+  std::vector<torch::jit::Module> frozen_norms_;  // in evaluation mode for good
 };
 
 }  // namespace

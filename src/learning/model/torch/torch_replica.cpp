@@ -127,8 +127,9 @@ struct ReplicaInput {
   TaskOptions task = {};
   int outputs = 0;
   std::vector<std::string> freeze = {};  // patterns of parameters that are not trained
-  std::uint64_t seed = 1;                // of random numbers during training
-  Rank rank = 0;                         // ranks draw independently
+  FrozenNorms frozen_norms = FrozenNorms::batch;
+  std::uint64_t seed = 1;  // of random numbers during training
+  Rank rank = 0;           // ranks draw independently
   Precision precision = Precision::fp32;
   /// Operations of LibTorch compute in bf16 where its autocast says so, for networks whose
   /// convolutions are not ConvolutionImpl.
@@ -189,6 +190,7 @@ class TorchReplica final : public Replica {
     move_into(buffers_, buffer_layout_, of_type(buffer_tensors_, at::kFloat));
     for (const auto& [name, tensor] : buffer_tensors_)
       if (tensor.scalar_type() != at::kFloat) other_buffers_.emplace_back(name, tensor);
+    if (input_.frozen_norms == FrozenNorms::running) keep_statistics();
     backward_.emplace(parameter_tensors_, gradient_, layout_, input_.placement);
   }
 
@@ -202,6 +204,12 @@ class TorchReplica final : public Replica {
   std::span<float> frozen() override {
     frozen_changed_ = true;
     return frozen_.host();
+  }
+
+  void keep_constants(std::span<float> mean) override {
+    for (const TensorSlice& slice : constants_)
+      std::ranges::copy(buffers().subspan(slice.offset, slice.count),
+                        mean.subspan(slice.offset).begin());
   }
 
   double forward_backward(const data::Batch& batch, const SliceReady& on_ready) override {
@@ -280,6 +288,14 @@ class TorchReplica final : public Replica {
   }
 
  private:
+  void keep_statistics() {
+    const std::vector<std::string> paths = network_->keep_statistics();
+    check_keeps_statistics(!paths.empty());
+    for (const TensorSlice& slice : buffer_layout_)
+      if (std::ranges::count(paths, slice.name.substr(0, slice.name.rfind('.'))) > 0)
+        constants_.push_back(slice);
+  }
+
   std::vector<std::string> load(const std::string& path, const weights::FileNames& names) {
     frozen_changed_ = true;
     const NamedTensors on_host = state();
@@ -438,6 +454,7 @@ class TorchReplica final : public Replica {
   NamedTensors other_buffers_;  // those that are not float32
   Layout layout_;
   Layout buffer_layout_;
+  Layout constants_ = {};      // those of it that no batch changes
   MirroredValues parameters_;  // (d)
   MirroredValues gradient_;    // (d)
   MirroredValues buffers_;     // (b)
@@ -484,6 +501,7 @@ std::unique_ptr<Replica> make_float_replica(const ModelOptions& options) {
          .task = options.task,
          .outputs = options.outputs,
          .freeze = options.freeze,
+         .frozen_norms = options.frozen_norms,
          .seed = options.seed,
          .rank = options.rank,
          .precision = options.precision,
@@ -580,7 +598,9 @@ NetworkMemory measure_network_memory(const ModelOptions& options, std::size_t ba
                                      std::size_t test_batch_size) {
   if (options.precision == Precision::int8) return int8_memory(options, batch_size);
   const auto replica = make_replica(options);
-  NetworkMemory memory{.layout = replica->layout(), .buffer_values = replica->buffers().size()};
+  NetworkMemory memory{.layout = replica->layout(),
+                       .frozen_values = replica->frozen().size(),
+                       .buffer_values = replica->buffers().size()};
   memory.gradient_bytes = extrapolated(options, batch_size, [&](const data::Batch& batch) {
     (void)replica->forward_backward(batch, {});
   });
