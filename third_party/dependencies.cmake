@@ -20,7 +20,8 @@ find_package(nlohmann_json QUIET)
 eqt_need(nlohmann_json nlohmann-json3-dev)
 pkg_check_modules(hwy QUIET IMPORTED_TARGET libhwy)
 eqt_need(hwy libhwy-dev)
-# Kernels are compiled for SSE4, AVX2 and AVX-512 or for NEON, and as portable code. Left out are SSSE3,
+# Kernels are compiled for SSE4, AVX2 and AVX-512 or for NEON, and as portable code, which HWY_WANT_SSE4
+# would take away: it makes SSE4 what every processor is expected to have. Left out are SSSE3,
 # which is the best set only of processors from before 2009 (they use the portable code), and scalable
 # vectors (SVE, RVV), which have no fixed length at compile time.
 add_library(eqt_hwy INTERFACE)

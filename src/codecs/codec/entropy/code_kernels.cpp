@@ -11,7 +11,6 @@
 #include "codec/levels/level_table.hpp"
 #include "core/error.hpp"
 
-#define HWY_WANT_SSE4 1
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/entropy/code_kernels.cpp"
 #include "hwy/foreach_target.h"  // must precede highway.h

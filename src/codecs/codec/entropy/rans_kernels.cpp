@@ -3,7 +3,6 @@
 
 #include <cstring>
 
-#define HWY_WANT_SSE4 1
 #define HWY_WANT_AVX3_DL 1  // permutations and expansions of bytes
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/entropy/rans_kernels.cpp"

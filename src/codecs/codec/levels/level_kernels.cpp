@@ -9,7 +9,6 @@
 #include "codec/prefetch.hpp"
 #include "core/error.hpp"
 
-#define HWY_WANT_SSE4 1
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/levels/level_kernels.cpp"
 #include "hwy/foreach_target.h"  // must precede highway.h

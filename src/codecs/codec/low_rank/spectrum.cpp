@@ -8,7 +8,6 @@
 #include "codec/low_rank/low_rank.hpp"
 #include "core/error.hpp"
 
-#define HWY_WANT_SSE4 1
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/low_rank/spectrum.cpp"
 #include "hwy/foreach_target.h"  // must precede highway.h
