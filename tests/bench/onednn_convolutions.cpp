@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our 8-bit and float32 convolutions in turn with oneDNN's, on one thread:
 //
-//   onednn_convolutions [KERNELS] [SECONDS of each pass]
+//   onednn_convolutions [KERNELS] [SECONDS of each pass] [MODEL]
 //
+// The layers are those of the model for pictures of 32 x 32 pixels, or kLayerShapes. LibTorch
+// computes them by oneDNN.
 // Before time is taken, oneDNN's results are compared with ours. Ends with 1 if they differ.
 
 #include <fmt/format.h>
@@ -59,7 +61,7 @@ void measure(const int8::ConvolutionShape& shape, Layer& layer, Pass pass, OneDn
     print_line(title_of(pass), names[i], macs / seconds[i], macs / seconds[0]);
 }
 
-void compare(int8::Kernels kernels, double seconds) {
+void compare(int8::Kernels kernels, double seconds, const std::string& model) {
   const std::unique_ptr<OneDnn> onednn = make_onednn(kernels);
   fmt::print(
       "{} beside oneDNN {} with {}: 1e9 multiply-adds a second, those with the frame's zeros\n"
@@ -70,7 +72,7 @@ void compare(int8::Kernels kernels, double seconds) {
       name_of(kernels), onednn->version(), onednn->instructions(), kSamples);
   std::vector<float> scales;
   for (int n = 0; n < kSamples; ++n) scales.push_back(1e-3f * static_cast<float>(n + 1));
-  for (const int8::ConvolutionShape& shape : kLayerShapes) {
+  for (const int8::ConvolutionShape& shape : layer_shapes(model)) {
     require_same_results(shape, kernels, *onednn);
     Layer layer(shape, kernels, scales);
     fmt::print("{}\n", describe(shape));
@@ -83,7 +85,8 @@ void compare(int8::Kernels kernels, double seconds) {
 
 int main(int argc, char** argv) {
   try {
-    compare(argc > 1 ? named(argv[1]) : int8::fastest_here(), argc > 2 ? std::stod(argv[2]) : 0.1);
+    compare(argc > 1 ? named(argv[1]) : int8::fastest_here(), argc > 2 ? std::stod(argv[2]) : 0.1,
+            argc > 3 ? argv[3] : "");
   } catch (const std::exception& error) {
     fmt::print(stderr, "onednn_convolutions: {}\n", error.what());
     return 1;

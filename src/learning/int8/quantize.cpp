@@ -8,7 +8,6 @@
 
 #include "core/error.hpp"
 
-#define HWY_WANT_SSE4 1
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "int8/quantize.cpp"
 #include <hwy/foreach_target.h>

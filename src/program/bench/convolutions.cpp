@@ -12,10 +12,7 @@
 #include "bench/layer.hpp"
 #include "core/clock.hpp"
 #include "core/error.hpp"
-#include "data/batch.hpp"
 #include "int8/convolution.hpp"
-#include "model/catalogue.hpp"
-#include "model/own/plan.hpp"
 
 namespace eqt::bench {
 namespace {
@@ -53,22 +50,6 @@ std::vector<Kernels> chosen(const std::vector<std::string>& names) {
     kernels.push_back(*found);
   }
   return names.empty() ? all : kernels;
-}
-
-/// Layers of the same shape count once.
-std::vector<ConvolutionShape> shapes_of(const std::string& model) {
-  if (model.empty()) return {std::begin(kLayerShapes), std::end(kLayerShapes)};
-  const Catalogue<model::ModelRow>& models = model::ModelRow::all();
-  if (models.find(model) == nullptr)
-    fail(Kind::usage, "--model: expected one of {}, found {}", models.names(), model);
-  const model::precision::Plan plan =
-      model::precision::make_plan({.model = models.at(model),
-                                   .inputs = {data::image_spec({3, 32, 32})},
-                                   .precision = model::Precision::int8});
-  std::vector<ConvolutionShape> shapes;
-  for (const model::precision::Branch& branch : plan.branches)
-    if (std::ranges::find(shapes, branch.shape) == shapes.end()) shapes.push_back(branch.shape);
-  return shapes;
 }
 
 /// One pass: 1e9 multiply-adds a second.
@@ -157,7 +138,7 @@ void print_beside(const Row& row) {
 
 void run_bench_convolutions(const BenchConvolutionsCommand& command) {
   const std::vector<Kernels> all = chosen(command.kernels);
-  const std::vector<ConvolutionShape> shapes = shapes_of(command.model);
+  const std::vector<ConvolutionShape> shapes = layer_shapes(command.model);
   if (all.empty()) return;
   if (!command.json) print_head(command.samples);
   for (const Kernels kernels : all) {

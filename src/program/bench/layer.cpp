@@ -11,6 +11,10 @@
 #include "core/clock.hpp"
 #include "core/error.hpp"
 #include "core/random.hpp"
+#include "data/batch.hpp"
+#include "model/catalogue.hpp"
+#include "model/own/plan.hpp"
+#include "model/own/vision_transformer.hpp"
 
 namespace eqt::bench {
 namespace {
@@ -50,6 +54,22 @@ double median(std::vector<double> values) {
 }
 
 }  // namespace
+
+std::vector<ConvolutionShape> layer_shapes(const std::string& model) {
+  if (model.empty()) return {std::begin(kLayerShapes), std::end(kLayerShapes)};
+  const Catalogue<model::ModelRow>& models = model::ModelRow::all();
+  if (models.find(model) == nullptr)
+    fail(Kind::usage, "--model: expected one of {}, found {}", models.names(), model);
+  const model::ModelOptions options = {.model = models.at(model),
+                                       .inputs = {data::image_spec({3, 32, 32})},
+                                       .precision = model::Precision::int8};
+  if (const auto plan = model::precision::vision_plan(options)) return products_of(*plan);
+  const model::precision::Plan plan = model::precision::make_plan(options);
+  std::vector<ConvolutionShape> shapes;
+  for (const model::precision::Branch& branch : plan.branches)
+    if (std::ranges::find(shapes, branch.shape) == shapes.end()) shapes.push_back(branch.shape);
+  return shapes;
+}
 
 const char* title_of(Pass pass) {
   return pass == Pass::forward ? "forward" : pass == Pass::backward_input ? "dX" : "dW";

@@ -33,6 +33,11 @@ inline constexpr int8::ConvolutionShape kLayerShapes[] = {
     {8, 8, 256, 256, 3, 1},  {4, 4, 512, 512, 3, 1},
 };
 
+/// Returns the convolutions, or matrix products, of a network for pictures of 32 x 32 pixels, each
+/// shape once; without a name kLayerShapes.
+/// @throws Error{usage} for a network that has none
+std::vector<int8::ConvolutionShape> layer_shapes(const std::string& model);
+
 /// The integers that all passes of a layer are computed from.
 struct LayerIntegers {
   std::span<const std::int8_t> x;        // (N, H, W, C); the operand is this + 128

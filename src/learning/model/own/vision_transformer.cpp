@@ -74,6 +74,14 @@ struct Sizes {
   std::size_t most() const { return std::max(4 * values(), patches()); }
 };
 
+int8::ConvolutionShape product_shape(std::size_t tokens, std::size_t in, std::size_t out) {
+  return {.height = 1,
+          .width = static_cast<int>(tokens),
+          .in_channels = static_cast<int>(in),
+          .out_channels = static_cast<int>(out),
+          .kernel = 1};
+}
+
 /// What samples leave to the backward pass in a layer.
 template <typename Operand>
 struct LayerMemory {
@@ -358,12 +366,7 @@ typename VisionTransformer<Operand>::Linear VisionTransformer<Operand>::make_lin
   return {.name = name,
           .weight = weight,
           .norm = norm,
-          .product = make_convolution<Operand>({.height = 1,
-                                                .width = static_cast<int>(tokens),
-                                                .in_channels = static_cast<int>(in),
-                                                .out_channels = static_cast<int>(out),
-                                                .kernel = 1},
-                                               kernels_),
+          .product = make_convolution<Operand>(product_shape(tokens, in, out), kernels_),
           .bias = std::vector<float>(out)};
 }
 
@@ -381,12 +384,7 @@ void VisionTransformer<Operand>::make_room(Room& room) const {
   room.totals.resize(sizes_.tokens);
   room.sums.resize(4 * sizes_.hidden);
   const auto product = [&](std::size_t in, std::size_t out) {
-    return make_convolution<Operand>({.height = 1,
-                                      .width = static_cast<int>(sizes_.tokens),
-                                      .in_channels = static_cast<int>(in),
-                                      .out_channels = static_cast<int>(out),
-                                      .kernel = 1},
-                                     kernels_);
+    return make_convolution<Operand>(product_shape(sizes_.tokens, in, out), kernels_);
   };
   room.score.emplace(product(sizes_.head_width(), sizes_.tokens));
   room.mix.emplace(product(sizes_.tokens, sizes_.head_width()));
@@ -929,6 +927,18 @@ std::optional<VisionPlan> vision_plan(const ModelOptions& options) {
   affine("head", h, options.outputs);
   plan.split(options.freeze);
   return plan;
+}
+
+std::vector<int8::ConvolutionShape> products_of(const VisionPlan& plan) {
+  const Sizes sizes(plan);
+  const std::size_t tokens = sizes.tokens, h = sizes.hidden, width = sizes.head_width();
+  return {product_shape(tokens - 1, sizes.patch_values, h),
+          product_shape(tokens, h, 3 * h),
+          product_shape(tokens, h, h),
+          product_shape(tokens, h, 4 * h),
+          product_shape(tokens, 4 * h, h),
+          product_shape(tokens, width, tokens),
+          product_shape(tokens, tokens, width)};
 }
 
 TensorValues initial_values(const VisionPlan& plan, std::uint64_t seed) {

@@ -18,7 +18,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "int8/convolution.hpp"
 #include "int8/kernels.hpp"
 #include "model/architecture.hpp"
 #include "model/own/tensors.hpp"
@@ -55,6 +57,10 @@ std::optional<VisionPlan> vision_plan(const ModelOptions& options);
 
 /// Draws the values from which training starts: timm's.
 TensorValues initial_values(const VisionPlan& plan, std::uint64_t seed);
+
+/// Returns the shapes of its products, each once, as convolutions of a row of tokens with a kernel
+/// of 1: of patches, of the layers, of queries with keys, of exponentials with values.
+std::vector<int8::ConvolutionShape> products_of(const VisionPlan& plan);
 
 /// @param kernels  of 8-bit operands. @param threads  that compute
 template <typename Operand>
