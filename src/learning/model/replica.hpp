@@ -22,6 +22,7 @@
 #include "model/compute_device.hpp"
 #include "model/encoder_shape.hpp"
 #include "model/task.hpp"
+#include "weights/state_dict.hpp"
 
 namespace eqt::model {
 
@@ -91,8 +92,7 @@ class Replica {
   /// to the task keeps its values.
   /// @param new_head so does a last layer of another number of outputs than the file's; false: that
   /// is refused
-  /// @return the names of the tensors that keep their values
-  virtual std::vector<std::string> load_pretrained(const std::string& path, bool /*new_head*/) {
+  virtual weights::LoadedNames load_pretrained(const std::string& path, bool /*new_head*/) {
     load_weights(path);
     return {};
   }

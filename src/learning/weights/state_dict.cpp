@@ -388,12 +388,33 @@ std::string nearest_text(std::string_view name, const Matching& matching) {
   return fmt::format("; the nearest is {}", printable(nearest));
 }
 
+/// Values of targets, by target, that were made from others; nothing: none were.
+using Resized = std::vector<std::optional<std::vector<float>>>;
+
+/// Makes the values of the targets whose sizes the file has otherwise, where it can.
+Resized resize(const std::string& path, std::span<const Target> targets, const Matching& matching,
+               const FileNames& names) {
+  Resized resized(targets.size());
+  for (std::size_t i = 0; names.resized && i < targets.size(); ++i) {
+    const auto source = matching.found.find(matching.wanted[i]);
+    if (source == matching.found.end() || source->second->sizes == targets[i].sizes) continue;
+    Target same = targets[i];
+    same.sizes = source->second->sizes;
+    const std::vector<std::byte> bytes = fitting(path, same, *source->second);
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+    resized[i] = names.resized(targets[i].name, same.sizes, values);
+  }
+  return resized;
+}
+
 /// "fc." of "fc.weight".
 std::string_view layer_of(std::string_view name) { return name.substr(0, name.rfind('.') + 1); }
 
 /// The targets of the last layer, if the file has one of another number of outputs: by target.
+/// @param resized  of targets whose sizes may differ
 std::vector<bool> find_other_head(std::span<const Target> targets, const Matching& matching,
-                                  std::int64_t outputs) {
+                                  std::int64_t outputs, const Resized& resized) {
   std::vector<bool> head(targets.size(), false);
   std::string_view layer;
   bool any = false;
@@ -402,7 +423,7 @@ std::vector<bool> find_other_head(std::span<const Target> targets, const Matchin
     if (source == matching.found.end()) continue;
     const std::vector<std::int64_t>& own = targets[i].sizes;
     const std::vector<std::int64_t>& other = source->second->sizes;
-    if (own == other) continue;
+    if (own == other || resized[i]) continue;
     const bool differs_in_first = !own.empty() && own.size() == other.size() &&
                                   own.front() == outputs &&
                                   std::equal(own.begin() + 1, own.end(), other.begin() + 1);
@@ -434,9 +455,10 @@ std::vector<bool> find_missing_head(std::span<const Target> targets, const Match
 /// Returns for each target whether it belongs to a last layer that starts new.
 /// @throws Error{data} if there is one, and must not
 std::vector<bool> find_new_head(const std::string& path, std::span<const Target> targets,
-                                const Matching& matching, const FileNames& names) {
+                                const Matching& matching, const FileNames& names,
+                                const Resized& resized) {
   if (names.outputs == 0) return std::vector<bool>(targets.size(), false);
-  std::vector<bool> head = find_other_head(targets, matching, names.outputs);
+  std::vector<bool> head = find_other_head(targets, matching, names.outputs, resized);
   if (std::ranges::find(head, true) == head.end())
     head = find_missing_head(targets, matching, names.last_layer);
   const auto first = std::ranges::find(head, true);
@@ -456,7 +478,7 @@ std::vector<bool> find_new_head(const std::string& path, std::span<const Target>
 /// The targets get these values.
 struct NewValues {
   std::vector<std::vector<std::byte>> values;  // of each target, in their order; empty: none
-  std::vector<std::string> kept;               // names of targets that keep theirs
+  LoadedNames names;
 };
 
 /// Moves what the file has under further names of a tensor to its first name.
@@ -481,7 +503,8 @@ void settle_tied(const std::string& path, std::span<const Target> targets, NewVa
 NewValues match(const std::string& path, std::span<const Target> targets,
                 std::span<const Tensor> found, const FileNames& names) {
   const Matching matching = match_names(path, targets, found, names);
-  const std::vector<bool> head = find_new_head(path, targets, matching, names);
+  const Resized resized = resize(path, targets, matching, names);
+  const std::vector<bool> head = find_new_head(path, targets, matching, names, resized);
   std::set<std::string_view> present;  // first names of tensors of which the file has a name
   const auto first_name = [](const Target& target) {
     return std::string_view(target.tied_to.empty() ? target.name : target.tied_to);
@@ -496,15 +519,20 @@ NewValues match(const std::string& path, std::span<const Target> targets,
     result.values.emplace_back();
     const auto source = unused.find(matching.wanted[i]);
     if (source != unused.end()) {
-      if (head[i])
-        result.kept.push_back(target.name);
-      else
+      if (head[i]) {
+        result.names.kept.push_back(target.name);
+      } else if (resized[i]) {
+        const auto bytes = std::as_bytes(std::span(*resized[i]));
+        result.values.back().assign(bytes.begin(), bytes.end());
+        result.names.resized.push_back(target.name);
+      } else {
         result.values.back() = fitting(path, target, *source->second);
+      }
       unused.erase(source);
     } else if (present.contains(first_name(target))) {
       continue;
     } else if (head[i] || (names.optional && names.optional(target.name))) {
-      result.kept.push_back(target.name);
+      result.names.kept.push_back(target.name);
     } else if (!target.name.ends_with("num_batches_tracked")) {
       fail(Kind::data, "expected a tensor {} in the weights file {}, found none of that name{}",
            target.name, path, nearest_text(matching.wanted[i], matching));
@@ -522,13 +550,13 @@ NewValues match(const std::string& path, std::span<const Target> targets,
 
 }  // namespace
 
-std::vector<std::string> load_state_dict(const std::string& path, std::span<const Target> targets,
-                                         const FileNames& names) {
+LoadedNames load_state_dict(const std::string& path, std::span<const Target> targets,
+                            const FileNames& names) {
   const StateDict file = read_state_dict(path, largest_file(targets));
   NewValues found = match(path, targets, file.tensors(), names);
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (!found.values[i].empty()) copy_from_row_major(found.values[i], targets[i]);
-  return std::move(found.kept);
+  return std::move(found.names);
 }
 
 }  // namespace eqt::weights

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -110,6 +111,17 @@ struct FileNames {
   std::string last_layer = {};
   /// With `outputs`: such a last layer keeps its values; false: the file is refused.
   bool new_head = true;
+  /// Makes the values of one of the network's float32 tensors from the file's, whose sizes are
+  /// others; nothing: it cannot. No function: it can with none.
+  std::function<std::optional<std::vector<float>>(
+      std::string_view name, std::span<const std::int64_t> sizes, std::span<const float> values)>
+      resized = {};
+};
+
+/// Names of the targets that did not get the file's values as they are.
+struct LoadedNames {
+  std::vector<std::string> kept;     // they keep their values
+  std::vector<std::string> resized;  // FileNames::resized made theirs
 };
 
 /// Copies the values of a file that read_state_dict takes into `targets`, all of them or none.
@@ -117,9 +129,8 @@ struct FileNames {
 /// what `names` says, for a beginning such as `model.` that all names of one side have, and that
 /// the file may lack counters named *num_batches_tracked, and names of a tensor of which it has
 /// another name. Where it has several, their values must be equal.
-/// @return the names of the targets that keep their values because of `names`
 /// @throws Error{data}
-std::vector<std::string> load_state_dict(const std::string& path, std::span<const Target> targets,
-                                         const FileNames& names = {});
+LoadedNames load_state_dict(const std::string& path, std::span<const Target> targets,
+                            const FileNames& names = {});
 
 }  // namespace eqt::weights

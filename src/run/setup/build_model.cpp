@@ -218,18 +218,22 @@ bool has_initial_weights(const config::RunConfig& config) {
 }
 
 InitialWeights load_initial_weights(const config::RunConfig& config, model::Replica& network) {
-  InitialWeights weights;
+  InitialWeights initial;
   for (const std::string& file : {pretrained_weights(config), config.model.weights}) {
     if (file.empty()) continue;
-    weights.files.push_back(file);
-    const auto kept =
+    initial.files.push_back(file);
+    const auto loaded =
         network.load_pretrained(file, config.model.new_head == model::NewHead::automatic);
-    if (!kept.empty())
-      weights.notes.push_back(
+    if (!loaded.resized.empty())
+      initial.notes.push_back(
+          fmt::format("{} of the weights file {} is resampled for pictures of this size",
+                      fmt::join(loaded.resized, ", "), file));
+    if (!loaded.kept.empty())
+      initial.notes.push_back(
           fmt::format("{} start new: the weights file {} has none of their shape",
-                      fmt::join(kept, ", "), file));
+                      fmt::join(loaded.kept, ", "), file));
   }
-  return weights;
+  return initial;
 }
 
 ModelParts build_model(const config::RunConfig& config, const comm::Communicator& comm,

@@ -10,6 +10,7 @@
 
 #include "model/emulated_replica.hpp"
 #include "model/export.hpp"
+#include "model/own/own_replica.hpp"
 #include "model/replica.hpp"
 #include "model/unit/support.hpp"
 #include "support/catch.hpp"
@@ -212,13 +213,36 @@ TEST_CASE("a head for other classes starts new, alone trained if all else is fro
   const std::vector<float> fresh(other->parameters().begin(), other->parameters().end());
   test::says(test::refusal(Kind::data, [&] { other->load_pretrained(path, false); }),
              "set model.new_head to \"auto\"");
-  CHECK(other->load_pretrained(path, true) ==
+  CHECK(other->load_pretrained(path, true).kept ==
         std::vector<std::string>{layer + "weight", layer + "bias"});
   CHECK(std::ranges::equal(other->parameters(), fresh));
   CHECK(other->layout().size() == 2);
   CHECK(std::ranges::equal(other->frozen(), trained->parameters().first(other->frozen().size())));
   other->forward_backward(random_batch(4, kSmall, 3), {});
   CHECK(std::ranges::any_of(other->gradient(), [](float value) { return value != 0; }));
+}
+
+TEST_CASE("a vision transformer takes weights for pictures of another size", "[mobile]") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/model.pt";
+  const auto larger = make_replica(options_for(models::vit_tiny, {3, 64, 64}));
+  larger->save_weights(path);
+  const ModelOptions options = options_for(models::vit_tiny, kSmall);
+  const auto with_torch = make_replica(options), own = make_float32_replica(options);
+  for (Replica* const replica : {with_torch.get(), own.get()}) {
+    const weights::LoadedNames loaded = replica->load_pretrained(path, true);
+    CHECK(loaded.kept.empty());
+    CHECK(loaded.resized == std::vector<std::string>{"pos_embed"});
+  }
+  CHECK(std::ranges::equal(with_torch->parameters(), own->parameters()));
+  const TensorSlice& filters = named(own->layout(), "patch_embed.proj.weight");
+  const TensorSlice& same = named(larger->layout(), "patch_embed.proj.weight");
+  CHECK(std::ranges::equal(own->parameters().subspan(filters.offset, filters.count),
+                           larger->parameters().subspan(same.offset, same.count)));
+  // Patches of 16 pixels in place of 4 are another network.
+  const auto other = make_replica(options_for(models::vit_tiny, {3, 96, 96}));
+  test::says(test::refusal(Kind::data, [&] { other->load_pretrained(path, true); }),
+             "expected patch_embed.proj.weight of shape");
 }
 
 }  // namespace eqt::model

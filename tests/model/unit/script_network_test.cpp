@@ -402,7 +402,7 @@ def forward(self, x):
   for (const weights::Tensor& tensor : file.tensors())
     if (tensor.type == weights::ElementType::float32) few.push_back(tensor);
   folder.write("model.pt", weights::pack_state_dict(few));
-  CHECK(make_replica(options)->load_pretrained(path, true).size() == 5);
+  CHECK(make_replica(options)->load_pretrained(path, true).kept.size() == 5);
 }
 
 TEST_CASE("an evaluation leaves a module as it was, and training keeps what it assigns",
@@ -437,7 +437,7 @@ def forward(self, x):
     if (tensor.name.starts_with("hidden_") || tensor.name.starts_with("out_"))
       parameters.push_back(tensor);
   folder.write("model.pt", weights::pack_state_dict(parameters));
-  CHECK(make_replica(options_of(module))->load_pretrained(path, true).size() == 3);
+  CHECK(make_replica(options_of(module))->load_pretrained(path, true).kept.size() == 3);
   const auto buffers = [&] {
     return std::vector<float>(replica->buffers().begin(), replica->buffers().end());
   };

@@ -140,8 +140,9 @@ TEST_CASE("names of the file and of the network may differ by a beginning, a tie
     std::ranges::fill(body, 0.0f);
     std::ranges::fill(head, 0.0f);
     folder.write("a.pt", weights::pack_state_dict(tensors));
-    return weights::load_state_dict(
-        path, targets, {.outputs = outputs, .last_layer = "fc.", .new_head = new_head});
+    return weights::load_state_dict(path, targets,
+                                    {.outputs = outputs, .last_layer = "fc.", .new_head = new_head})
+        .kept;
   };
   const std::vector<float> one_two = {1, 2}, one_to_three = {1, 2, 3};
   const std::vector<weights::Target> plain = {target("a.w", body), target("fc.b", head)};

@@ -91,11 +91,13 @@ std::string FlatReplica::safetensors(const Metadata& metadata) const {
 
 void FlatReplica::load_weights(const std::string& path) { load(path, {}); }
 
-std::vector<std::string> FlatReplica::load_pretrained(const std::string& path, bool new_head) {
+weights::LoadedNames FlatReplica::load_pretrained(const std::string& path, bool new_head) {
   const std::string& last = plan_.tensors[last_weight_].name;
-  return load(path, {.outputs = outputs_,
-                     .last_layer = last.substr(0, last.rfind('.') + 1),
-                     .new_head = new_head});
+  weights::FileNames names = file_names();
+  names.outputs = outputs_;
+  names.last_layer = last.substr(0, last.rfind('.') + 1);
+  names.new_head = new_head;
+  return load(path, names);
 }
 
 void FlatReplica::visit_state(StateVisitor& visitor, Across models) {
@@ -145,8 +147,7 @@ std::string FlatReplica::packed(const Pack& pack) const {
   return pack(tensors);
 }
 
-std::vector<std::string> FlatReplica::load(const std::string& path,
-                                           const weights::FileNames& names) {
+weights::LoadedNames FlatReplica::load(const std::string& path, const weights::FileNames& names) {
   expect_other_frozen();
   std::vector<std::int64_t> counters(counters_.begin(), counters_.end());
   std::vector<weights::Target> targets;
@@ -165,9 +166,9 @@ std::vector<std::string> FlatReplica::load(const std::string& path,
                            .strides = {},
                            .storage = std::as_writable_bytes(std::span(&counters[i], 1))});
       });
-  std::vector<std::string> kept = weights::load_state_dict(path, targets, names);
+  weights::LoadedNames loaded = weights::load_state_dict(path, targets, names);
   std::ranges::copy(counters, counters_.begin());
-  return kept;
+  return loaded;
 }
 
 }  // namespace eqt::model::precision

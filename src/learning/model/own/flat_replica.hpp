@@ -18,10 +18,6 @@
 #include "model/own/workspace.hpp"
 #include "model/replica.hpp"
 
-namespace eqt::weights {
-struct FileNames;
-}
-
 namespace eqt::model::precision {
 
 /// A network of pictures; classes derived from it compute.
@@ -45,7 +41,7 @@ class FlatReplica : public Replica {
   void save_weights(const std::string& path) const override;
   std::string safetensors(const Metadata& metadata) const override;
   void load_weights(const std::string& path) override;
-  std::vector<std::string> load_pretrained(const std::string& path, bool new_head) override;
+  weights::LoadedNames load_pretrained(const std::string& path, bool new_head) override;
 
  protected:
   /// @param last_weight  the last layer's weight, by its index in the plan's tensors
@@ -64,6 +60,8 @@ class FlatReplica : public Replica {
   virtual void count_batch(std::span<std::uint64_t> counts) {
     for (std::uint64_t& count : counts) ++count;
   }
+  /// Files of weights from elsewhere may have other shapes.
+  virtual weights::FileNames file_names() const { return {}; }
   /// Called where frozen parameters may have changed since the last pass.
   virtual void expect_other_frozen() = 0;
 
@@ -80,7 +78,7 @@ class FlatReplica : public Replica {
   /// visit_counter(name, counter).
   template <typename Values, typename Counter>
   void for_each_tensor(const Values& visit, const Counter& visit_counter) const;
-  std::vector<std::string> load(const std::string& path, const weights::FileNames& names);
+  weights::LoadedNames load(const std::string& path, const weights::FileNames& names);
   /// Returns what pack() makes of the tensors.
   template <typename Pack>
   std::string packed(const Pack& pack) const;

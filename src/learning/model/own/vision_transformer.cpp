@@ -22,6 +22,7 @@
 #include "model/own/passes.hpp"
 #include "model/own/plan.hpp"
 #include "model/own/token_passes.hpp"
+#include "model/position_table.hpp"
 #include "model/process_settings.hpp"
 
 namespace eqt::model::precision {
@@ -221,6 +222,7 @@ class VisionTransformer final : public FlatReplica {
                 const SliceReady& ready) override;
 
   void expect_other_frozen() override { frozen_are_set_ = false; }
+  weights::FileNames file_names() const override { return names_of(plan_.shape); }
 
   void set_parameters();
   bool is_set(const Linear& linear) const {

@@ -278,7 +278,7 @@ class TorchReplica final : public Replica {
   void load_weights(const std::string& path) override {
     load(path, {.own = network_->file_names().own});
   }
-  std::vector<std::string> load_pretrained(const std::string& path, bool new_head) override {
+  weights::LoadedNames load_pretrained(const std::string& path, bool new_head) override {
     weights::FileNames names = network_->file_names();
     names.outputs = input_.outputs;
     const std::string& last = all_parameters_.back().first;
@@ -296,12 +296,12 @@ class TorchReplica final : public Replica {
         constants_.push_back(slice);
   }
 
-  std::vector<std::string> load(const std::string& path, const weights::FileNames& names) {
+  weights::LoadedNames load(const std::string& path, const weights::FileNames& names) {
     frozen_changed_ = true;
     const NamedTensors on_host = state();
-    std::vector<std::string> kept = read_weights(path, on_host, tied_names_, names);
+    weights::LoadedNames loaded = read_weights(path, on_host, tied_names_, names);
     copy_other_buffers(on_host);
-    return kept;
+    return loaded;
   }
 
   /// Those that lie on a device.

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "model/architecture.hpp"
+#include "model/position_table.hpp"
 #include "model/torch/network.hpp"
 
 namespace eqt::model {
@@ -44,6 +45,7 @@ class Vit final : public Network {
 
   NamedTensors parameters_by_name() const override { return parameters_; }
   NamedTensors buffers_by_name() const override { return {}; }
+  weights::FileNames file_names() const override { return names_of(plan_); }
 
   void draw_from(const RandomKey& key) override {
     for (Layer& layer : layers_) {

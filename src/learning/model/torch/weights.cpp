@@ -89,9 +89,8 @@ void write_weights(const std::string& path, const NamedTensors& tensors) {
   metrics::write_atomically(path, weights::pack_state_dict(described(tensors)));
 }
 
-std::vector<std::string> read_weights(const std::string& path, const NamedTensors& tensors,
-                                      std::span<const TiedName> tied,
-                                      const weights::FileNames& names) {
+weights::LoadedNames read_weights(const std::string& path, const NamedTensors& tensors,
+                                  std::span<const TiedName> tied, const weights::FileNames& names) {
   std::vector<weights::Target> targets;
   for (const auto& [name, tensor] : tensors) {
     targets.push_back({.name = name,

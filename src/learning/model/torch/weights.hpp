@@ -35,9 +35,9 @@ void write_weights(const std::string& path, const NamedTensors& tensors);
 /// Reads the tensors from a file as weights::load_state_dict does.
 /// @param tensors under all their names
 /// @throws Error{data}
-std::vector<std::string> read_weights(const std::string& path, const NamedTensors& tensors,
-                                      std::span<const TiedName> tied,
-                                      const weights::FileNames& names = {});
+weights::LoadedNames read_weights(const std::string& path, const NamedTensors& tensors,
+                                  std::span<const TiedName> tied,
+                                  const weights::FileNames& names = {});
 
 /// The tensors as they lie in memory; refers to names and values of `tensors`.
 std::vector<weights::Tensor> described(const NamedTensors& tensors);
