@@ -341,6 +341,25 @@ TEST_CASE("weights have a scale for each output channel", "[int8]") {
   CHECK_THROWS_AS(convolution.set_weights(std::vector<float>{1, 2, 3, infinity, 5, 6}), Error);
 }
 
+TEST_CASE("weights that are rounded already are taken as they are", "[int8]") {
+  const ConvolutionShape shape = {
+      .height = 1, .width = 7, .in_channels = 5, .out_channels = 9, .kernel = 1};
+  Convolution from_floats(shape), from_rounded(shape);
+  const Bytes q = integers(shape.weight_count(), -127, 127, 1);
+  std::vector<float> weights;
+  for (const std::int8_t value : q) weights.push_back(0.25f * static_cast<float>(value));
+  from_floats.set_weights(weights, true);
+  from_rounded.set_rounded(q, 0.25f);
+  const Bytes x = integers(shape.in_count(), -128, 127, 2);
+  LongArray<std::byte> scratch = make_long_array<std::byte>(from_floats.scratch_bytes());
+  const std::span<std::byte> room(scratch.get(), from_floats.scratch_bytes());
+  std::vector<float> expected(shape.out_count()), found(shape.out_count());
+  from_floats.forward(x, 0, 0.5f, expected, room);
+  from_rounded.forward(x, 0, 0.5f, found, room);
+  CHECK(found == expected);
+  CHECK_THROWS_AS(from_rounded.set_rounded(Bytes(3), 1), Error);
+}
+
 TEST_CASE("buffers of other sizes and sums that may overflow are errors", "[int8]") {
   CHECK_THROWS_AS(Convolution({8, 8, 8192, 8, 3, 1}), Error);
   CHECK_THROWS_AS(Convolution({8, 8, 8, 8, 4, 1}), Error);
