@@ -76,6 +76,10 @@ TEST_CASE("gradients of the others are the same as without frozen parameters", "
       {mobilenet_v3_small, {"features.?.*", "features.10.*", "features.11.block.0.*"}},
       {mobilenet_v3_small, {"*.0.weight", "*.1.weight", "*.1.bias", "*.fc1.*", "classifier.*"}},
       {efficientnet_lite0, {"conv_stem.*", "bn?.*", "blocks.*"}},
+      {vit_tiny, {"cls_token", "pos_embed", "patch_embed.*", "blocks.?.*"}},
+      {vit_tiny, {"cls_token", "pos_embed", "patch_embed.*", "blocks.*", "norm.*"}},
+      {vit_tiny, {"*.weight", "cls_token"}},
+      {vit_tiny, {"*.norm?.*", "*.attn.*", "pos_embed", "head.*"}},
   }));
   const auto options = [&](std::vector<std::string> frozen) -> ModelOptions {
     return {.model = model,
@@ -125,11 +129,14 @@ TEST_CASE("what is in front of all that is trained keeps nothing for the backwar
 }
 
 TEST_CASE("the memory that is estimated is less with a frozen beginning", "[frozen]") {
-  ModelOptions options = {.model = models::mobilenet_v2, .inputs = test::pictures(kShape)};
+  const Frozen frozen = GENERATE(values<Frozen>(
+      {{models::mobilenet_v2, {"features.*"}},
+       {models::vit_tiny, {"cls_token", "pos_embed", "patch_embed.*", "blocks.*"}}}));
+  ModelOptions options = {.model = frozen.model, .inputs = test::pictures(kShape)};
   const auto check = [&](const auto& memory_of) {
     options.freeze.clear();
     const NetworkMemory whole = memory_of(options);
-    options.freeze = {"features.*"};
+    options.freeze = frozen.patterns;
     const NetworkMemory head = memory_of(options);
     CHECK(head.gradient_bytes < whole.gradient_bytes / 2);
   };

@@ -162,6 +162,8 @@ class VisionTransformer final : public FlatReplica {
   std::size_t bytes(std::size_t samples) const;
 
  private:
+  enum class Role : std::size_t { weight, bias, gain, shift };
+
   struct Linear {
     std::string name;
     std::size_t weight;               // in the plan's tensors; its bias follows
@@ -279,8 +281,14 @@ class VisionTransformer final : public FlatReplica {
   static int exponential_zero() { return zero_point(int8::kUnsignedZeroPoint); }
   static int gelu_zero() { return zero_point(int8::kShiftedZeroPoint); }
   std::span<std::byte> scratch_of(Room& room) const { return {room.scratch.get(), scratch_bytes_}; }
-  std::span<float> gradient_of(std::size_t tensor) {
-    return plan_.values(tensor, all_gradients(), std::span(frozen_gradient_));
+  /// Where the gradient of a tensor is computed. That of a frozen one is lost with the next of the
+  /// same role.
+  std::span<float> gradient_of(std::size_t tensor, Role role) {
+    if (plan_.trains(tensor)) return plan_.values(tensor, all_gradients(), std::span<float>());
+    std::vector<float>& unwanted = unwanted_[static_cast<std::size_t>(role)];
+    const std::size_t count = plan_.tensors[tensor].count;
+    if (unwanted.size() < count) unwanted.resize(count);
+    return std::span(unwanted).first(count);
   }
   void tell(const SliceReady& ready, std::size_t tensor) const {
     if (const auto slice = plan_.trained[tensor]) ready(*slice);
@@ -297,7 +305,6 @@ class VisionTransformer final : public FlatReplica {
   std::vector<Layer> layers_;
   std::size_t scratch_bytes_ = 0;
   std::vector<Room> rooms_;  // by thread
-  std::vector<float> frozen_gradient_;
 
   Pictures pictures_;
   bool training_ = false;
@@ -309,7 +316,8 @@ class VisionTransformer final : public FlatReplica {
   // These belong to the head, (n, hidden) and (n); outputs (n, outputs).
   std::vector<float> class_tokens_, class_inverse_, normalized_, head_inputs_, outputs_;
   std::vector<float> head_errors_;
-  std::vector<float> folded_;  // weights with the gains of a norm
+  std::vector<float> folded_;                   // weights with the gains of a norm
+  std::array<std::vector<float>, 4> unwanted_;  // gradients of frozen tensors, by role
 };
 
 template <typename Operand>
@@ -323,8 +331,7 @@ VisionTransformer<Operand>::VisionTransformer(const ModelOptions& options, const
       threads_(std::clamp<std::size_t>(static_cast<std::size_t>(threads), 1, kMostThreads)),
       patches_(make_linear("patch_embed.proj", VisionPlan::kFilters, {}, sizes_.tokens - 1,
                            sizes_.patch_values, sizes_.hidden)),
-      rooms_(threads_.count()),
-      frozen_gradient_(total_count(plan.frozen)) {
+      rooms_(threads_.count()) {
   const std::size_t h = sizes_.hidden;
   std::size_t largest = 0;
   for (std::int64_t i = 0; i < plan.shape.layers; ++i) {
@@ -422,7 +429,7 @@ std::size_t VisionTransformer<Operand>::bytes(std::size_t samples) const {
           sizeof(float) +
       (2 * sizes_.scores() + sizes_.head_values()) * sizeof(Operand);
   return arena.bytes() + weights + rooms_.size() * room +
-         (folded_.size() + frozen_gradient_.size() + 5 * samples * sizes_.hidden) * sizeof(float);
+         (2 * folded_.size() + 5 * samples * sizes_.hidden) * sizeof(float);
 }
 
 template <typename Operand>
@@ -623,12 +630,13 @@ template <typename Operand>
 void VisionTransformer<Operand>::classify_backward(std::span<const float> errors,
                                                    const SliceReady& ready) {
   const std::size_t h = sizes_.hidden, head = plan_.head(), norm = plan_.norm();
-  dense_backward(errors, head_inputs_, values(head), plan_.outputs, head_errors_, gradient_of(head),
-                 gradient_of(head + 1));
+  dense_backward(errors, head_inputs_, values(head), plan_.outputs, head_errors_,
+                 gradient_of(head, Role::weight), gradient_of(head + 1, Role::bias));
   tell(ready, head + 1);
   tell(ready, head);
   const Floats gain = values(norm);
-  const std::span<float> gains = gradient_of(norm), biases = gradient_of(norm + 1);
+  const std::span<float> gains = gradient_of(norm, Role::gain),
+                         biases = gradient_of(norm + 1, Role::shift);
   std::ranges::fill(gains, 0.0f);
   std::ranges::fill(biases, 0.0f);
   for (std::size_t i = 0; i < head_errors_.size(); ++i) {
@@ -809,7 +817,8 @@ void VisionTransformer<Operand>::finish_linear(Linear& linear, const Samples<Ope
                                                BiasSums sums, const std::vector<float>& factors,
                                                const SliceReady& ready) {
   const std::size_t out = linear.bias.size(), h = sizes_.hidden;
-  const std::span<float> weight = gradient_of(linear.weight), bias = gradient_of(linear.weight + 1);
+  const std::span<float> weight = gradient_of(linear.weight, Role::weight),
+                         bias = gradient_of(linear.weight + 1, Role::bias);
   for (std::size_t o = 0; o < out; ++o) {
     double sum = 0;
     for (std::size_t n = 0; n < samples_; ++n)
@@ -841,7 +850,8 @@ void VisionTransformer<Operand>::finish_linear(Linear& linear, const Samples<Ope
   });
   if (linear.norm)
     unfold_gradient(values(linear.weight), values(*linear.norm), values(*linear.norm + 1), bias,
-                    weight, gradient_of(*linear.norm), gradient_of(*linear.norm + 1));
+                    weight, gradient_of(*linear.norm, Role::gain),
+                    gradient_of(*linear.norm + 1, Role::shift));
   // A gradient that is announced may become a mean at once.
   tell(ready, linear.weight + 1);
   tell(ready, linear.weight);
@@ -863,10 +873,10 @@ void VisionTransformer<Operand>::embed_backward(const SliceReady& ready) {
                         kPatchError, n, rounded, kOfAttended, room);
   });
   finish_linear(patches_, memory_->patches, 0, rounded, kOfAttended, {}, ready);
-  const std::span<float> positions = gradient_of(VisionPlan::kPositions);
+  const std::span<float> positions = gradient_of(VisionPlan::kPositions, Role::weight);
   std::ranges::fill(positions, 0.0f);
   for (std::size_t n = 0; n < samples_; ++n) add(errors.subspan(n * count, count), positions);
-  std::ranges::copy(positions.first(h), gradient_of(VisionPlan::kClassToken).begin());
+  std::ranges::copy(positions.first(h), gradient_of(VisionPlan::kClassToken, Role::gain).begin());
   tell(ready, VisionPlan::kPositions);
   tell(ready, VisionPlan::kClassToken);
 }
