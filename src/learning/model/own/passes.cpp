@@ -14,6 +14,8 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "model/own/operands-inl.hpp"
+
 #ifndef EQT_MODEL_PRECISION_PASSES_ONCE
 #define EQT_MODEL_PRECISION_PASSES_ONCE
 namespace eqt::model::precision {
@@ -50,30 +52,6 @@ HWY_BEFORE_NAMESPACE();
 namespace eqt::model::precision::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Loads operands as floats.
-template <class D>
-HWY_INLINE hn::Vec<D> load_operands(D d, const float* from) {
-  return hn::LoadU(d, from);
-}
-template <class D>
-HWY_INLINE hn::Vec<D> load_operands(D d, const std::int8_t* from) {
-  const hn::RebindToSigned<D> integers;
-  const hn::Rebind<std::int8_t, D> bytes;
-  return hn::ConvertTo(d, hn::PromoteTo(integers, hn::LoadU(bytes, from)));
-}
-
-/// Stores floats that are operands.
-template <class D>
-HWY_INLINE void store_operands(D d, hn::Vec<D> values, float* to) {
-  hn::StoreU(values, d, to);
-}
-template <class D>
-HWY_INLINE void store_operands(D /*d*/, hn::Vec<D> values, std::int8_t* to) {
-  const hn::RebindToSigned<D> integers;
-  const hn::Rebind<std::int8_t, D> bytes;
-  hn::StoreU(hn::DemoteTo(bytes, hn::ConvertTo(integers, values)), bytes, to);
-}
 
 /// Calls body(tag, value, column) for each vector of the wide rows.
 template <typename Body>

@@ -14,6 +14,7 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include "model/own/operands-inl.hpp"
 #include "model/vectors-inl.hpp"
 
 #ifndef EQT_MODEL_PRECISION_TOKEN_PASSES_ONCE
@@ -30,17 +31,6 @@ namespace eqt::model::precision::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using eqt::model::HWY_NAMESPACE::for_each_vector;
-
-template <class D>
-HWY_INLINE hn::Vec<D> load_floats(D d, const float* from) {
-  return hn::LoadU(d, from);
-}
-template <class D>
-HWY_INLINE hn::Vec<D> load_floats(D d, const std::int8_t* from) {
-  const hn::RebindToSigned<D> integers;
-  const hn::Rebind<std::int8_t, D> bytes;
-  return hn::ConvertTo(d, hn::PromoteTo(integers, hn::LoadU(bytes, from)));
-}
 
 /// Returns the sum of value(tag, i) over a row, in 16 interleaved sums that are added by halves.
 template <class Value>
@@ -85,11 +75,11 @@ HWY_INLINE void layer_norm_error_of(const float* g, const T* q, float scale, con
     const float mean = share * row_sum(columns, [&](auto d, std::size_t i)
                                                     HWY_ATTR { return hn::LoadU(d, g + i); });
     const float slope = share * scale * row_sum(columns, [&](auto d, std::size_t i) HWY_ATTR {
-                          return hn::Mul(hn::LoadU(d, g + i), load_floats(d, q + i));
+                          return hn::Mul(hn::LoadU(d, g + i), load_operands(d, q + i));
                         });
     const float by_value = slope * scale;
     for_each_vector(columns, [&](auto d, std::size_t i) HWY_ATTR {
-      const auto taken = hn::Mul(load_floats(d, q + i), hn::Set(d, by_value));
+      const auto taken = hn::Mul(load_operands(d, q + i), hn::Set(d, by_value));
       const auto rest = hn::Sub(hn::Sub(hn::LoadU(d, g + i), hn::Set(d, mean)), taken);
       const auto added = hn::Mul(rest, hn::Set(d, inverse[r]));
       hn::StoreU(hn::Add(hn::LoadU(d, error + i), added), d, error + i);
@@ -120,7 +110,7 @@ HWY_INLINE void row_sums_of(const T* q, float zero_point, float scale, std::size
                             std::size_t columns, float* sums) {
   for (std::size_t r = 0; r < rows; ++r, q += columns)
     sums[r] = scale * row_sum(columns, [&](auto d, std::size_t i) HWY_ATTR {
-                return hn::Sub(load_floats(d, q + i), hn::Set(d, zero_point));
+                return hn::Sub(load_operands(d, q + i), hn::Set(d, zero_point));
               });
 }
 void row_sums(const std::int8_t* q, float zero_point, float scale, std::size_t rows,
@@ -137,13 +127,13 @@ HWY_INLINE void softmax_error_of(const T* q, float zero_point, float scale, cons
                                  std::size_t rows, std::size_t columns, float* g) {
   for (std::size_t r = 0; r < rows; ++r, q += columns, g += columns) {
     const float sum = scale * row_sum(columns, [&](auto d, std::size_t i) HWY_ATTR {
-                        const auto e = hn::Sub(load_floats(d, q + i), hn::Set(d, zero_point));
+                        const auto e = hn::Sub(load_operands(d, q + i), hn::Set(d, zero_point));
                         return hn::Mul(e, hn::LoadU(d, g + i));
                       });
     const float mean = sum / totals[r];
     for_each_vector(columns, [&](auto d, std::size_t i) HWY_ATTR {
       const auto e =
-          hn::Mul(hn::Sub(load_floats(d, q + i), hn::Set(d, zero_point)), hn::Set(d, scale));
+          hn::Mul(hn::Sub(load_operands(d, q + i), hn::Set(d, zero_point)), hn::Set(d, scale));
       hn::StoreU(hn::Mul(e, hn::Sub(hn::LoadU(d, g + i), hn::Set(d, mean))), d, g + i);
     });
   }

@@ -234,7 +234,14 @@ class VisionTransformer final : public FlatReplica {
   void prepare(std::size_t samples, const RandomKey* dropout);
   void embed(std::size_t n, Room& room);
   void through_layer(std::int64_t i, std::size_t n, Room& room);
-  void attend(std::size_t head, const LayerMemory<Operand>& memory, std::size_t k, Room& room);
+  float attend(std::size_t head, const LayerMemory<Operand>& memory, std::size_t k, Room& room);
+  void first_sum(const Layer& layer, const LayerMemory<Operand>& memory, std::size_t k,
+                 float factor, Room& room);
+  void second_sum(const Layer& layer, const LayerMemory<Operand>& memory, std::size_t k,
+                  float factor, Room& room);
+  void normalize(const Linear& linear, std::span<float> inverse, const Samples<Operand>& to,
+                 std::size_t k, Room& room);
+  void add_to_stream(std::span<float> x, float factor, Room& room);
   void classify();
   void classify_backward(std::span<const float> errors, const SliceReady& ready);
   void layer_backward(std::int64_t i, std::size_t n, Room& room);
@@ -246,7 +253,6 @@ class VisionTransformer final : public FlatReplica {
                      const std::vector<float>& factors, const SliceReady& ready);
   void embed_backward(const SliceReady& ready);
 
-  bool is_training() const { return training_; }
   /// Where a layer's values of a sample are kept, and which sample of that memory it is.
   std::pair<LayerMemory<Operand>*, std::size_t> memory_of(std::int64_t i, std::size_t n,
                                                           Room& room) {
@@ -543,76 +549,97 @@ void VisionTransformer<Operand>::embed(std::size_t n, Room& room) {
 /// Puts the exponentials of a head's scores into the room's weights, and their sums into totals.
 /// The room's products have the head's keys and values from then on. @return the weights' scale
 template <typename Operand>
-void VisionTransformer<Operand>::attend(std::size_t head, const LayerMemory<Operand>& memory,
-                                        std::size_t k, Room& room) {
+float VisionTransformer<Operand>::attend(std::size_t head, const LayerMemory<Operand>& memory,
+                                         std::size_t k, Room& room) {
   const std::size_t at = k * sizes_.heads + head;
   set_operands(*room.score, memory.key.sample(at), memory.key.scales[at]);
   set_operands(*room.mix, memory.value.sample(at), memory.value.scales[at]);
   const std::span<float> scores(room.scores.get(), sizes_.scores());
+  const std::span<Operand> weights(room.weights.get(), sizes_.scores());
   room.score->forward(memory.query.sample(at), 0, memory.query.scales.subspan(at, 1), scores,
                       scratch_of(room));
   exponentials(sizes_.tokens, scores);
+  const float scale = round_activation(exponential_zero(), 1, scores, weights);
+  row_sums(std::span<const Operand>(weights), exponential_zero(), scale, room.totals);
+  return scale;
 }
 
 template <typename Operand>
 void VisionTransformer<Operand>::through_layer(std::int64_t i, std::size_t n, Room& room) {
   const Layer& layer = layers_[static_cast<std::size_t>(i)];
   const auto [memory, k] = memory_of(i, n, room);
+  const float first = training_ ? factor_of(layer.first_factors, n) : 1;
+  const float second = training_ ? factor_of(layer.second_factors, n) : 1;
+  if (first != 0) first_sum(layer, *memory, k, first, room);
+  if (second != 0) second_sum(layer, *memory, k, second, room);
+}
+
+/// Makes the inputs of a product behind a norm from the stream.
+template <typename Operand>
+void VisionTransformer<Operand>::normalize(const Linear& linear, std::span<float> inverse,
+                                           const Samples<Operand>& to, std::size_t k, Room& room) {
+  const std::size_t tokens = sizes_.tokens;
+  const std::span<float> normalized(room.a.get(), sizes_.values());
+  layer_norm(Floats(room.stream.get(), sizes_.values()), kEpsilon,
+             inverse.subspan(k * tokens, tokens), normalized);
+  keep(normalized, 0, to, k, label(linear.name, "inputs", room));
+}
+
+template <typename Operand>
+void VisionTransformer<Operand>::add_to_stream(std::span<float> x, float factor, Room& room) {
+  if (factor != 1)
+    for (float& value : x) value *= factor;
+  add(x, std::span(room.stream.get(), sizes_.values()));
+}
+
+/// Adds attention to the stream.
+template <typename Operand>
+void VisionTransformer<Operand>::first_sum(const Layer& layer, const LayerMemory<Operand>& memory,
+                                           std::size_t k, float factor, Room& room) {
   const std::size_t h = sizes_.hidden, width = sizes_.head_width(), tokens = sizes_.tokens;
-  const std::span<float> stream(room.stream.get(), sizes_.values());
   const std::span<float> a(room.a.get(), sizes_.values());
-  const auto add_to_stream = [&](std::span<float> x, float factor) {
-    if (factor != 1)
-      for (float& value : x) value *= factor;
-    add(x, stream);
-  };
-
-  if (const float factor = training_ ? factor_of(layer.first_factors, n) : 1; factor != 0) {
-    layer_norm(stream, kEpsilon, memory->first_inverse.subspan(k * tokens, tokens), a);
-    keep(a, 0, memory->first, k, label(layer.together.name, "inputs", room));
-    const std::span<float> all(room.b.get(), 3 * sizes_.values());
-    multiply(layer.together, memory->first, 0, k, all, room);
-    const std::span<float> part(room.head.get(), sizes_.head_values());
-    const std::span<float> turned(room.turned.get(), sizes_.head_values());
-    const std::string_view what = label(layer.together.name, "outputs", room);
-    const float root = 1 / std::sqrt(static_cast<float>(width));
-    for (std::size_t head = 0; head < sizes_.heads; ++head) {
-      const std::size_t at = k * sizes_.heads + head;
-      take_columns(all, 3 * h, head * width, width, root, part);
-      keep(part, 0, memory->query, at, what);
-      take_columns(all, 3 * h, h + head * width, width, 1, part);
-      keep(part, 0, memory->key, at, what);
-      for (std::size_t t = 0; t < tokens; ++t)
-        for (std::size_t c = 0; c < width; ++c)
-          turned[c * tokens + t] = all[t * 3 * h + 2 * h + head * width + c];
-      keep(turned, 0, memory->value, at, what);
-
-      attend(head, *memory, k, room);
-      const std::span<const float> exponents(room.scores.get(), sizes_.scores());
-      const std::span<Operand> weights(room.weights.get(), sizes_.scores());
-      const float scale = round_activation(exponential_zero(), 1, exponents, weights);
-      row_sums(std::span<const Operand>(weights), exponential_zero(), scale, room.totals);
-      room.mix->forward(weights, exponential_zero(), std::span(&scale, 1), part, scratch_of(room));
-      for (std::size_t t = 0; t < tokens; ++t)
-        for (std::size_t c = 0; c < width; ++c)
-          a[t * h + head * width + c] = part[t * width + c] / room.totals[t];
-    }
-    keep(a, 0, memory->mixed, k, label(layer.attended.name, "inputs", room));
-    multiply(layer.attended, memory->mixed, 0, k, a, room);
-    add_to_stream(a, factor);
+  const std::span<float> all(room.b.get(), 3 * sizes_.values());
+  const std::span<float> part(room.head.get(), sizes_.head_values());
+  const std::span<float> turned(room.turned.get(), sizes_.head_values());
+  const std::span<const Operand> weights(room.weights.get(), sizes_.scores());
+  normalize(layer.together, memory.first_inverse, memory.first, k, room);
+  multiply(layer.together, memory.first, 0, k, all, room);
+  const std::string_view what = label(layer.together.name, "outputs", room);
+  const float root = 1 / std::sqrt(static_cast<float>(width));
+  for (std::size_t head = 0; head < sizes_.heads; ++head) {
+    const std::size_t at = k * sizes_.heads + head;
+    take_columns(all, 3 * h, head * width, width, root, part);
+    keep(part, 0, memory.query, at, what);
+    take_columns(all, 3 * h, h + head * width, width, 1, part);
+    keep(part, 0, memory.key, at, what);
+    for (std::size_t t = 0; t < tokens; ++t)
+      for (std::size_t c = 0; c < width; ++c)
+        turned[c * tokens + t] = all[t * 3 * h + 2 * h + head * width + c];
+    keep(turned, 0, memory.value, at, what);
+    const float scale = attend(head, memory, k, room);
+    room.mix->forward(weights, exponential_zero(), std::span(&scale, 1), part, scratch_of(room));
+    for (std::size_t t = 0; t < tokens; ++t)
+      for (std::size_t c = 0; c < width; ++c)
+        a[t * h + head * width + c] = part[t * width + c] / room.totals[t];
   }
+  keep(a, 0, memory.mixed, k, label(layer.attended.name, "inputs", room));
+  multiply(layer.attended, memory.mixed, 0, k, a, room);
+  add_to_stream(a, factor, room);
+}
 
-  if (const float factor = training_ ? factor_of(layer.second_factors, n) : 1; factor != 0) {
-    layer_norm(stream, kEpsilon, memory->second_inverse.subspan(k * tokens, tokens), a);
-    keep(a, 0, memory->second, k, label(layer.wide.name, "inputs", room));
-    const std::span<float> wide(room.b.get(), 4 * sizes_.values());
-    multiply(layer.wide, memory->second, 0, k, wide, room);
-    if (training_) keep(wide, 0, memory->before, k, label(layer.wide.name, "outputs", room));
-    gelu(wide, wide);
-    keep(wide, gelu_zero(), memory->after, k, label(layer.narrow.name, "inputs", room));
-    multiply(layer.narrow, memory->after, gelu_zero(), k, a, room);
-    add_to_stream(a, factor);
-  }
+/// Adds two linear layers, with GELU between them, to the stream.
+template <typename Operand>
+void VisionTransformer<Operand>::second_sum(const Layer& layer, const LayerMemory<Operand>& memory,
+                                            std::size_t k, float factor, Room& room) {
+  const std::span<float> a(room.a.get(), sizes_.values());
+  const std::span<float> wide(room.b.get(), 4 * sizes_.values());
+  normalize(layer.wide, memory.second_inverse, memory.second, k, room);
+  multiply(layer.wide, memory.second, 0, k, wide, room);
+  if (training_) keep(wide, 0, memory.before, k, label(layer.wide.name, "outputs", room));
+  gelu(wide, wide);
+  keep(wide, gelu_zero(), memory.after, k, label(layer.narrow.name, "inputs", room));
+  multiply(layer.narrow, memory.after, gelu_zero(), k, a, room);
+  add_to_stream(a, factor, room);
 }
 
 template <typename Operand>
@@ -775,9 +802,7 @@ void VisionTransformer<Operand>::head_backward(std::int64_t i, std::size_t n, st
   const std::span<Operand> head_error(room.head_error.get(), sizes_.head_values());
   const std::string_view what = label(layer.attended.name, "errors of attention", room);
 
-  attend(head, kept, n, room);
-  const float scale = round_activation(exponential_zero(), 1, scores, weights);
-  row_sums(std::span<const Operand>(weights), exponential_zero(), scale, room.totals);
+  const float scale = attend(head, kept, n, room);
   for (std::size_t t = 0; t < tokens; ++t)
     for (std::size_t c = 0; c < width; ++c)
       part[t * width + c] = room.a[t * h + head * width + c] / room.totals[t];
