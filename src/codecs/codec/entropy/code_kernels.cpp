@@ -34,7 +34,7 @@ HWY_INLINE std::uint64_t Nonzeros(const std::uint8_t* codes) {
 // Bit k: whether codes[k] has a sign.
 HWY_INLINE std::uint64_t Negatives(const std::uint8_t* codes) {
   std::uint64_t negative = 0;
-  for (std::size_t k = 0; k < 64; ++k) negative |= std::uint64_t{codes[k] >> 7} << k;
+  for (std::size_t k = 0; k < 64; ++k) negative |= std::uint64_t{codes[k] >= 0x80u} << k;
   return negative;
 }
 
