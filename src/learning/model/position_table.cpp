@@ -86,7 +86,7 @@ std::optional<std::vector<float>> resized_positions(const VitPlan& plan, std::st
   return table;
 }
 
-weights::FileNames names_of(const VitPlan& plan) {
+weights::FileNames file_names_of(const VitPlan& plan) {
   return {.resized = [plan](std::string_view name, std::span<const std::int64_t> sizes,
                             std::span<const float> values) {
     return resized_positions(plan, name, sizes, values);

@@ -32,6 +32,6 @@ std::optional<std::vector<float>> resized_positions(const VitPlan& plan, std::st
                                                     std::span<const float> values);
 
 /// Files may have tables of positions for pictures of other sizes.
-weights::FileNames names_of(const VitPlan& plan);
+weights::FileNames file_names_of(const VitPlan& plan);
 
 }  // namespace eqt::model

@@ -137,10 +137,7 @@ std::uint64_t Executor<Operand>::clipped() const {
 template <typename Operand>
 std::string_view Executor<Operand>::label(const char* what, const std::string& layer,
                                           Room& room) const {
-  auto& text = room.label;
-  const auto end =
-      fmt::format_to_n(text.data(), text.size(), "step {}, {}: {}", step_, layer, what);
-  return {text.data(), std::min(end.size, text.size())};
+  return write_label(step_, layer, what, room.label);
 }
 
 template <typename Operand>
@@ -191,11 +188,7 @@ void Executor<Operand>::set_parameters(std::span<const float> parameters,
 
 template <typename Operand>
 void Executor<Operand>::set_weights(std::size_t b, std::span<const float> weights) {
-  try {
-    layers_[b].convolution.set_weights(weights, clips());
-  } catch (const Error& error) {
-    fail(error.kind(), "step {}, {}: {}", step_, plan_.branches[b].name, error.what());
-  }
+  precision::set_weights(layers_[b].convolution, weights, clips(), step_, plan_.branches[b].name);
 }
 
 template <typename Operand>

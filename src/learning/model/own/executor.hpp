@@ -119,7 +119,7 @@ class Executor {
     std::vector<SumOf<Operand>> operand_sums, operand_products;
     std::vector<double> double_sums;
     std::vector<float> factors, shifts;
-    std::array<char, 160> label{};
+    LabelText label{};
   };
 
   /// Samples that a thread computes one after the other.

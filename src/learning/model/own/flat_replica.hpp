@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the Replicas that compute by themselves share: parameters in flat buffers, the loss, state
+// The Replicas that compute by themselves share this: parameters in flat buffers, the loss, state
 // and files. No torch.
 
 #pragma once

@@ -4,12 +4,19 @@
 
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
 
+#include "core/error.hpp"
+#include "core/layout.hpp"
 #include "core/random.hpp"
 #include "int8/convolution.hpp"
 #include "int8/quantize.hpp"
@@ -32,6 +39,27 @@ ConvolutionOf<Operand> make_convolution(const int8::ConvolutionShape& shape,
   } else {
     return FloatConvolution(shape);
   }
+}
+
+/// Rounds weights, or lays floats out.
+/// @throws Error{diverged} naming step and layer if a value is NaN or infinite
+template <typename Product>
+void set_weights(Product& product, Floats weights, bool one_scale, StepId step,
+                 const std::string& layer) {
+  try {
+    product.set_weights(weights, one_scale);
+  } catch (const Error& error) {
+    fail(error.kind(), "step {}, {}: {}", step, layer, error.what());
+  }
+}
+
+using LabelText = std::array<char, 160>;
+
+/// Writes what messages call values, and allocates nothing. @return a part of `text`
+inline std::string_view write_label(StepId step, const std::string& layer, const char* what,
+                                    LabelText& text) {
+  const auto end = fmt::format_to_n(text.data(), text.size(), "step {}, {}: {}", step, layer, what);
+  return {text.data(), std::min(end.size, text.size())};
 }
 
 // Floats as operands, by their largest magnitude, with the zero point of a quantizer, which says

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a transformer does with rows of values between its matrix products: layer normalization and
+// A transformer does this with rows of values between its matrix products: layer normalization and
 // the softmax of attention, with their gradients. No torch.
 //
 // Shapes   values are (rows, columns), row-major; a row is a token, or what a token attends to

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/own/vision_transformer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -83,7 +81,7 @@ int8::ConvolutionShape product_shape(std::size_t tokens, std::size_t in, std::si
           .kernel = 1};
 }
 
-/// What samples leave to the backward pass in a layer.
+/// A LayerMemory has what samples leave to the backward pass in a layer.
 template <typename Operand>
 struct LayerMemory {
   Samples<Operand> first, mixed, second, after;    // operands of the four products
@@ -104,11 +102,12 @@ struct LayerMemory {
         second_inverse(pieces.take<float>(samples * sizes.tokens)) {}
 };
 
-/// The memory of a batch.
+/// A BatchMemory has what a batch leaves to the backward pass, and the errors of that.
 template <typename Operand>
 struct BatchMemory {
   std::vector<LayerMemory<Operand>> layers;  // from the first one that is trained on
   Samples<Operand> patches;
+  std::size_t left_bytes = 0;  // of both
   // Errors of a layer's products, which the layers share; of the patches' product, attended_error.
   Samples<Operand> together_error, attended_error, wide_error, narrow_error;
   std::span<float> stream_error;  // (n, tokens, hidden), of what the layers add up
@@ -119,6 +118,7 @@ struct BatchMemory {
     if (kept_layers == 0 && !keeps_patches) return;
     for (std::size_t i = 0; i < kept_layers; ++i) layers.emplace_back(pieces, sizes, samples);
     if (keeps_patches) patches = pieces.take_samples<Operand>(samples, sizes.patches());
+    left_bytes = pieces.bytes();
     together_error = pieces.take_samples<Operand>(samples, 3 * sizes.values());
     attended_error = pieces.take_samples<Operand>(samples, sizes.values());
     wide_error = pieces.take_samples<Operand>(samples, 4 * sizes.values());
@@ -145,18 +145,15 @@ enum RoundedError : std::uint32_t {
 template <typename Operand>
 class VisionTransformer final : public FlatReplica {
  public:
-  VisionTransformer(const ModelOptions& options, const VisionPlan& plan, int8::Kernels kernels,
-                    int threads);
+  VisionTransformer(const ModelOptions& options, const VisionPlan& plan, TensorValues start,
+                    int8::Kernels kernels, int threads);
 
   std::optional<Int8Use> int8_use(std::size_t batch_size) const override {
     if constexpr (!kIsRounded<Operand>) return {};
-    Pieces arena, kept;
-    lay_out(arena, batch_size);
-    for (std::int64_t i = first_trained_; i < plan_.shape.layers; ++i)
-      LayerMemory<Operand>(kept, sizes_, batch_size);
-    if (trains_patches_) kept.take_samples<Operand>(batch_size, sizes_.patches());
+    Pieces arena;
+    const std::size_t left_bytes = lay_out(arena, batch_size).left_bytes;
     return Int8Use{
-        .kernels = name_of(kernels_), .arena_bytes = arena.bytes(), .saved_bytes = kept.bytes()};
+        .kernels = name_of(kernels_), .arena_bytes = arena.bytes(), .saved_bytes = left_bytes};
   }
 
   std::size_t bytes(std::size_t samples) const;
@@ -192,7 +189,7 @@ class VisionTransformer final : public FlatReplica {
     // Keys and values of a head are the weights of these: scores (tokens, tokens) of queries, and
     // means (tokens, head width).
     std::optional<ConvolutionOf<Operand>> score, mix;
-    std::array<char, 128> label{};
+    LabelText label{};
   };
 
   Linear make_linear(const std::string& name, std::size_t weight, std::optional<std::size_t> norm,
@@ -224,7 +221,7 @@ class VisionTransformer final : public FlatReplica {
                 const SliceReady& ready) override;
 
   void expect_other_frozen() override { frozen_are_set_ = false; }
-  weights::FileNames file_names() const override { return names_of(plan_.shape); }
+  weights::FileNames file_names() const override { return file_names_of(plan_.shape); }
 
   void set_parameters();
   bool is_set(const Linear& linear) const {
@@ -245,6 +242,9 @@ class VisionTransformer final : public FlatReplica {
   void classify();
   void classify_backward(std::span<const float> errors, const SliceReady& ready);
   void layer_backward(std::int64_t i, std::size_t n, Room& room);
+  std::span<float> error_of_sum(Floats stream, float factor, Room& room) const;
+  void through_norm(const Samples<Operand>& normalized, Floats inverse, std::size_t n, Floats error,
+                    std::span<float> stream) const;
   void second_backward(std::int64_t i, std::size_t n, Room& room, std::span<float> stream);
   void first_backward(std::int64_t i, std::size_t n, Room& room, std::span<float> stream);
   void head_backward(std::int64_t i, std::size_t n, std::size_t head, Room& room);
@@ -253,16 +253,17 @@ class VisionTransformer final : public FlatReplica {
                      const std::vector<float>& factors, const SliceReady& ready);
   void embed_backward(const SliceReady& ready);
 
-  /// Where a layer's values of a sample are kept, and which sample of that memory it is.
-  std::pair<LayerMemory<Operand>*, std::size_t> memory_of(std::int64_t i, std::size_t n,
-                                                          Room& room) {
-    if (!training_ || i < first_trained_) return {&*room.layer, 0};
-    return {&memory_->layers[static_cast<std::size_t>(i - first_trained_)], n};
+  Layer& layer_of(std::int64_t i) { return layers_[static_cast<std::size_t>(i)]; }
+  /// Returns what is left in a layer from the first trained one on.
+  const LayerMemory<Operand>& left_in(std::int64_t i) const {
+    return memory_->layers[static_cast<std::size_t>(i - first_trained_)];
   }
   static float factor_of(const std::vector<float>& factors, std::size_t n) {
     return factors.empty() ? 1 : factors[n];
   }
-  std::string_view label(const std::string& name, const char* what, Room& room) const;
+  std::string_view label(const std::string& name, const char* what, Room& room) const {
+    return write_label(step(), name, what, room.label);
+  }
   void keep(Floats x, int zero_point, const Samples<Operand>& to, std::size_t k,
             std::string_view what) const {
     to.scales[k] = round_activation(zero_point, int8::largest_magnitude(x, what), x, to.sample(k));
@@ -287,8 +288,8 @@ class VisionTransformer final : public FlatReplica {
   static int exponential_zero() { return zero_point(int8::kUnsignedZeroPoint); }
   static int gelu_zero() { return zero_point(int8::kShiftedZeroPoint); }
   std::span<std::byte> scratch_of(Room& room) const { return {room.scratch.get(), scratch_bytes_}; }
-  /// Where the gradient of a tensor is computed. That of a frozen one is lost with the next of the
-  /// same role.
+  /// Returns where the gradient of a tensor is computed. That of a frozen one is lost with the next
+  /// of the same role.
   std::span<float> gradient_of(std::size_t tensor, Role role) {
     if (plan_.trains(tensor)) return plan_.values(tensor, all_gradients(), std::span<float>());
     std::vector<float>& unwanted = unwanted_[static_cast<std::size_t>(role)];
@@ -309,7 +310,7 @@ class VisionTransformer final : public FlatReplica {
   bool trains_patches_ = true;      // or positions, or the class token
   Linear patches_;
   std::vector<Layer> layers_;
-  std::size_t scratch_bytes_ = 0;
+  std::size_t scratch_bytes_ = 0, weight_bytes_ = 0;
   std::vector<Room> rooms_;  // by thread
 
   Pictures pictures_;
@@ -328,8 +329,9 @@ class VisionTransformer final : public FlatReplica {
 
 template <typename Operand>
 VisionTransformer<Operand>::VisionTransformer(const ModelOptions& options, const VisionPlan& plan,
-                                              int8::Kernels kernels, int threads)
-    : FlatReplica(options, plan, initial_values(plan, options.seed), plan.head()),
+                                              TensorValues start, int8::Kernels kernels,
+                                              int threads)
+    : FlatReplica(options, plan, std::move(start), plan.head()),
       plan_(plan),
       sizes_(plan),
       kernels_(kernels),
@@ -365,6 +367,7 @@ VisionTransformer<Operand>::VisionTransformer(const ModelOptions& options, const
                  static_cast<std::int64_t>((index - VisionPlan::kLayers) / VisionPlan::kOfLayer));
   for_each_linear([&](const Linear& linear) {
     scratch_bytes_ = std::max(scratch_bytes_, linear.product.scratch_bytes());
+    weight_bytes_ += linear.product.weight_bytes();
     largest = std::max(largest, plan.tensors[linear.weight].count);
   });
   folded_.resize(largest);
@@ -420,13 +423,6 @@ std::size_t VisionTransformer<Operand>::bytes(std::size_t samples) const {
   lay_out(arena, samples);
   LayerMemory<Operand>(kept, sizes_, 1);
   kept.take_samples<Operand>(1, sizes_.patches());
-  std::size_t weights = 0;
-  const auto count = [&](const Linear& linear) { weights += linear.product.weight_bytes(); };
-  count(patches_);
-  for (const Layer& layer : layers_)
-    for (const Linear* const linear :
-         {&layer.together, &layer.attended, &layer.wide, &layer.narrow})
-      count(*linear);
   const std::size_t attention =
       rooms_.front().score->weight_bytes() + rooms_.front().mix->weight_bytes();
   const std::size_t room =
@@ -434,17 +430,8 @@ std::size_t VisionTransformer<Operand>::bytes(std::size_t samples) const {
       (sizes_.values() + 3 * sizes_.most() + sizes_.scores() + 2 * sizes_.head_values()) *
           sizeof(float) +
       (2 * sizes_.scores() + sizes_.head_values()) * sizeof(Operand);
-  return arena.bytes() + weights + rooms_.size() * room +
+  return arena.bytes() + weight_bytes_ + rooms_.size() * room +
          (2 * folded_.size() + 5 * samples * sizes_.hidden) * sizeof(float);
-}
-
-template <typename Operand>
-std::string_view VisionTransformer<Operand>::label(const std::string& name, const char* what,
-                                                   Room& room) const {
-  auto& text = room.label;
-  const auto end =
-      fmt::format_to_n(text.data(), text.size(), "step {}, {}: {}", step(), name, what);
-  return {text.data(), std::min(end.size, text.size())};
 }
 
 /// Rounds the weights, with the gains of the norms before them.
@@ -461,11 +448,7 @@ void VisionTransformer<Operand>::set_parameters() {
       dense_forward(values(*linear.norm + 1), weights, bias, linear.bias);
       used = folded;
     }
-    try {
-      linear.product.set_weights(used);
-    } catch (const Error& error) {
-      fail(error.kind(), "step {}, {}: {}", step(), linear.name, error.what());
-    }
+    set_weights(linear.product, used, false, step(), linear.name);
   });
   frozen_are_set_ = true;
 }
@@ -480,7 +463,7 @@ void VisionTransformer<Operand>::prepare(std::size_t samples, const RandomKey* d
   outputs_.resize(samples * plan_.outputs);
   if (!training_) return;
   for (std::int64_t i = 0; i < plan_.shape.layers; ++i) {
-    Layer& layer = layers_[static_cast<std::size_t>(i)];
+    Layer& layer = layer_of(i);
     if (plan_.shape.drop(i) == 0) continue;
     for (const bool second : {false, true}) {
       std::vector<float>& factors = second ? layer.second_factors : layer.first_factors;
@@ -566,12 +549,14 @@ float VisionTransformer<Operand>::attend(std::size_t head, const LayerMemory<Ope
 
 template <typename Operand>
 void VisionTransformer<Operand>::through_layer(std::int64_t i, std::size_t n, Room& room) {
-  const Layer& layer = layers_[static_cast<std::size_t>(i)];
-  const auto [memory, k] = memory_of(i, n, room);
+  const Layer& layer = layer_of(i);
+  const bool stays = training_ && i >= first_trained_;
+  const LayerMemory<Operand>& memory = stays ? left_in(i) : *room.layer;
+  const std::size_t k = stays ? n : 0;
   const float first = training_ ? factor_of(layer.first_factors, n) : 1;
   const float second = training_ ? factor_of(layer.second_factors, n) : 1;
-  if (first != 0) first_sum(layer, *memory, k, first, room);
-  if (second != 0) second_sum(layer, *memory, k, second, room);
+  if (first != 0) first_sum(layer, memory, k, first, room);
+  if (second != 0) second_sum(layer, memory, k, second, room);
 }
 
 /// Makes the inputs of a product behind a norm from the stream.
@@ -687,10 +672,9 @@ void VisionTransformer<Operand>::backward(std::span<const float> errors, const R
   key_ = rounding;
   classify_backward(errors, ready);
   for (std::int64_t i = plan_.shape.layers - 1; i >= first_trained_; --i) {
-    Layer& layer = layers_[static_cast<std::size_t>(i)];
+    Layer& layer = layer_of(i);
     for_each_sample([&](std::size_t n, Room& room) { layer_backward(i, n, room); });
-    const LayerMemory<Operand>& kept =
-        memory_->layers[static_cast<std::size_t>(i - first_trained_)];
+    const LayerMemory<Operand>& kept = left_in(i);
     finish_linear(layer.narrow, kept.after, gelu_zero(), memory_->narrow_error, kOfNarrow,
                   layer.second_factors, ready);
     finish_linear(layer.wide, kept.second, 0, memory_->wide_error, kOfWide, layer.second_factors,
@@ -738,23 +722,40 @@ void VisionTransformer<Operand>::multiply_back(const Linear& linear, const Sampl
 
 template <typename Operand>
 void VisionTransformer<Operand>::layer_backward(std::int64_t i, std::size_t n, Room& room) {
-  const Layer& layer = layers_[static_cast<std::size_t>(i)];
+  const Layer& layer = layer_of(i);
   const std::span<float> stream =
       memory_->stream_error.subspan(n * sizes_.values(), sizes_.values());
   if (factor_of(layer.second_factors, n) != 0) second_backward(i, n, room, stream);
   if (factor_of(layer.first_factors, n) != 0) first_backward(i, n, room, stream);
 }
 
-/// Two linear layers with GELU between them.
+/// Puts the error of what was added to the stream into the room's `a`.
+template <typename Operand>
+std::span<float> VisionTransformer<Operand>::error_of_sum(Floats stream, float factor,
+                                                          Room& room) const {
+  const std::span<float> error(room.a.get(), stream.size());
+  take_columns(stream, sizes_.hidden, 0, sizes_.hidden, factor, error);
+  return error;
+}
+
+/// Adds the error of normalized values to that of the stream.
+template <typename Operand>
+void VisionTransformer<Operand>::through_norm(const Samples<Operand>& normalized, Floats inverse,
+                                              std::size_t n, Floats error,
+                                              std::span<float> stream) const {
+  const std::size_t tokens = sizes_.tokens;
+  add_layer_norm_error(error, std::span<const Operand>(normalized.sample(n)), normalized.scales[n],
+                       inverse.subspan(n * tokens, tokens), stream);
+}
+
+/// Goes back through two linear layers with GELU between them.
 template <typename Operand>
 void VisionTransformer<Operand>::second_backward(std::int64_t i, std::size_t n, Room& room,
                                                  std::span<float> stream) {
-  const Layer& layer = layers_[static_cast<std::size_t>(i)];
-  const LayerMemory<Operand>& kept = memory_->layers[static_cast<std::size_t>(i - first_trained_)];
-  const std::size_t tokens = sizes_.tokens;
-  const std::span<float> a(room.a.get(), sizes_.values());
+  const Layer& layer = layer_of(i);
+  const LayerMemory<Operand>& kept = left_in(i);
+  const std::span<float> a = error_of_sum(stream, factor_of(layer.second_factors, n), room);
   const std::span<float> wide(room.b.get(), 4 * sizes_.values());
-  take_columns(stream, sizes_.hidden, 0, sizes_.hidden, factor_of(layer.second_factors, n), a);
   round_product_error(layer.narrow, a, i, kNarrowError, n, memory_->narrow_error, kOfNarrow, room);
   multiply_back(layer.narrow, memory_->narrow_error, n, wide, room);
   const std::span<float> before(room.c.get(), wide.size());
@@ -763,18 +764,16 @@ void VisionTransformer<Operand>::second_backward(std::int64_t i, std::size_t n, 
   gelu_gradient(wide, before, wide);
   round_product_error(layer.wide, wide, i, kWideError, n, memory_->wide_error, kOfWide, room);
   multiply_back(layer.wide, memory_->wide_error, n, a, room);
-  add_layer_norm_error(a, std::span<const Operand>(kept.second.sample(n)), kept.second.scales[n],
-                       kept.second_inverse.subspan(n * tokens, tokens), stream);
+  through_norm(kept.second, kept.second_inverse, n, a, stream);
 }
 
+/// Goes back through attention.
 template <typename Operand>
 void VisionTransformer<Operand>::first_backward(std::int64_t i, std::size_t n, Room& room,
                                                 std::span<float> stream) {
-  const Layer& layer = layers_[static_cast<std::size_t>(i)];
-  const LayerMemory<Operand>& kept = memory_->layers[static_cast<std::size_t>(i - first_trained_)];
-  const std::size_t tokens = sizes_.tokens;
-  const std::span<float> a(room.a.get(), sizes_.values());
-  take_columns(stream, sizes_.hidden, 0, sizes_.hidden, factor_of(layer.first_factors, n), a);
+  const Layer& layer = layer_of(i);
+  const LayerMemory<Operand>& kept = left_in(i);
+  const std::span<float> a = error_of_sum(stream, factor_of(layer.first_factors, n), room);
   round_product_error(layer.attended, a, i, kAttendedError, n, memory_->attended_error, kOfAttended,
                       room);
   multiply_back(layer.attended, memory_->attended_error, n, a, room);
@@ -782,16 +781,16 @@ void VisionTransformer<Operand>::first_backward(std::int64_t i, std::size_t n, R
   round_product_error(layer.together, {room.b.get(), 3 * sizes_.values()}, i, kTogetherError, n,
                       memory_->together_error, kOfTogether, room);
   multiply_back(layer.together, memory_->together_error, n, a, room);
-  add_layer_norm_error(a, std::span<const Operand>(kept.first.sample(n)), kept.first.scales[n],
-                       kept.first_inverse.subspan(n * tokens, tokens), stream);
+  through_norm(kept.first, kept.first_inverse, n, a, stream);
 }
 
-/// From the errors of means in the room's `a`, those of a head's queries, keys and values, in `b`.
+/// Computes the errors of a head's queries, keys and values, in the room's `b`, from those of its
+/// means in `a`.
 template <typename Operand>
 void VisionTransformer<Operand>::head_backward(std::int64_t i, std::size_t n, std::size_t head,
                                                Room& room) {
-  const Layer& layer = layers_[static_cast<std::size_t>(i)];
-  const LayerMemory<Operand>& kept = memory_->layers[static_cast<std::size_t>(i - first_trained_)];
+  const Layer& layer = layer_of(i);
+  const LayerMemory<Operand>& kept = left_in(i);
   const std::size_t h = sizes_.hidden, width = sizes_.head_width(), tokens = sizes_.tokens;
   const std::size_t at = n * sizes_.heads + head;
   const std::span<float> scores(room.scores.get(), sizes_.scores());
@@ -859,8 +858,7 @@ void VisionTransformer<Operand>::finish_linear(Linear& linear, const Samples<Ope
   const Samples<Operand> inputs = in.part(0, samples_), errors = error.part(0, samples_);
   const std::size_t row = weight.size() / out;
   threads_.run(parts, [&](std::size_t part) {
-    // A few samples at a time, whose scratch stays in a cache; the sums are those of samples in
-    // their order, however many there are.
+    // The sums are those of samples in their order; the scratch of one stays in a cache.
     for (std::size_t n = 0; n < samples_; ++n) {
       if (factor_of(factors, n) == 0) continue;  // it has neither inputs nor errors
       const Samples<Operand> x = inputs.part(n, 1), e = errors.part(n, 1);
@@ -1007,13 +1005,16 @@ template <typename Operand>
 std::unique_ptr<Replica> make_vision_transformer(const ModelOptions& options,
                                                  const VisionPlan& plan, int8::Kernels kernels,
                                                  int threads) {
-  return std::make_unique<VisionTransformer<Operand>>(options, plan, kernels, threads);
+  return std::make_unique<VisionTransformer<Operand>>(
+      options, plan, initial_values(plan, options.seed), kernels, threads);
 }
 
 template <typename Operand>
 std::size_t vision_transformer_bytes(const ModelOptions& options, const VisionPlan& plan,
                                      std::size_t samples) {
-  return VisionTransformer<Operand>(options, plan, int8::fastest_here(), own_threads())
+  // The values do not matter, and drawing them takes longer than all else.
+  return VisionTransformer<Operand>(options, plan, TensorValues(plan), int8::fastest_here(),
+                                    own_threads())
       .bytes(samples);
 }
 

@@ -64,7 +64,7 @@ class Network : public torch::nn::Module {
   /// Moves buffers of other types than float32 to where the network computes, where it needs them
   /// there.
   virtual void place_constants(at::Device /*device*/) {}
-  /// From now on training normalizes by running statistics, which stay, in each normalization that
+  /// Training normalizes from now on by running statistics, which stay, in each normalization that
   /// has them and parameters of which none requires a gradient. @return the paths of these
   virtual std::vector<std::string> keep_statistics();
   /// Called after the backward pass of a batch.

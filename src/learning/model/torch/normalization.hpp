@@ -47,7 +47,7 @@ class Normalization : public torch::nn::Module {
   /// Sets what batch normalization adds to variances; other layers keep kNormEpsilon.
   virtual void keep_above(double /*epsilon*/) {}
 
-  /// From now on training normalizes by the running values as evaluation does, and these stay.
+  /// Training normalizes from now on by the running values as evaluation does, and these stay.
   /// Parameters get no gradient. @return false: the layer has no running values
   virtual bool keep_statistics() { return false; }
 

@@ -129,6 +129,9 @@ std::string blas_file() {
   return path ? path.get() : info.dli_fname;
 }
 
+/// Returns a library that the process has loaded, and that stays loaded; null: it has not.
+void* loaded(const std::string& file) { return dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD); }
+
 /// Looks in the file and in its dependencies: Debian's libblas.so.3 of OpenBLAS depends on
 /// libopenblas.so.0 and has the same name as Netlib's.
 std::string blas_vendor_of(const std::string& file) {
@@ -138,8 +141,7 @@ std::string blas_vendor_of(const std::string& file) {
        {"mkl_get_version", "MKL"},
        {"bli_info_get_version_str", "BLIS"},
        {"ATL_buildinfo", "ATLAS"}}};
-  // RTLD_NOLOAD: the library is loaded already, and stays loaded.
-  void* const library = dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  void* const library = loaded(file);
   if (library == nullptr) return "unknown";
   for (const auto& [symbol, vendor] : kMarks) {
     if (dlsym(library, symbol) != nullptr) return vendor;
@@ -158,7 +160,7 @@ bool has_instructions() {
 /// OpenBLAS has threads of its own, one for each core unless OMP_NUM_THREADS was set when it was
 /// loaded: those of several ranks on a host would wait for each other.
 void set_blas_threads(int threads) {
-  void* const library = dlopen(blas_file().c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  void* const library = loaded(blas_file());
   if (library == nullptr) return;
   void* const symbol = dlsym(library, "openblas_set_num_threads");
   if (symbol != nullptr) reinterpret_cast<void (*)(int)>(symbol)(threads);

@@ -45,7 +45,7 @@ class Vit final : public Network {
 
   NamedTensors parameters_by_name() const override { return parameters_; }
   NamedTensors buffers_by_name() const override { return {}; }
-  weights::FileNames file_names() const override { return names_of(plan_); }
+  weights::FileNames file_names() const override { return file_names_of(plan_); }
 
   void draw_from(const RandomKey& key) override {
     for (Layer& layer : layers_) {
