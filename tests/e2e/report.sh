@@ -117,6 +117,15 @@ expect_failure 2 'format' "two formats of one answer"
 program report "$sweep" --format word
 expect_failure 2 'word' "an unknown format"
 
+# Differences: against a row that is named; there is nothing to test without accuracies and losses.
+program report "$sweep" --baseline float32 --margin 0.2
+expect_code 0 "report --baseline"
+grep -q '^No row is tested against float32: a test needs several runs' "$OUT" || wrong "report --baseline is silent"
+program report "$sweep" --baseline qsgd
+expect_failure 2 'expected a row of the report in --baseline, found qsgd; it has .*; float32' "an unknown baseline"
+program report "$sweep" --margin 0
+expect_failure 2 'margin' "a margin of nothing"
+
 run env PATH=/nowhere "$EQT_PROGRAM" report "$sweep" --out "$WORK/unplotted"
 expect_code 0 "report without gnuplot"
 grep -q 'gnuplot-nox' "$OUT" || wrong "report without gnuplot does not say what to install"

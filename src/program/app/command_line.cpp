@@ -258,6 +258,14 @@ void add_report_options(CLI::App& app, report::Request& request) {
       ->expected(1)
       ->take_all()
       ->check(CLI::IsMember(report::table_names()));
+  app.add_option("--baseline", request.baseline.row,
+                 "Row with which all others are compared [each its nearest float32]")
+      ->type_name("ROW");
+  app.add_option(
+         "--margin", request.baseline.margin,
+         "Differences below it do not matter: points of an accuracy, per cent of a loss [0.5]")
+      ->type_name("M")
+      ->check(number_between(0.001, 100));
   app.add_option("--steps", request.steps,
                  "Steps of the timeline of ranks, A:B [the last of those recorded]")
       ->type_name("A:B");

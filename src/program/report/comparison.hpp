@@ -18,11 +18,6 @@ Table comparison_table(const std::vector<Group>& groups);
 /// Returns a row per group: mean and deviation over seeds of all other quantities().
 Table details_table(const std::vector<Group>& groups);
 
-/// A row per group that has a baseline, the float32 runs that are nearest in their settings: the
-/// difference of test accuracies and Welch's test of it. No rows if no two groups have several
-/// runs.
-Table significance_table(const std::vector<Group>& groups);
-
 /// A row per setting in which groups differ; empty if there is one group.
 Table settings_table(const std::vector<Group>& groups);
 

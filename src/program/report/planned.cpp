@@ -9,12 +9,14 @@
 #include <cstddef>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "report/quantities.hpp"
 
 namespace eqt::report {
 
 using figures::Cell;
+using figures::drop_empty_columns;
 using figures::number_cell;
 using figures::spread_cell;
 using figures::text_cell;
@@ -24,30 +26,66 @@ namespace {
 using Type = Column::Type;
 constexpr std::array kShares = {0.85, 0.90};
 
-/// The first epoch whose test reaches the target; null if none does.
-const Epoch* first_at(const Run& run, const std::string& metric, double target) {
-  for (const Epoch& epoch : run.epochs)
-    if (const Figure found = metric_of(epoch, metric); found && *found >= target) return &epoch;
-  return nullptr;
+/// The place between two tests at which a run comes to its target, if its curve is straight there.
+struct Arrival {
+  const Epoch* before;  // the last test below the target; null: the first test is as good
+  const Epoch* at;      // the first one that is as good
+  double share;         // of the way from `before` to `at`, in (0, 1]
+};
+
+std::optional<Arrival> arrival_of(const Run& run, const std::string& metric, double target) {
+  const Epoch* before = nullptr;
+  double below = 0;
+  for (const Epoch& epoch : run.epochs) {
+    const Figure found = metric_of(epoch, metric);
+    if (!found) continue;
+    if (*found >= target) {
+      const double share = before == nullptr ? 1 : (target - below) / (*found - below);
+      return Arrival{before, &epoch, share};
+    }
+    before = &epoch;
+    below = *found;
+  }
+  return {};
 }
 
-/// A figure of the first epoch at the target, for spreads.
+/// A figure that has grown to some value at the end of each epoch, when the target is reached.
 template <typename Of>
-auto at_target(const std::string& metric, double target, Of of) {
-  return [=](const Run& run) {
-    const Epoch* epoch = first_at(run, metric, target);
-    return epoch == nullptr ? Figure() : Figure(of(run, *epoch));
+auto at_target(const std::string& metric, double target, Of until) {
+  return [=](const Run& run) -> Figure {
+    const std::optional<Arrival> arrival = arrival_of(run, metric, target);
+    if (!arrival) return {};
+    const Figure end = until(run, *arrival->at);
+    if (!end || arrival->before == nullptr) return end;
+    const Figure begin = until(run, *arrival->before);
+    return begin ? Figure(*begin + arrival->share * (*end - *begin)) : Figure();
   };
 }
 
-double megabytes_until(const Run& run, const Epoch& end) {
-  double bytes = 0;
+Figure epochs_until(const Run&, const Epoch& end) { return static_cast<double>(end.epoch); }
+
+/// Sums something over all epochs up to the end of one.
+template <typename Of>
+double sum_until(const Run& run, const Epoch& end, Of of) {
+  double sum = 0;
   for (const Epoch& epoch : run.epochs)
-    if (epoch.epoch <= end.epoch) bytes += static_cast<double>(epoch.sent_bytes);
-  return 1e-6 * bytes / run.ranks;
+    if (epoch.epoch <= end.epoch) sum += of(epoch);
+  return sum;
 }
 
-Figure seconds_until(const Run& run, const Epoch& end, double megabits) {
+Figure megabytes_until(const Run& run, const Epoch& end) {
+  const auto bytes = [](const Epoch& epoch) { return static_cast<double>(epoch.sent_bytes); };
+  return 1e-6 * sum_until(run, end, bytes) / run.ranks;
+}
+
+/// Seconds of training that were measured; empty where nobody's were.
+Figure measured_until(const Run& run, const Epoch& end) {
+  const double seconds =
+      sum_until(run, end, [](const Epoch& epoch) { return epoch.seconds.total; });
+  return seconds > 0 ? figures::finite(seconds) : Figure();
+}
+
+Figure planned_until(const Run& run, const Epoch& end, double megabits) {
   const auto epochs = run.planned_epoch_seconds.find(megabits);
   if (epochs != run.planned_epoch_seconds.end() && epochs->second.size() >= end.epoch)
     return std::accumulate(epochs->second.begin(),
@@ -63,14 +101,15 @@ std::vector<Cell> cells_of(const Group& group, const MainFigure& main, double sh
   const auto spread = [&](auto of, Digits digits) {
     return spread_cell(group.spread(at_target(metric, target, of)), digits);
   };
-  std::vector<Cell> row = {
-      text_cell(group.label), number_cell(share, {0}, 100),
-      number_cell(target, main.digits(), main.scale()),
-      spread([](const Run&, const Epoch& e) { return static_cast<double>(e.epoch); }, {1}),
-      spread(megabytes_until, {-1, 4})};
+  std::vector<Cell> row = {text_cell(group.label),
+                           number_cell(share, {0}, 100),
+                           number_cell(target, main.digits(), main.scale()),
+                           spread(epochs_until, {1}),
+                           spread(megabytes_until, {-1, 4}),
+                           spread(measured_until, {1})};
   for (const double rate : rates)
     row.push_back(spread(
-        [rate](const Run& run, const Epoch& e) { return seconds_until(run, e, rate); }, {1}));
+        [rate](const Run& run, const Epoch& e) { return planned_until(run, e, rate); }, {1}));
   return row;
 }
 
@@ -170,17 +209,20 @@ Figure plateau_of(const std::vector<Group>& groups) {
 
 Table targets_table(const std::vector<Group>& groups) {
   const MainFigure main = main_figure(groups);
-  Table table{"targets",
-              fmt::format("Until the {} is a share of the plateau", main.title()),
-              {{"run", "runs"},
-               {"share", "share [%]", Type::number},
-               {"target", main.head(), Type::number},
-               {"epochs", "epochs", Type::spread},
-               {"sent_megabytes_per_rank", "sent per rank [MB]", Type::spread}},
-              {},
-              {"Plateau: the mean at the end of the best float32 allreduce, or without one of the "
-               "best row. Tests are after epochs: a run may be there up to one interval of tests "
-               "sooner. \"(1 of 3)\": so many seeds came there, and the mean is theirs alone."}};
+  Table table{
+      "targets",
+      fmt::format("Until the {} is a share of the plateau", main.title()),
+      {{"run", "runs"},
+       {"share", "share [%]", Type::number},
+       {"target", main.head(), Type::number},
+       {"epochs", "epochs", Type::spread},
+       {"sent_megabytes_per_rank", "sent per rank [MB]", Type::spread},
+       {"seconds", "measured [s]", Type::spread}},
+      {},
+      {"Plateau: the mean at the end of the best float32 allreduce, or without one of the "
+       "best row. Between the test before and the first that is as good, the curve is taken "
+       "to be straight. ±: deviation over seeds. \"(1 of 3)\": so many seeds came there, "
+       "and the mean is theirs alone."}};
   const Figure plateau = plateau_of(groups);
   if (!plateau || !(*plateau > 0) || !main.metric.higher_is_better || groups.size() < 2)
     return table;
@@ -191,6 +233,7 @@ Table targets_table(const std::vector<Group>& groups) {
     for (const Group& group : groups)
       if (group.finished())
         table.rows.push_back(cells_of(group, main, share, share * *plateau, rates));
+  drop_empty_columns(table);
   return table;
 }
 

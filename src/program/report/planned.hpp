@@ -19,8 +19,9 @@ using figures::Table;
 /// seconds of all its steps on links of each rate. No rows if no run was planned.
 Table planned_table(const std::vector<Group>& groups);
 
-/// A row per finished group for 85 % and for 90 % of the plateau_of(): epochs, bytes per rank and
-/// planned seconds until the test is as good. No rows for a single group, or where less is better.
+/// A row per finished group for 85 % and for 90 % of the plateau_of(): epochs, bytes per rank,
+/// measured and planned seconds until the test is as good, mean and deviation over seeds, on a
+/// straight line between tests. No rows for a single group, or where less is better.
 Table targets_table(const std::vector<Group>& groups);
 
 /// The greatest mean at the end of groups that compress nothing, in float32, by allreduce; without

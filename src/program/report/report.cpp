@@ -120,15 +120,15 @@ fs::path prepare_folder(const Request& request) {
 }
 
 Page page_of(const std::vector<Group>& groups, const std::vector<Run>& runs,
-             const std::vector<std::string>& warnings, const std::vector<Table>& published) {
+             const std::vector<std::string>& warnings, const std::vector<Table>& published,
+             const std::vector<Table>& tests) {
   Page page;
   page.title = fmt::format("{} of {} on {}",
                            runs.size() == 1 ? "One run" : fmt::format("{} runs", runs.size()),
                            runs.front().model, runs.front().dataset);
   page.warnings = warnings;
   page.results = {comparison_table(groups)};
-  const Table significance = significance_table(groups);
-  if (!significance.rows.empty()) page.results.push_back(significance);
+  page.results.insert(page.results.end(), tests.begin(), tests.end());
   for (Table table : {planned_table(groups), targets_table(groups)})
     if (!table.rows.empty()) page.results.push_back(std::move(table));
   if (Table starts = starts_table(runs); !starts.rows.empty())
@@ -174,7 +174,8 @@ std::string answer_of(const Page& page, const fs::path& out, std::size_t plots,
                             format.remark, visible(out.string()), plots);
 }
 
-std::string write_report(Page page, const std::vector<Group>& groups, Drawings drawings,
+std::string write_report(Page page, const std::vector<Group>& groups,
+                         const std::vector<Table>& told, Drawings drawings,
                          const Request& request) {
   const fs::path out = prepare_folder(request);
   const std::string report = (out / kReportFile).string();
@@ -185,7 +186,7 @@ std::string write_report(Page page, const std::vector<Group>& groups, Drawings d
   // Another report that begins before this one ends, or after it was ended, finds its files.
   std::vector<WrittenFile> files;
   for (const std::string& name : names) files.push_back({name, ""});
-  metrics::write_atomically(report, as_json(groups, page.published, {}, files, page.warnings));
+  metrics::write_atomically(report, as_json(groups, told, {}, files, page.warnings));
   for (const auto* tables : {&page.results, &page.published, &page.background})
     for (const Table& table : *tables) write_table(out, table);
   Drawn drawn = draw_all(drawings.all, out.string());
@@ -196,7 +197,7 @@ std::string write_report(Page page, const std::vector<Group>& groups, Drawings d
     page.warnings.insert(page.warnings.end(), page.left_out.begin(), page.left_out.end());
   metrics::write_atomically((out / kPageFile).string(), as_html(page));
   const std::string json =
-      as_json(groups, page.published, drawn.files, written_files(out, names), page.warnings);
+      as_json(groups, told, drawn.files, written_files(out, names), page.warnings);
   metrics::write_atomically(report, json);
   return request.json ? json : answer_of(page, out, page.pictures.size(), request.format);
 }
@@ -219,14 +220,21 @@ std::string make_report(const Request& request) {
   label_runs(groups, runs);
   for (const std::string& warning : warnings_of(groups)) warnings.push_back(warning);
   const std::vector<Table> published = published_tables(request.tables, groups);
-  const Page page = page_of(groups, runs, warnings, published);
+  const std::vector<Table> tests = significance_tables(groups, request.baseline);
+  if (tests.empty() && !request.baseline.row.empty())
+    warnings.push_back(fmt::format(
+        "No row is tested against {}: a test needs several runs of both, with different results.",
+        visible(request.baseline.row)));
+  const Page page = page_of(groups, runs, warnings, published, tests);
   Drawings drawings = drawings_of(groups);
   draw_timelines(runs, steps, drawings);
   draw_interruptions(runs, drawings);
   draw_decisions(runs, drawings);
   draw_grades(runs, drawings);
   draw_adaptation(runs, drawings);
-  return write_report(page, groups, std::move(drawings), request);
+  std::vector<Table> told = tests;
+  told.insert(told.end(), published.begin(), published.end());
+  return write_report(page, groups, told, std::move(drawings), request);
 }
 
 }  // namespace eqt::report

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "report/significance.hpp"
+
 namespace eqt::report {
 
 struct Request {
@@ -16,6 +18,7 @@ struct Request {
   bool json = false;                 // the answer is JSON
   std::string format = "text";       // of the answer otherwise, of answer_formats()
   std::string steps;                 // "A:B" of the timeline; "" = the last ones
+  Baseline baseline{};               // of tests of differences
 };
 
 /// Notations of tables by name: "text", "markdown", "latex".
@@ -27,9 +30,9 @@ std::vector<std::string> table_names();
 /// Reads the runs, writes report.html, tables (.txt, .csv, .md, .tex) and plots (.svg, .png) to the
 /// request's folder, and returns the text to print: the tables and the path of the rest, or JSON.
 /// Without gnuplot there are no plots, and the text says so.
-/// @throws Error{usage} for steps that are none, for paths that are no folders, for runs of
-/// different data sets and for files in the way that no report has written, Error{data} for runs
-/// that cannot be read, Error{output} if a file cannot be written
+/// @throws Error{usage} for steps that are none, a baseline that no row has as its name, paths that
+/// are no folders, runs of different data sets and for files in the way that no report has written,
+/// Error{data} for runs that cannot be read, Error{output} if a file cannot be written
 std::string make_report(const Request& request);
 
 }  // namespace eqt::report

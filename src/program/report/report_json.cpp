@@ -130,14 +130,14 @@ void require_own_files(const fs::path& folder, const std::vector<std::string>& n
   }
 }
 
-std::string as_json(const std::vector<Group>& groups, const std::vector<Table>& published,
+std::string as_json(const std::vector<Group>& groups, const std::vector<Table>& tables,
                     const std::vector<std::string>& plots, const std::vector<WrittenFile>& files,
                     const std::vector<std::string>& warnings) {
   OrderedJson document = {{"schema", kReportSchema},
                           {"groups", OrderedJson::array()},
                           {"tables", OrderedJson::array()}};
   for (const Group& group : groups) document["groups"].push_back(json_of(group));
-  for (const Table& table : published) document["tables"].push_back(json_of(table));
+  for (const Table& table : tables) document["tables"].push_back(json_of(table));
   document["plots"] = plots;
   document["files"] = OrderedJson::object();
   for (const WrittenFile& file : files) document["files"][file.name] = file.hash;

@@ -30,9 +30,10 @@ std::vector<WrittenFile> written_files(const std::filesystem::path& folder,
 void require_own_files(const std::filesystem::path& folder, const std::vector<std::string>& names);
 
 /// One document: "schema", "groups" (label, seeds, state, settings that differ, figures with mean,
-/// deviation and count in the units of summary.json, runs), "tables" (the published ones), "plots"
-/// (their files), "files" (all, by name) and "warnings".
-std::string as_json(const std::vector<Group>& groups, const std::vector<Table>& published,
+/// deviation and count in the units of summary.json, runs), "tables" (tests of differences, and the
+/// published ones that were asked for), "plots" (their files), "files" (all, by name) and
+/// "warnings".
+std::string as_json(const std::vector<Group>& groups, const std::vector<Table>& tables,
                     const std::vector<std::string>& plots, const std::vector<WrittenFile>& files,
                     const std::vector<std::string>& warnings);
 

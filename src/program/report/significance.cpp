@@ -2,11 +2,18 @@
 #include "report/significance.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
-#include "report/comparison.hpp"
+#include "core/error.hpp"
+#include "figures/text.hpp"
+#include "report/distributions.hpp"
 #include "report/quantities.hpp"
+#include "report/values.hpp"
 
 namespace eqt::report {
 
@@ -14,7 +21,7 @@ using figures::Cell;
 using figures::Column;
 using figures::measured_text;
 using figures::number_cell;
-using figures::spread_cell;
+using figures::number_text;
 using figures::text_cell;
 
 namespace {
@@ -22,31 +29,40 @@ namespace {
 using Type = Column::Type;
 constexpr double kLevel = 0.05;
 
-/// "-0.5 ± 0.7": with the standard error of the difference.
-Cell difference_cell(double difference, double error, double scale) {
-  return {measured_text(scale * difference, scale * error), difference};
-}
+/// A figure whose differences are tested.
+struct Tested {
+  std::string table;  // its name
+  std::string title;  // for people, without a unit
+  bool fraction;      // from 0 to 1, shown as a percentage
+  Digits digits;      // of differences
+  std::function<Figure(const Run&)> of;
 
-std::vector<Cell> cells_of(const Group& group, const Group& baseline, const MainFigure& main,
-                           const Welch& test) {
-  const auto of_run = [&](const Run& run) { return main.of(run); };
-  const Spread ours = group.spread(of_run), theirs = baseline.spread(of_run);
-  const Digits digits = main.digits();
-  const double difference = ours.mean - theirs.mean;
-  const double reach = student_quantile(kLevel, test.degrees) * test.error;
-  return {text_cell(group.label),
-          difference_cell(difference, test.error, main.scale()),
-          number_cell(difference - reach, digits, main.scale()),
-          number_cell(difference + reach, digits, main.scale()),
-          number_cell(test.t, {2}),
-          number_cell(test.degrees, {1}),
-          number_cell(test.p, {-1, 2}),
-          spread_cell(ours, digits, main.scale()),
-          number_cell(static_cast<double>(ours.known), {0}),
-          spread_cell(theirs, digits, main.scale()),
-          number_cell(static_cast<double>(theirs.known), {0}),
-          text_cell(baseline.label)};
-}
+  double scale() const { return fraction ? 100 : 1; }
+  std::string unit() const { return fraction ? " [points]" : ""; }
+  /// The margin in the figure's own unit.
+  double margin(double asked, double baseline_mean) const {
+    return 0.01 * asked * (fraction ? 1 : std::abs(baseline_mean));
+  }
+  std::string margin_text(double asked) const {
+    return fmt::format("± {:g}{}", asked, fraction ? "" : " %");
+  }
+};
+
+/// What one group is compared with, and by which test.
+struct Comparison {
+  const Group* group;
+  const Group* baseline;
+  Spread ours, theirs;
+  Welch welch;
+  double difference() const { return ours.mean - theirs.mean; }
+};
+
+/// The comparisons with one baseline, which share a variance.
+struct Family {
+  std::optional<PooledVariance> pooled;
+  std::vector<double> weights;  // of Dunnett's distribution
+  double quantile = 0;          // of it, at kLevel
+};
 
 bool is_float32(const Run& run) { return run.compressor == "none"; }
 
@@ -66,65 +82,179 @@ bool may_be_baseline(const Group& of, const Group& other) {
   return of.first().algorithm != "allreduce" && other.first().algorithm == "allreduce";
 }
 
-/// 1 / (1 + d1 / (1 + d2 / (1 + ...))) of Abramowitz and Stegun, 26.5.8; it converges quickly for
-/// x < (a + 1) / (a + b + 2).
-double beta_fraction(double x, double a, double b) {
-  constexpr double kTiny = 1e-300, kEnough = 1e-15;
-  constexpr int kMaxTerms = 10000;
-  const auto not_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
-  // 1 + d1 / (1 + d2 / ...) grows term by term; the fraction is its inverse.
-  double value = 1, c = 1, d = 0;
-  for (int i = 1; i <= kMaxTerms; ++i) {
-    const double m = i / 2;
-    const double coefficient = i % 2 == 0
-                                   ? m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-                                   : -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-    d = 1 / not_zero(1 + coefficient * d);
-    c = not_zero(1 + coefficient / c);
-    value *= c * d;
-    if (std::abs(c * d - 1) < kEnough) break;
+/// The group that was asked for.
+const Group& group_named(const std::string& row, const std::vector<Group>& groups) {
+  const auto found = std::ranges::find(groups, row, &Group::label);
+  if (found == groups.end()) {
+    constexpr std::size_t kShown = 20;
+    std::vector<std::string> labels;
+    for (const Group& group : groups)
+      if (labels.size() < kShown) labels.push_back(group.label);
+    fail(Kind::usage, "report: expected a row of the report in --baseline, found {}; it has {}{}",
+         visible(row), fmt::join(labels, "; "),
+         groups.size() > kShown ? fmt::format(" and {} more", groups.size() - kShown) : "");
   }
-  return 1 / value;
+  if (!is_comparable(*found, groups))
+    fail(Kind::usage,
+         "report: expected a row of finished runs in --baseline, found {}, whose runs did not come "
+         "to their end; choose another",
+         visible(row));
+  return *found;
+}
+
+std::vector<Comparison> comparisons_of(const std::vector<Group>& groups, const Baseline& asked,
+                                       const Tested& tested) {
+  const Group* const named = asked.row.empty() ? nullptr : &group_named(asked.row, groups);
+  std::vector<Comparison> all;
+  for (const Group& group : groups) {
+    const Group* baseline = named == nullptr ? baseline_of(group, groups) : named;
+    if (baseline == nullptr || baseline == &group || !is_comparable(group, groups)) continue;
+    const Spread ours = group.spread(tested.of), theirs = baseline->spread(tested.of);
+    if (const auto test = welch_test(ours, theirs))
+      all.push_back({&group, baseline, ours, theirs, *test});
+  }
+  return all;
+}
+
+double runs_of(const Spread& spread) { return static_cast<double>(spread.known); }
+
+/// sqrt(1 / n_i + 1 / n_0), by which the common deviation becomes the error of a difference.
+double pooled_factor(const Comparison& c) {
+  return std::sqrt(1 / runs_of(c.ours) + 1 / runs_of(c.theirs));
+}
+
+std::map<const Group*, Family> families_of(const std::vector<Comparison>& comparisons) {
+  std::map<const Group*, std::vector<Spread>> spreads;
+  std::map<const Group*, Family> families;
+  for (const Comparison& c : comparisons) {
+    std::vector<Spread>& of = spreads[c.baseline];
+    if (of.empty()) of.push_back(c.theirs);
+    of.push_back(c.ours);
+    families[c.baseline].weights.push_back(
+        std::sqrt(runs_of(c.ours) / (runs_of(c.ours) + runs_of(c.theirs))));
+  }
+  for (auto& [baseline, family] : families) {
+    family.pooled = pooled_variance(spreads.at(baseline));
+    if (family.pooled)
+      family.quantile = dunnett_quantile(kLevel, family.pooled->degrees, family.weights);
+  }
+  return families;
+}
+
+/// "-0.55 ± 0.24" with the standard error, of a difference that Welch's interval tells from zero;
+/// otherwise how far from zero it may be.
+Cell difference_cell(const Comparison& c, double reach, const Tested& tested) {
+  const double difference = c.difference(), farthest = std::abs(difference) + reach;
+  const double scale = tested.scale();
+  if (std::abs(difference) > reach)
+    return {measured_text(scale * difference, scale * c.welch.error), difference};
+  return {fmt::format("none found (within {})", number_text(scale * farthest, tested.digits)),
+          difference};
+}
+
+std::vector<Cell> cells_of(const Comparison& c, const Family& family, const Tested& tested,
+                           double margin) {
+  const double scale = tested.scale(), difference = c.difference();
+  const double reach = student_quantile(kLevel, c.welch.degrees) * c.welch.error;
+  Figure low, high, p;
+  if (family.pooled) {
+    const double error = family.pooled->deviation * pooled_factor(c);
+    low = difference - family.quantile * error;
+    high = difference + family.quantile * error;
+    p = dunnett_two_sided(difference / error, family.pooled->degrees, family.weights);
+  }
+  Figure equivalent;
+  if (const double own = tested.margin(margin, c.theirs.mean); own > 0)
+    equivalent = equivalence_p(difference, c.welch, own);
+  Cell equivalence = number_cell(equivalent, {-1, 2});
+  if (equivalent)
+    equivalence.text = (*equivalent <= kLevel ? "yes, p " : "not shown, p ") + equivalence.text;
+  return {text_cell(c.group->label),
+          difference_cell(c, reach, tested),
+          number_cell(difference - reach, tested.digits, scale),
+          number_cell(difference + reach, tested.digits, scale),
+          number_cell(c.welch.p, {-1, 2}),
+          number_cell(low, tested.digits, scale),
+          number_cell(high, tested.digits, scale),
+          number_cell(p, {-1, 2}),
+          equivalence,
+          number_cell(c.welch.t, {2}),
+          number_cell(c.welch.degrees, {1}),
+          number_cell(runs_of(c.ours), {0}),
+          number_cell(runs_of(c.theirs), {0}),
+          text_cell(c.baseline->label)};
+}
+
+std::vector<std::string> notes_of(const std::vector<Comparison>& comparisons,
+                                  const std::map<const Group*, Family>& families,
+                                  const Tested& tested, double margin) {
+  std::vector<std::string> notes = {
+      fmt::format("Difference ± its standard error{}; \"none found (within x)\" where Welch's 95 % "
+                  "interval contains 0, with its farther end: what these seeds leave possible.",
+                  tested.fraction ? " in points" : ""),
+      "Welch: each row by itself. p: how often equal means would give so large a difference, of "
+      "either sign.",
+      "Dunnett: all rows of one baseline together, with their common variance; all its intervals "
+      "are right in 95 of 100 such reports."};
+  notes.push_back(fmt::format(
+      "Within {}{}: two one-sided tests show at 5 % that the means differ by less than that, "
+      "the margin; \"not shown\" is not \"differs\".",
+      tested.margin_text(margin), tested.fraction ? "" : " of the baseline's"));
+  if (comparisons.size() > 1)
+    notes.push_back(
+        fmt::format("Of {} tests at {} some fail by chance: hold Welch's p against {:.2g} "
+                    "(Bonferroni).",
+                    comparisons.size(), kLevel, kLevel / static_cast<double>(comparisons.size())));
+  for (const auto& [baseline, family] : families)
+    if (family.pooled && family.pooled->equal_p < kLevel)
+      notes.push_back(
+          fmt::format("The deviations of {} and its rows differ by more than chance (Bartlett, p "
+                      "{:.2g}), so they have no common variance: go by Welch there.",
+                      baseline->label, family.pooled->equal_p));
+  return notes;
+}
+
+Table table_of(const std::vector<Group>& groups, const Baseline& asked, const Tested& tested) {
+  const std::vector<Comparison> comparisons = comparisons_of(groups, asked, tested);
+  Table table{tested.table,
+              fmt::format("{} against {}", capitalised(tested.title),
+                          asked.row.empty() ? "float32" : visible(asked.row)),
+              {{"run", "runs"},
+               {"difference", "difference" + tested.unit(), Type::number},
+               {"interval_low", "Welch, 95 % from", Type::number},
+               {"interval_high", "to", Type::number},
+               {"p", "p", Type::number},
+               {"dunnett_low", "Dunnett, 95 % from", Type::number},
+               {"dunnett_high", "to", Type::number},
+               {"dunnett_p", "p", Type::number},
+               {"equivalence_p", "within " + tested.margin_text(asked.margin), Type::number},
+               {"t", "t", Type::number},
+               {"degrees_of_freedom", "degrees of freedom", Type::number},
+               {"seeds", "seeds", Type::number},
+               {"baseline_seeds", "baseline's", Type::number},
+               {"baseline", "baseline"}},
+              {},
+              {}};
+  if (comparisons.empty()) return table;
+  const std::map<const Group*, Family> families = families_of(comparisons);
+  for (const Comparison& c : comparisons)
+    table.rows.push_back(cells_of(c, families.at(c.baseline), tested, asked.margin));
+  table.notes = notes_of(comparisons, families, tested, asked.margin);
+  return table;
 }
 
 }  // namespace
 
-Table significance_table(const std::vector<Group>& groups) {
+std::vector<Table> significance_tables(const std::vector<Group>& groups, const Baseline& baseline) {
   const MainFigure main = main_figure(groups);
-  const auto of_run = [&](const Run& run) { return main.of(run); };
-  Table table{
-      "significance",
-      capitalised(main.title()) + " against float32: Welch's t-test",
-      {{"run", "runs"},
-       {"difference", main.metric.fraction ? "difference [points]" : "difference", Type::number},
-       {"interval_low", "95 % interval from", Type::number},
-       {"interval_high", "to", Type::number},
-       {"t", "t", Type::number},
-       {"degrees_of_freedom", "degrees of freedom", Type::number},
-       {"p", "p", Type::number},
-       {main.key(), main.head(), Type::spread},
-       {"seeds", "seeds", Type::number},
-       {"baseline_" + main.metric.name, main.metric.fraction ? "baseline [%]" : "baseline's",
-        Type::spread},
-       {"baseline_seeds", "its seeds", Type::number},
-       {"baseline", "baseline"}},
-      {},
-      {}};
-  for (const Group& group : groups) {
-    const Group* baseline = baseline_of(group, groups);
-    if (baseline == nullptr || !is_comparable(group, groups)) continue;
-    const auto test = welch_test(group.spread(of_run), baseline->spread(of_run));
-    if (test) table.rows.push_back(cells_of(group, *baseline, main, *test));
-  }
-  if (table.rows.empty()) return table;
-  table.notes = {
-      "Difference ± its standard error, and Welch's 95 % confidence interval of it. p: how often "
-      "equal means would give so large a t, of either sign."};
-  if (table.rows.size() > 1)
-    table.notes.push_back(
-        fmt::format("Of {} tests at {} some fail by chance: hold p against {:.2g} (Bonferroni).",
-                    table.rows.size(), kLevel, kLevel / static_cast<double>(table.rows.size())));
-  return table;
+  std::vector<Table> tables;
+  for (const Tested& tested : {Tested{"significance", main.title(), main.metric.fraction,
+                                      main.digits(), [&](const Run& run) { return main.of(run); }},
+                               Tested{"significance-loss", "training loss", false, Digits{4},
+                                      [](const Run& run) { return run.outcome.train_loss; }}})
+    if (Table table = table_of(groups, baseline, tested); !table.rows.empty())
+      tables.push_back(std::move(table));
+  return tables;
 }
 
 const Group* baseline_of(const Group& group, const std::vector<Group>& groups) {
@@ -143,49 +273,46 @@ const Group* baseline_of(const Group& group, const std::vector<Group>& groups) {
   return as_near == 1 ? nearest : nullptr;
 }
 
-double incomplete_beta(double x, double a, double b) {
-  if (x <= 0) return 0;
-  if (x >= 1) return 1;
-  if (x > (a + 1) / (a + b + 2)) return 1 - incomplete_beta(1 - x, b, a);
-  const double logarithm =
-      a * std::log(x) + b * std::log1p(-x) + std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b);
-  return std::exp(logarithm) / a * beta_fraction(x, a, b);
-}
-
-double student_two_sided(double t, double degrees) {
-  return incomplete_beta(degrees / (degrees + t * t), degrees / 2, 0.5);
-}
-
-double student_quantile(double p, double degrees) {
-  // The probability falls with t: double the upper end until it is passed, then bisect.
-  double low = 0, high = 1;
-  while (student_two_sided(high, degrees) > p) {
-    low = high;
-    high *= 2;
-  }
-  while (high - low > 1e-13 * high) {
-    const double middle = low + (high - low) / 2;
-    if (middle == low || middle == high) break;
-    (student_two_sided(middle, degrees) > p ? low : high) = middle;
-  }
-  return high;
-}
-
 std::optional<Welch> welch_test(const Spread& a, const Spread& b) {
   if (!a.deviation || !b.deviation) return {};
-  const auto count = [](const Spread& s) { return static_cast<double>(s.known); };
-  const double of_a = *a.deviation * *a.deviation / count(a);
-  const double of_b = *b.deviation * *b.deviation / count(b);
+  const double of_a = *a.deviation * *a.deviation / runs_of(a);
+  const double of_b = *b.deviation * *b.deviation / runs_of(b);
   const double sum = of_a + of_b;
-  if (!(sum > 0)) return {};
+  if (!(sum > 0) || !std::isfinite(sum)) return {};
   Welch test;
   test.error = std::sqrt(sum);
   test.t = (a.mean - b.mean) / test.error;
   // Relative to the sum, so that squares of small variances do not underflow.
   const double share_a = of_a / sum, share_b = of_b / sum;
-  test.degrees = 1 / (share_a * share_a / (count(a) - 1) + share_b * share_b / (count(b) - 1));
+  test.degrees = 1 / (share_a * share_a / (runs_of(a) - 1) + share_b * share_b / (runs_of(b) - 1));
   test.p = student_two_sided(test.t, test.degrees);
   return test;
+}
+
+double equivalence_p(double difference, const Welch& test, double margin) {
+  return std::max(student_upper((margin + difference) / test.error, test.degrees),
+                  student_upper((margin - difference) / test.error, test.degrees));
+}
+
+std::optional<PooledVariance> pooled_variance(const std::vector<Spread>& groups) {
+  double squares = 0, degrees = 0, logarithms = 0, inverses = 0, counted = 0;
+  for (const Spread& group : groups) {
+    if (!group.deviation) continue;
+    const double own = runs_of(group) - 1;
+    squares += own * *group.deviation * *group.deviation;
+    logarithms += own * 2 * std::log(*group.deviation);  // -infinity of a group without deviation
+    degrees += own;
+    inverses += 1 / own;
+    ++counted;
+  }
+  if (counted < 2 || !(squares > 0) || !std::isfinite(squares)) return {};
+  PooledVariance pooled;
+  pooled.deviation = std::sqrt(squares / degrees);
+  pooled.degrees = degrees;
+  const double correction = 1 + (inverses - 1 / degrees) / (3 * (counted - 1));
+  const double statistic = (degrees * 2 * std::log(pooled.deviation) - logarithms) / correction;
+  pooled.equal_p = chi_square_upper(statistic, counted - 1);
+  return pooled;
 }
 
 }  // namespace eqt::report

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Welch's t-test tells whether groups of runs differ from float32's by more than their seeds do;
-// each is compared with a group that is its baseline.
+// Tests tell whether groups of runs differ from a baseline by more than their seeds do, and whether
+// they are shown to be as good: Welch's t-test, Dunnett's with pooled variance, and two one-sided
+// tests of equivalence.
 
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "figures/statistics.hpp"
+#include "figures/table.hpp"
 #include "report/group.hpp"
 
 namespace eqt::report {
@@ -30,20 +33,42 @@ struct Welch {
 /// Empty if one of them has fewer than two figures, or neither has a deviation.
 std::optional<Welch> welch_test(const Spread& a, const Spread& b);
 
-/// P(|T| >= |t|) of Student's distribution: I_x(degrees / 2, 1 / 2) at x = degrees / (degrees +
-/// t^2) (M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions", 26.7.1 and 26.5.2).
-/// @pre degrees > 0
-double student_two_sided(double t, double degrees);
+/// Returns the p of two one-sided tests: the probability of means that lie so clearly inside
+/// -margin to margin if the true difference a - b were at one of the two. At most 0.05: the 90 %
+/// interval of the difference is inside, and a and b are equivalent to within the margin.
+/// Source: D. J. Schuirmann, "A comparison of the two one-sided tests procedure and the power
+/// approach for assessing the equivalence of average bioavailability", Journal of Pharmacokinetics
+/// and Biopharmaceutics 15 (1987); with Welch's error and degrees of freedom.
+/// @pre margin > 0
+double equivalence_p(double difference, const Welch& test, double margin);
 
-/// The t >= 0 with student_two_sided(t, degrees) = p, within 1e-12 of its value: mean difference
-/// ± t(1 - level) * error is the confidence interval of the level.
-/// @pre 0 < p < 1, degrees > 0
-double student_quantile(double p, double degrees);
+/// The variance that several groups have in common.
+struct PooledVariance {
+  double deviation = 0;  // sqrt(sum (n - 1) s^2 / sum (n - 1))
+  double degrees = 0;    // of freedom: sum (n - 1)
+  double equal_p = 1;    // of Bartlett's test that all have this variance; 0 if one has none
+};
 
-/// I_x(a, b), the regularised incomplete beta function, within 1e-12: the continued fraction
-/// of Abramowitz and Stegun, 26.5.8, by Lentz's method (Applied Optics 15, 1976).
-/// @pre 0 <= x <= 1, a > 0, b > 0
-double incomplete_beta(double x, double a, double b);
+/// Bartlett's test: M. S. Bartlett, "Properties of sufficiency and statistical tests", Proceedings
+/// of the Royal Society A 160 (1937). Empty if fewer than two groups have a deviation, or all have
+/// none. Groups of one run do not count.
+std::optional<PooledVariance> pooled_variance(const std::vector<Spread>& groups);
+
+/// Groups are compared with these.
+struct Baseline {
+  std::string row;  // the label of the baseline of all others; "": each has the float32 runs that
+                    // are nearest in their settings
+  // Differences below it do not matter [points of percentages; per cent of the baseline's mean
+  // otherwise].
+  double margin = 0.5;
+};
+
+/// Returns a table of the main figure and one of the training loss, as far as they have rows: a row
+/// per group that has a baseline, both with several runs.
+/// @throws Error{usage} if no row has the name, with those that there are; if it has not come to
+/// its end
+std::vector<figures::Table> significance_tables(const std::vector<Group>& groups,
+                                                const Baseline& baseline);
 
 /// The group that sends float32 and is nearest to `group`: it differs in the fewest settings
 /// besides the compressor's own. For a group of float32 runs with gossip or local SGD, it is the

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/group.hpp"
 
+#include <cmath>
+
 #include "core/error.hpp"
 #include "report/comparison.hpp"
 #include "report/planned.hpp"
@@ -268,56 +270,6 @@ TEST_CASE("the Pareto front is uncertain where deviations overlap", "[report]") 
   CHECK(csv.find(",-\n3,") != std::string::npos);
 }
 
-TEST_CASE("accuracies are tested against the nearest float32", "[report]") {
-  // Two graphs of each compressor; the nearest float32 is that of the same graph.
-  std::vector<Run> runs;
-  for (const char* graph : {"ring", "star"}) {
-    for (const char* compressor : {"none", "qsgd"}) {
-      for (const int seed : {1, 2, 3}) {
-        Run run = run_with(std::to_string(seed), {{"compressor.name", compressor},
-                                                  {"compressor.bits", compressor},
-                                                  {"synchronization.topology.kind", graph}});
-        run.algorithm = "allreduce";
-        run.outcome.test_accuracy = 0.5 + 0.01 * seed * seed + (compressor[0] == 'q' ? 0.1 : 0);
-        runs.push_back(run);
-      }
-    }
-  }
-  const Table table = significance_table(groups_of(runs));
-  REQUIRE(table.rows.size() == 2);
-  CHECK(table.rows[0].back().text == "float32, kind ring");
-  CHECK(table.rows[1].back().text == "float32, kind star");
-  CHECK(*table.rows[0][1].value == Approx(0.1));
-  // Equal deviations of three runs each: four degrees of freedom.
-  CHECK(*table.rows[0][5].value == Approx(4.0));
-  CHECK(as_text(table).find("against 0.025 (Bonferroni)") != std::string::npos);
-  for (Run& run : runs) run.settings["compressor.name"] = run.compressor = "qsgd";
-  CHECK(significance_table(groups_of(runs)).rows.empty());
-}
-
-TEST_CASE("the difference to float32 has Welch's interval", "[report]") {
-  std::vector<Run> runs;
-  for (const auto& [compressor, accuracies] :
-       {std::pair{"none", std::vector{0.848, 0.844, 0.852}},
-        std::pair{"qsgd", std::vector{0.853, 0.842, 0.865}}}) {
-    for (std::size_t i = 0; i < accuracies.size(); ++i) {
-      Run run = run_with(std::to_string(i + 1), {{"compressor.name", compressor}});
-      run.algorithm = "allreduce";
-      run.outcome.test_accuracy = accuracies[i];
-      runs.push_back(run);
-    }
-  }
-  const Table table = significance_table(groups_of(runs));
-  REQUIRE(table.rows.size() == 1);
-  const auto value = [&](const char* key) {
-    const auto column = std::ranges::find(table.columns, key, &Column::key);
-    return *table.rows[0][static_cast<std::size_t>(column - table.columns.begin())].value;
-  };
-  // Expected: SciPy 1.17.1, ttest_ind(equal_var=False).confidence_interval(0.95).
-  CHECK(value("interval_low") == Approx(-0.01997277282270723).epsilon(1e-9));
-  CHECK(value("interval_high") == Approx(0.03063943948937361).epsilon(1e-9));
-}
-
 TEST_CASE("plans and targets: bytes and seconds until a share of the plateau", "[report]") {
   // Float32 ends at 0.80 and 0.90, mean 0.85: targets are 0.7225 and 0.765.
   const auto made = [&](const char* seed, const char* compressor, std::vector<double> tests,
@@ -364,20 +316,37 @@ TEST_CASE("plans and targets: bytes and seconds until a share of the plateau", "
   REQUIRE(table.rows.size() == 4);
   const auto row = [&](std::size_t i) { return table.rows[i]; };
   CHECK(row(0)[2].value == Approx(0.7225));
-  CHECK(row(0)[3].value == 2);              // epochs 2 and 2
-  CHECK(row(0)[4].value == 2);              // of each of two ranks, MB
-  CHECK(row(0).back().value == 20);         // two of three epochs
-  CHECK(row(1)[3].text == "3.0 (1 of 2)");  // the second seed never comes there
-  CHECK(row(1).back().value == 6);
-  CHECK(row(2)[3].value == 2.5);  // 90 %: epochs 3 and 2
+  // From 0.5 to 0.75 in epoch 2, 0.2225 of 0.25 of the way; of the second seed 0.1225 of 0.2.
+  const double epochs = (1.89 + 1.6125) / 2;
+  CHECK(*row(0)[3].value == Approx(epochs));
+  CHECK(*row(0)[3].deviation == Approx((1.89 - 1.6125) / std::sqrt(2.0)));
+  CHECK(*row(0)[4].value == Approx(epochs));           // a MB of each of two ranks an epoch
+  CHECK(*row(0).back().value == Approx(10 * epochs));  // 30 s for three epochs
+  const double tested_twice = 1 + 2 * 0.2225 / 0.24;   // epoch 2 was not tested
+  CHECK(*row(1)[3].value == Approx(tested_twice));
+  CHECK(row(1)[3].text == "2.9 (1 of 2)");  // the second seed never comes there
+  CHECK(*row(1).back().value == Approx(2 * tested_twice));
+  CHECK(*row(2)[3].value == Approx((2.3 + 1.825) / 2));  // 90 %
   CHECK(row(3)[3].text == "-");
 
   // Where epochs differ, those until then count.
   std::vector<Run> uneven = runs;
   for (Run& run : uneven) run.planned_epoch_seconds = {{100, {20, 7, 3}}};
   const Table sooner = targets_table(groups_of(uneven));
-  CHECK(sooner.rows[0].back().value == 27);
-  CHECK(sooner.rows[1].back().value == 30);
+  CHECK(*sooner.rows[0].back().value == Approx(20 + 7 * (0.89 + 0.6125) / 2));
+  CHECK(*sooner.rows[1].back().value == Approx(20 + 10 * 0.2225 / 0.24));
+
+  // A first test that is as good is the earliest that is known. Seconds that were measured count.
+  std::vector<Run> real = runs;
+  for (Run& run : real) {
+    run.epochs.front().test_accuracy = 0.75;
+    for (Epoch& epoch : run.epochs) epoch.seconds.total = 4;
+  }
+  const Table measured = targets_table(groups_of(real));
+  const auto seconds = std::ranges::find(measured.columns, "seconds", &Column::key);
+  REQUIRE(seconds != measured.columns.end());
+  CHECK(measured.rows[0][static_cast<std::size_t>(seconds - measured.columns.begin())].text ==
+        "4.0 ± 0");
 }
 
 TEST_CASE("rows of a sweep name groups if they tell them apart", "[report]") {
