@@ -20,10 +20,10 @@
 namespace eqt::int8 {
 namespace {
 
-/// q = round(x * inverse), cut to [low, high], plus the zero point.
+/// q = round(x * inverse) + zero_point, cut to [low, 127].
 struct Nearest {
   float inverse;
-  std::int32_t low, high, zero_point;
+  int low, zero_point;
 };
 
 struct Stochastic {
@@ -75,66 +75,136 @@ std::uint32_t largest_bits(const float* HWY_RESTRICT x, std::size_t count) {
   return result;
 }
 
-template <typename T>
-HWY_INLINE void nearest_vector(const float* from, const Nearest& job, T* to) {
+/// x * inverse, below 2^15 where a range leaves values out: larger ones are cut anyway, and their
+/// conversion to integers would be each instruction set's own.
+HWY_INLINE FloatVector scaled(const float* from, FloatVector inverse) {
   const Floats df;
-  const Ints di;
-  const auto rounded = hn::NearestInt(hn::Mul(hn::LoadU(df, from), hn::Set(df, job.inverse)));
-  const auto cut = hn::Min(hn::Max(rounded, hn::Set(di, job.low)), hn::Set(di, job.high));
-  const hn::Rebind<T, Floats> dt;
-  hn::StoreU(hn::DemoteTo(dt, hn::Add(cut, hn::Set(di, job.zero_point))), dt, to);
+  return hn::Min(hn::Mul(hn::LoadU(df, from), inverse), hn::Set(df, 0x1p15f));
 }
 
-template <typename T>
-HWY_INLINE void nearest_all(const float* HWY_RESTRICT x, std::size_t count, const Nearest& job,
-                            T* HWY_RESTRICT q) {
+// Conversions of values below 2^31. Instruction sets agree on those below -2^31, too.
+#if HWY_TARGET <= HWY_AVX3
+HWY_INLINE IntVector to_nearest(FloatVector x) { return IntVector{_mm512_cvtps_epi32(x.raw)}; }
+HWY_INLINE IntVector to_floor(FloatVector x) {
+  return IntVector{_mm512_cvt_roundps_epi32(x.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
+}
+#else
+HWY_INLINE IntVector to_nearest(FloatVector x) { return hn::NearestInt(x); }
+HWY_INLINE IntVector to_floor(FloatVector x) { return hn::ConvertTo(Ints(), hn::Floor(x)); }
+#endif
+
+/// q = v + zero_point, cut to [low, 127]. @pre |zero_point| <= 128
+HWY_INLINE void store_vector(IntVector v, int zero_point, int low, std::int8_t* to) {
+  const Ints di;
+  const hn::Rebind<std::int8_t, Floats> dt;
+  const auto cut = hn::Max(v, hn::Set(di, low - zero_point));
+  hn::StoreU(hn::DemoteTo(dt, hn::Add(cut, hn::Set(di, zero_point))), dt, to);
+}
+
+/// The same of four vectors, in their order.
+HWY_INLINE void store_four(const IntVector* v, int zero_point, int low, std::int8_t* to) {
+#if HWY_TARGET <= HWY_AVX3
+  const __m512i zero = _mm512_set1_epi16(static_cast<std::int16_t>(zero_point));
+  const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(v[0].raw, v[1].raw), zero);
+  const __m512i second = _mm512_adds_epi16(_mm512_packs_epi32(v[2].raw, v[3].raw), zero);
+  const __m512i bytes = _mm512_max_epi8(_mm512_packs_epi16(first, second),
+                                        _mm512_set1_epi8(static_cast<std::int8_t>(low)));
+  // Packing has put a quarter of each vector into each block of 128 bits.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  _mm512_storeu_si512(to, _mm512_permutexvar_epi32(order, bytes));
+#elif HWY_TARGET == HWY_AVX2
+  const __m256i zero = _mm256_set1_epi16(static_cast<std::int16_t>(zero_point));
+  const __m256i first = _mm256_adds_epi16(_mm256_packs_epi32(v[0].raw, v[1].raw), zero);
+  const __m256i second = _mm256_adds_epi16(_mm256_packs_epi32(v[2].raw, v[3].raw), zero);
+  const __m256i bytes = _mm256_max_epi8(_mm256_packs_epi16(first, second),
+                                        _mm256_set1_epi8(static_cast<std::int8_t>(low)));
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(bytes, order));
+#else
+  for (std::size_t k = 0; k < 4; ++k)
+    store_vector(v[k], zero_point, low, to + k * hn::Lanes(Floats()));
+#endif
+}
+
+void nearest_bytes(const float* HWY_RESTRICT x, std::size_t count, const Nearest& job,
+                   std::int8_t* HWY_RESTRICT q) {
   const std::size_t lanes = hn::Lanes(Floats());
+  const auto inverse = hn::Set(Floats(), job.inverse);
+  const auto four = [&](const float* from, std::int8_t* to) HWY_ATTR {
+    IntVector v[4];
+    for (std::size_t k = 0; k < 4; ++k) v[k] = to_nearest(scaled(from + k * lanes, inverse));
+    store_four(v, job.zero_point, job.low, to);
+  };
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) nearest_vector(x + i, job, q + i);
+  for (; i + 4 * lanes <= count; i += 4 * lanes) four(x + i, q + i);
   if (i < count) {
-    float in[kMaxLanes] = {};
-    T out[kMaxLanes];
+    float in[4 * kMaxLanes] = {};
+    std::int8_t out[4 * kMaxLanes];
     std::memcpy(in, x + i, (count - i) * sizeof(float));
-    nearest_vector(in, job, out);
-    std::memcpy(q + i, out, (count - i) * sizeof(T));
+    four(in, out);
+    std::memcpy(q + i, out, count - i);
   }
 }
 
-void nearest_bytes(const float* x, std::size_t count, const Nearest& job, std::int8_t* q) {
-  nearest_all(x, count, job, q);
-}
-void nearest_words(const float* x, std::size_t count, const Nearest& job, std::int16_t* q) {
-  nearest_all(x, count, job, q);
-}
-
-/// floor(x * inverse + r), where r is in the middle of its 2^-16.
-HWY_INLINE void stochastic_vector(const float* from, FloatVector inverse, hn::Vec<Words> bits,
-                                  std::int8_t* to) {
-  const Floats df;
+/// q = round(x * inverse), cut to [-most, most].
+void nearest_words(const float* HWY_RESTRICT x, std::size_t count, float factor, std::int32_t most,
+                   std::int16_t* HWY_RESTRICT q) {
   const Ints di;
-  const auto odd = hn::BitCast(di, hn::Or(hn::ShiftLeft<1>(bits), hn::Set(Words(), 1u)));
-  const auto r = hn::Mul(hn::ConvertTo(df, odd), hn::Set(df, 0x1p-17f));
-  const auto scaled = hn::Mul(hn::LoadU(df, from), inverse);
-  const auto rounded = hn::ConvertTo(di, hn::Floor(hn::Add(scaled, r)));
-  const auto cut = hn::Min(hn::Max(rounded, hn::Set(di, -127)), hn::Set(di, 127));
-  const hn::Rebind<std::int8_t, Floats> dt;
-  hn::StoreU(hn::DemoteTo(dt, cut), dt, to);
+  const hn::Rebind<std::int16_t, Floats> dt;
+  const std::size_t lanes = hn::Lanes(Floats());
+  const auto inverse = hn::Set(Floats(), factor);
+  const auto vector = [&](const float* from, std::int16_t* to) HWY_ATTR {
+    const auto rounded = to_nearest(scaled(from, inverse));
+    const auto cut = hn::Min(hn::Max(rounded, hn::Set(di, -most)), hn::Set(di, most));
+    hn::StoreU(hn::DemoteTo(dt, cut), dt, to);
+  };
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) vector(x + i, q + i);
+  if (i < count) {
+    float in[kMaxLanes] = {};
+    std::int16_t out[kMaxLanes];
+    std::memcpy(in, x + i, (count - i) * sizeof(float));
+    vector(in, out);
+    std::memcpy(q + i, out, (count - i) * sizeof(std::int16_t));
+  }
 }
 
-/// 32 values, with the words of `scaled` on; steps `scaled` on.
-HWY_INLINE void stochastic_block(const float* from, const Stochastic& job, hn::Vec<Words>& scaled,
+/// floor(x * inverse + r), where r = (2 bits + 1) / 2^17. `fraction` has the 16 bits in its bits 7
+/// to 22.
+HWY_INLINE IntVector stochastic_vector(const float* from, FloatVector inverse,
+                                       hn::Vec<Words> fraction) {
+  const Floats df;
+  const Words dw;
+  // A float in [1, 2) with r as its fraction; r is exact.
+  const auto mantissa =
+      hn::Or(hn::And(fraction, hn::Set(dw, 0x007FFF80u)), hn::Set(dw, 0x3F800040u));
+  const auto r = hn::Sub(hn::BitCast(df, mantissa), hn::Set(df, 1.0f));
+  return to_floor(hn::Add(scaled(from, inverse), r));
+}
+
+// Values that are rounded at a time: whole blocks of random words, and four vectors.
+constexpr std::size_t kRounded = std::max(2 * kDealt, 4 * kMaxLanes);
+
+/// kRounded values, with the words of `words` on; steps `words` on.
+HWY_INLINE void stochastic_block(const float* from, const Stochastic& job, hn::Vec<Words>& words,
                                  std::int8_t* to) {
   const Words dw;
   const std::size_t lanes = hn::Lanes(dw);
   const auto inverse = hn::Set(Floats(), job.inverse);
   const auto next =
       hn::Set(dw, static_cast<std::uint32_t>(lanes) * eqt::HWY_NAMESPACE::kRandomIndexFactor);
-  for (std::size_t j = 0; j < kDealt; j += lanes) {
-    const auto words = eqt::HWY_NAMESPACE::random_words(dw, scaled, job.second);
-    scaled = hn::Add(scaled, next);
-    stochastic_vector(from + j, inverse, hn::And(words, hn::Set(dw, 0xFFFFu)), to + j);
-    stochastic_vector(from + kDealt + j, inverse, hn::ShiftRight<16>(words), to + kDealt + j);
+  IntVector v[kRounded / kMaxLanes];
+  for (std::size_t block = 0; block < kRounded; block += 2 * kDealt) {
+    for (std::size_t j = 0; j < kDealt; j += lanes) {
+      const auto bits = eqt::HWY_NAMESPACE::random_words(dw, words, job.second);
+      words = hn::Add(words, next);
+      const std::size_t low = block + j, high = low + kDealt;
+      v[low / lanes] = stochastic_vector(from + low, inverse, hn::ShiftLeft<7>(bits));
+      v[high / lanes] = stochastic_vector(from + high, inverse, hn::ShiftRight<9>(bits));
+    }
   }
+  for (std::size_t k = 0; k < kRounded / kMaxLanes; k += 4)
+    store_four(v + k, 0, -127, to + k * lanes);
 }
 
 void stochastic(const float* HWY_RESTRICT x, std::size_t count, const Stochastic& job,
@@ -142,14 +212,14 @@ void stochastic(const float* HWY_RESTRICT x, std::size_t count, const Stochastic
   const Words dw;
   const auto factor = hn::Set(dw, eqt::HWY_NAMESPACE::kRandomIndexFactor);
   const auto index = hn::Iota(dw, static_cast<std::uint32_t>(job.words));
-  auto scaled = hn::Add(hn::Mul(index, factor), hn::Set(dw, job.first));
+  auto words = hn::Add(hn::Mul(index, factor), hn::Set(dw, job.first));
   std::size_t i = 0;
-  for (; i + 2 * kDealt <= count; i += 2 * kDealt) stochastic_block(x + i, job, scaled, q + i);
+  for (; i + kRounded <= count; i += kRounded) stochastic_block(x + i, job, words, q + i);
   if (i < count) {
-    float in[2 * kDealt] = {};
-    std::int8_t out[2 * kDealt];
+    float in[kRounded] = {};
+    std::int8_t out[kRounded];
     std::memcpy(in, x + i, (count - i) * sizeof(float));
-    stochastic_block(in, job, scaled, out);
+    stochastic_block(in, job, words, out);
     std::memcpy(q + i, out, count - i);
   }
 }
@@ -207,19 +277,22 @@ void check_size(std::size_t places, std::size_t values) {
   EQT_CHECK(places == values, "{} places for {} values", places, values);
 }
 
-/// The values of a quantizer to nearest.
+/// The values of a quantizer to nearest, which end at 127 with the zero point in them.
 struct Steps {
   int low, high, zero_point;
+  int low_byte() const { return low + zero_point; }
 };
 constexpr Steps kUnsigned = {0, 255, kUnsignedZeroPoint}, kSigned = {-127, 127, 0};
 constexpr Steps kShifted = {-16, 239, kShiftedZeroPoint};
+static_assert(kUnsigned.high + kUnsigned.zero_point == 127 &&
+              kShifted.high + kShifted.zero_point == 127);
 constexpr float kLeastShifted = 0.17f;  // the magnitude of GELU's least value
 
 void nearest(float inverse, std::span<const float> x, std::span<std::int8_t> q,
              const Steps& steps) {
   check_size(q.size(), x.size());
   HWY_DYNAMIC_DISPATCH(nearest_bytes)
-  (x.data(), x.size(), {inverse, steps.low, steps.high, steps.zero_point}, q.data());
+  (x.data(), x.size(), {inverse, steps.low_byte(), steps.zero_point}, q.data());
 }
 
 float nearest_in_range(float range, std::span<const float> x, std::span<std::int8_t> q,
@@ -291,7 +364,7 @@ float quantize_wide(float range, std::span<const float> x, std::span<std::int16_
   check_size(q.size(), x.size());
   const Scale scale = scale_of(range, static_cast<float>(kWide));
   HWY_DYNAMIC_DISPATCH(nearest_words)
-  (x.data(), x.size(), {scale.inverse, -kWide, kWide, 0}, q.data());
+  (x.data(), x.size(), scale.inverse, kWide, q.data());
   return scale.scale;
 }
 

@@ -122,6 +122,56 @@ TEST_CASE("the largest magnitude becomes the last integer, zero the zero point",
   });
 }
 
+TEST_CASE("values beyond the range are cut at its ends, however large", "[int8][quantize]") {
+  constexpr float kRange = 2.0f;
+  std::vector<float> x = noise(203, 4.0f);
+  x[3] = x[150] = 1e30f;
+  x[4] = x[151] = -1e30f;
+  x[5] = x[202] = 5e9f;  // 2^31 and more steps
+  x[6] = -5e9f;
+  const auto expected = [&](float steps, int low, int high, int zero_point) {
+    const float inverse = 1 / (kRange / steps);
+    std::vector<std::int8_t> q;
+    for (const float value : x)
+      q.push_back(static_cast<std::int8_t>(
+          std::clamp(std::nearbyint(double{value * inverse}), double(low), double(high)) +
+          zero_point));
+    return q;
+  };
+  const auto rounded_down = [&] {
+    const RandomStream stream({1, 2, 3, 4}, 0);
+    std::vector<std::int8_t> q;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::uint32_t word = stream.bits(static_cast<std::uint32_t>(i / 32 * 16 + i % 16));
+      const std::uint32_t bits = i % 32 < 16 ? word & 0xFFFFu : word >> 16;
+      const float r = static_cast<float>(2 * bits + 1) * 0x1p-17f;
+      const float moved = x[i] * (1 / (kRange / 127)) + r;
+      q.push_back(static_cast<std::int8_t>(std::clamp(std::floor(double{moved}), -127.0, 127.0)));
+    }
+    return q;
+  };
+  test::for_each_simd_target([&] {
+    std::vector<std::int8_t> q(x.size());
+    quantize_unsigned(kRange, x, q);
+    CHECK(q == expected(255, 0, 255, kUnsignedZeroPoint));
+    quantize_shifted(kRange + 1, x, q);  // at least 0.17 * 239 / 16
+    CHECK(q[3] == 127);
+    CHECK(q[5] == 127);
+    CHECK(q[4] == -128);
+    CHECK(q[6] == -128);
+    quantize_signed(kRange, x, q);
+    CHECK(q == expected(127, -127, 127, 0));
+    quantize_stochastic(kRange, x, q, {1, 2, 3, 4}, 0, 0);
+    CHECK(q == rounded_down());
+    std::vector<std::int16_t> wide(x.size());
+    quantize_wide(kRange, x, wide);
+    CHECK(wide[3] == kWide);
+    CHECK(wide[5] == kWide);
+    CHECK(wide[4] == -kWide);
+    CHECK(wide[6] == -kWide);
+  });
+}
+
 TEST_CASE("one huge value leaves the others at zero", "[int8][quantize]") {
   std::vector<float> x(100, 1.0f);
   x[41] = std::numeric_limits<float>::max();

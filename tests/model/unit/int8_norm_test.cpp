@@ -3,8 +3,10 @@
 // instruction set.
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -193,6 +195,69 @@ TEST_CASE("normalization of 8-bit values, forward and backward, is the one in fl
     CHECK(distance(found.bias, wanted.bias, channel) < 1e-6);
     CHECK(distance(found.v, wanted.v, channel) < 4e-6);
   }
+}
+
+/// The bits of the largest magnitude, NaN above infinity.
+std::uint32_t largest_bits(const std::vector<float>& x) {
+  std::uint32_t most = 0;
+  for (const float value : x) most = std::max(most, std::bit_cast<std::uint32_t>(std::abs(value)));
+  return most;
+}
+
+TEST_CASE("ranges that are known without floats are those of the floats, bit for bit") {
+  std::vector<Case> some = cases();
+  for (const std::size_t channels : {1u, 3u, 70u, 150u, 300u, 1030u})
+    some.push_back({"batchnorm", {2, channels, 3, 7}});
+  for (const Case& c : some) {
+    CAPTURE(c.kind, c.shape.n, c.shape.c, c.shape.h, c.shape.w);
+    const Problem p(c.shape);
+    test::for_each_simd_target([&] {
+      const auto norm = make_norm<std::int8_t>(plan_of(c), branch_of(c.shape));
+      std::vector<float> running(2 * c.shape.c), floats(p.count());
+      norm->start(c.shape.n, Pass::training, {.weight = p.weight, .bias = p.bias, .v = p.v},
+                  running);
+      for (std::size_t n = 0; n < c.shape.n; ++n) {
+        const auto x = p.sample(p.x, p.x_scales, n);
+        for (std::size_t i = 0; i < floats.size(); ++i)
+          floats[i] = static_cast<float>(x.values[i]) * x.scale;
+        norm->measure(floats, n);
+      }
+      norm->finish();
+      std::vector<float> weight(c.shape.c), bias(c.shape.c), v(c.shape.c);
+      norm->start_backward();
+      for (std::size_t n = 0; n < c.shape.n; ++n)
+        norm->sum_error(p.sample(p.g, p.g_scales, n), p.sample(p.x, p.x_scales, n), n);
+      norm->finish_backward({.weight = weight, .bias = bias, .v = v});
+      const bool of_channels = c.kind == "batchnorm" || c.kind == "range-batchnorm";
+      for (std::size_t n = 0; n < c.shape.n; ++n) {
+        const auto x = p.sample(p.x, p.x_scales, n), g = p.sample(p.g, p.g_scales, n);
+        for (const Output output : {Output::plain, Output::rectified, Output::clipped}) {
+          const auto found = norm->largest(x, n, output);
+          REQUIRE(found.has_value() == of_channels);
+          if (!found) break;
+          norm->apply(x, n, output, floats);
+          CHECK(std::bit_cast<std::uint32_t>(*found) == largest_bits(floats));
+        }
+        if (!norm->is_pixelwise()) continue;
+        const auto found = norm->largest_error(g, x, n, p.factors);
+        CHECK(found.has_value() == of_channels);
+        norm->error(g, x, n, p.factors, floats);
+        if (found) CHECK(std::bit_cast<std::uint32_t>(*found) == largest_bits(floats));
+      }
+    });
+  }
+}
+
+TEST_CASE("a channel that is not finite makes the known range so") {
+  Problem p({2, 24, 4, 5});
+  test::for_each_simd_target([&] {
+    std::vector<float> scale(24, 1), slope(24, 1), offset(24, 1);
+    offset[23] = std::numeric_limits<float>::infinity();
+    const auto x = p.sample(p.x, p.x_scales, 0), g = p.sample(p.g, p.g_scales, 0);
+    CHECK(std::isinf(largest_norm_error(g.values, x.values, scale, slope, offset)));
+    slope[2] = std::numeric_limits<float>::quiet_NaN();
+    CHECK(std::isnan(largest_norm_error(g.values, x.values, scale, slope, offset)));
+  });
 }
 
 TEST_CASE("sums of errors are exact where all values are at their ends") {

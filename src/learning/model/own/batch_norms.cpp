@@ -3,6 +3,10 @@
 // share.
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -33,6 +37,7 @@ class ChannelNorm : public Norm<Operand> {
         list->assign(channels_, 0);
       for (auto* const list : {&lane.scales, &lane.slopes, &lane.offsets, &lane.sample_means})
         list->assign(channels_, 0);
+      lane.extremes.assign(2 * channels_, 0);
       for (auto* const list : {&lane.operand_sums, &lane.operand_products})
         list->assign(channels_, 0);
     }
@@ -68,6 +73,25 @@ class ChannelNorm : public Norm<Operand> {
 
   void apply(const Sample& x, std::size_t sample, Output output, std::span<float> out) override {
     affine(x.values, scales_of(x, lane_of(sample)), shift_, output, out);
+  }
+
+  /// A channel's map is monotonic, and so is its rounding: the largest is of an extreme.
+  std::optional<float> largest(const Sample& x, std::size_t sample, Output output) override {
+    if constexpr (std::is_same_v<Operand, float>) return {};
+    if constexpr (std::is_same_v<Operand, std::int8_t>) {
+      Lane& lane = lane_of(sample);
+      const std::span low = std::span(lane.extremes).first(channels_);
+      const std::span high = std::span(lane.extremes).last(channels_);
+      channel_extremes(x.values, low, high);
+      const Floats scales = scales_of(x, lane);
+      std::uint32_t most = 0;  // bits, whose order is that of magnitudes, with NaN above infinity
+      for (const std::span<std::int8_t> extremes : {low, high}) {
+        affine(extremes, scales, shift_, output, lane.sample_means);
+        for (const float value : lane.sample_means)
+          most = std::max(most, std::bit_cast<std::uint32_t>(std::abs(value)));
+      }
+      return std::bit_cast<float>(most);
+    }
   }
 
   void gate(const Sample& x, std::size_t sample, Output output, std::span<Operand> g) override {
@@ -113,13 +137,17 @@ class ChannelNorm : public Norm<Operand> {
 
   void error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,
              std::span<float> out) override {
-    Lane& lane = lane_of(sample);
-    for (std::size_t c = 0; c < channels_; ++c) {
-      lane.scales[c] = scale_[c] * factors[c] * g.scale;
-      lane.slopes[c] = slope_[c] * factors[c] * x.scale;
-      lane.offsets[c] = offset_[c] * factors[c];
-    }
+    const Lane& lane = lane_for_errors(g, x, sample, factors);
     norm_error(g.values, x.values, lane.scales, lane.slopes, lane.offsets, out);
+  }
+
+  std::optional<float> largest_error(const Sample& g, const Sample& x, std::size_t sample,
+                                     Floats factors) override {
+    if constexpr (std::is_same_v<Operand, float>) return {};
+    if constexpr (std::is_same_v<Operand, std::int8_t>) {
+      const Lane& lane = lane_for_errors(g, x, sample, factors);
+      return largest_norm_error(g.values, x.values, lane.scales, lane.slopes, lane.offsets);
+    }
   }
 
   bool sees_bias() const override { return keeps_; }
@@ -133,6 +161,7 @@ class ChannelNorm : public Norm<Operand> {
     // These belong to one sample.
     std::vector<double> sample_sums;
     std::vector<float> sample_means, scales, slopes, offsets;
+    std::vector<std::int8_t> extremes;  // (2, channels): the least and the greatest
     std::vector<SumOf<Operand>> operand_sums, operand_products;
   };
   Lane& lane_of(std::size_t sample) { return lanes_[sample / lane_samples_]; }
@@ -164,6 +193,18 @@ class ChannelNorm : public Norm<Operand> {
   /// Returns what error_sums() has subtracted from x.
   static double centre_of(const Lane& lane, std::size_t c) {
     return std::is_same_v<Operand, float> ? lane.sample_means[c] : 0;
+  }
+
+  /// Returns the lane of a sample, with the numbers of its error().
+  const Lane& lane_for_errors(const Sample& g, const Sample& x, std::size_t sample,
+                              Floats factors) {
+    Lane& lane = lane_of(sample);
+    for (std::size_t c = 0; c < channels_; ++c) {
+      lane.scales[c] = scale_[c] * factors[c] * g.scale;
+      lane.slopes[c] = slope_[c] * factors[c] * x.scale;
+      lane.offsets[c] = offset_[c] * factors[c];
+    }
+    return lane;
   }
 
   /// Returns what the operands of a sample are multiplied by.

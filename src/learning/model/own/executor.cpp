@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
@@ -365,6 +366,21 @@ bool Executor<Operand>::is_in_parts(int i) const {
          to.nonlinearity != Nonlinearity::gelu && !(is_last && plan_.pooling == Pooling::maximum);
 }
 
+/// The largest magnitude of a sample's activation, where it is known without its floats and finite;
+/// otherwise 0.
+template <typename Operand>
+float Executor<Operand>::known_range(int i, std::size_t n) {
+  const Node& to = plan_.node(i);
+  const bool is_of_norm = to.residual == Residual::none &&
+                          (to.rectifies() || to.nonlinearity == Nonlinearity::none) &&
+                          factor_of(to.main, n) == 1;
+  if (!kIsRounded<Operand> || !is_of_norm) return 0;
+  const Output output = to.rectifies() ? output_of(to) : Output::plain;
+  const std::optional<float> found =
+      layer_of(to.main).norm->largest(rounded(branch(to.main), n), n, output);
+  return found && std::isfinite(*found) ? *found : 0;
+}
+
 /// @param range  0: the sample's own
 template <typename Operand>
 void Executor<Operand>::round_node(int i, std::size_t n, float range, std::string_view what,
@@ -396,13 +412,14 @@ void Executor<Operand>::compute_node(int i, std::span<float> buffers) {
   for_each_lane([&](const Lane& lane) {
     const std::string_view what = label("activations", name, lane.room);
     for (std::size_t n = lane.first; n < lane.end; ++n) {
+      const float own = range > 0 ? range : known_range(i, n);
       if (is_in_parts(i)) {
-        round_node(i, n, range, what, lane.room);
+        round_node(i, n, own, what, lane.room);
         continue;
       }
       const Floats x = activation(i, n, lane.room);
       node(i).scales[n] =
-          round_activation(x, zero_point(i), range, what, node(i).sample(n), lane.room);
+          round_activation(x, zero_point(i), own, what, node(i).sample(n), lane.room);
       if (is_last && plan_.pooling == Pooling::maximum) take_maxima(n, x);
     }
   });

@@ -185,6 +185,7 @@ class Executor {
     return activation(i, sample, room, whole(plan_.node(i).count()));
   }
   bool is_in_parts(int node) const;
+  float known_range(int i, std::size_t sample);
   void round_node(int i, std::size_t sample, float range, std::string_view what, Room& room);
   void compute_again(int i);
   void convolve(int branch, std::span<float> buffers);

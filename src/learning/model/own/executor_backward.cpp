@@ -3,6 +3,8 @@
 // and biases.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
@@ -311,6 +313,12 @@ void Executor<Operand>::round_branch_error(int b, const Lane& lane, std::size_t 
       return norm_error(b, n, part, {room.second.get(), part.count});
     };
     float all = layer.error_range;
+    if (kIsRounded<Operand> && all == 0) {
+      const std::optional<float> found =
+          layer.norm->largest_error(error_behind(b, error(plan_.branch(b).node), n),
+                                    rounded(branch(b), n), n, layer.convolution.weight_scales());
+      if (found && std::isfinite(*found)) all = *found;
+    }
     if (kIsRounded<Operand> && all == 0)
       for_each_part(q.size(), channels, [&](const Part& part) {
         all = std::max(all, int8::largest_magnitude(errors(part), what));

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -65,6 +66,12 @@ class Norm {
   /// Called after the last of them; updates the running values in training.
   virtual void finish() = 0;
   virtual void apply(const Sample& x, std::size_t sample, Output output, std::span<float> out) = 0;
+  /// Returns the largest magnitude that apply() would write of a sample, infinite or NaN if one of
+  /// them is; empty if only apply() knows. @pre output is not Output::added
+  virtual std::optional<float> largest(const Sample& /*x*/, std::size_t /*sample*/,
+                                       Output /*output*/) {
+    return {};
+  }
   /// g = 0 where the output of norm(x) is cut, by the same floats as in apply().
   virtual void gate(const Sample& x, std::size_t sample, Output output, std::span<Operand> g) = 0;
 
@@ -77,6 +84,13 @@ class Norm {
   /// The error of x, each channel times `factors` (channels).
   virtual void error(const Sample& g, const Sample& x, std::size_t sample, Floats factors,
                      std::span<float> out) = 0;
+
+  /// Returns the largest magnitude that error() would write of a sample, as largest() does.
+  /// @pre is_pixelwise()
+  virtual std::optional<float> largest_error(const Sample& /*g*/, const Sample& /*x*/,
+                                             std::size_t /*sample*/, Floats /*factors*/) {
+    return {};
+  }
 
   /// False if error() takes whole samples only; apply() takes some pixels of one as well.
   virtual bool is_pixelwise() const { return true; }

@@ -184,6 +184,72 @@ void affine_floats(const float* q, const float* scale, const float* shift, std::
   affine_as(q, scale, shift, channels, output, out, count);
 }
 
+/// The extremes of `kVectors` vectors of neighbouring columns of the rows.
+template <std::size_t kVectors>
+HWY_INLINE void column_extremes(const std::int8_t* HWY_RESTRICT q, std::size_t width,
+                                std::size_t rows, std::int8_t* HWY_RESTRICT low,
+                                std::int8_t* HWY_RESTRICT high) {
+  const hn::ScalableTag<std::int8_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  hn::Vec<decltype(d)> least[kVectors], greatest[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) least[v] = greatest[v] = hn::LoadU(d, q + v * lanes);
+  for (std::size_t r = 1; r < rows; ++r) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto values = hn::LoadU(d, q + r * width + v * lanes);
+      least[v] = hn::Min(least[v], values);
+      greatest[v] = hn::Max(greatest[v], values);
+    }
+  }
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    hn::StoreU(least[v], d, low + v * lanes);
+    hn::StoreU(greatest[v], d, high + v * lanes);
+  }
+}
+
+/// The extremes of each column. @pre rows > 0
+HWY_INLINE void all_column_extremes(const std::int8_t* q, std::size_t width, std::size_t rows,
+                                    std::int8_t* low, std::int8_t* high) {
+  const std::size_t lanes = hn::Lanes(hn::ScalableTag<std::int8_t>());
+  std::size_t c = 0;
+  for (; c + 4 * lanes <= width; c += 4 * lanes)
+    column_extremes<4>(q + c, width, rows, low + c, high + c);
+  for (; c + lanes <= width; c += lanes) column_extremes<1>(q + c, width, rows, low + c, high + c);
+  if (c == width) return;
+  if (width >= lanes) {  // some columns twice
+    const std::size_t last = width - lanes;
+    return column_extremes<1>(q + last, width, rows, low + last, high + last);
+  }
+  std::copy_n(q, width, low);
+  std::copy_n(q, width, high);
+  for (std::size_t i = width; i < rows * width; ++i) {
+    low[i % width] = std::min(low[i % width], q[i]);
+    high[i % width] = std::max(high[i % width], q[i]);
+  }
+}
+
+void channel_extremes(const std::int8_t* q, std::size_t count, std::size_t channels,
+                      std::int8_t* low, std::int8_t* high) {
+  const WideRow row(channels);
+  const std::size_t width = row.width(), rows = count / width;
+  if (width == channels && rows > 0) return all_column_extremes(q, width, rows, low, high);
+  std::int8_t lows[WideRow::kWide], highs[WideRow::kWide];
+  std::fill_n(low, channels, std::int8_t{127});
+  std::fill_n(high, channels, std::int8_t{-128});
+  const auto fold = [&](const std::int8_t* values, std::size_t some) {
+    for (std::size_t i = 0; i < some; i += channels) {
+      for (std::size_t c = 0; c < channels; ++c) {
+        low[c] = std::min(low[c], values[i + c]);
+        high[c] = std::max(high[c], values[i + c]);
+      }
+    }
+  };
+  fold(q + rows * width, count - rows * width);
+  if (rows == 0) return;
+  all_column_extremes(q, width, rows, lows, highs);
+  fold(lows, width);
+  fold(highs, width);
+}
+
 template <bool kClips, typename T>
 HWY_INLINE void gate_affine_as(const T* q, const float* scale, const float* shift,
                                std::size_t channels, T* g, std::size_t count) {
@@ -333,10 +399,11 @@ void error_sums(const std::int8_t* g, const std::int8_t* x, std::size_t count, s
                 });
 }
 
-template <typename T>
-HWY_INLINE void norm_error_as(const T* g, const T* x, const float* scale, const float* slope,
-                              const float* offset, std::size_t channels, float* error,
-                              std::size_t count) {
+/// Calls body(tag, errors, place) for each vector of a norm's errors.
+template <typename T, typename Body>
+HWY_INLINE void for_each_norm_error(const T* g, const T* x, const float* scale, const float* slope,
+                                    const float* offset, std::size_t channels, std::size_t count,
+                                    const Body& body) {
   const WideRow row(channels);
   float scales[WideRow::kWide], slopes[WideRow::kWide], offsets[WideRow::kWide];
   scale = row.spread(scale, scales);
@@ -346,8 +413,37 @@ HWY_INLINE void norm_error_as(const T* g, const T* x, const float* scale, const 
     const auto product = hn::Mul(load_operands(d, x + i), hn::LoadU(d, slope + c));
     const auto through = hn::Add(product, hn::LoadU(d, offset + c));
     const auto scaled = hn::Mul(load_operands(d, g + i), hn::LoadU(d, scale + c));
-    hn::StoreU(hn::Sub(scaled, through), d, error + i);
+    body(d, hn::Sub(scaled, through), i);
   });
+}
+
+template <typename T>
+HWY_INLINE void norm_error_as(const T* g, const T* x, const float* scale, const float* slope,
+                              const float* offset, std::size_t channels, float* error,
+                              std::size_t count) {
+  for_each_norm_error(g, x, scale, slope, offset, channels, count,
+                      [&](auto d, auto errors, std::size_t i)
+                          HWY_ATTR { hn::StoreU(errors, d, error + i); });
+}
+
+float largest_norm_error(const std::int8_t* g, const std::int8_t* x, const float* scale,
+                         const float* slope, const float* offset, std::size_t channels,
+                         std::size_t count) {
+  // Of the bits, whose order is that of magnitudes, with NaN above infinity.
+  const hn::ScalableTag<std::int32_t> full;
+  auto largest = hn::Zero(full);
+  std::int32_t of_rest = 0;
+  for_each_norm_error(
+      g, x, scale, slope, offset, channels, count, [&](auto d, auto errors, std::size_t) HWY_ATTR {
+        const hn::RebindToSigned<decltype(d)> integers;
+        const auto bits = hn::And(hn::BitCast(integers, errors), hn::Set(integers, 0x7FFFFFFF));
+        if constexpr (std::is_same_v<decltype(d), hn::ScalableTag<float>>) {
+          largest = hn::Max(largest, bits);
+        } else {
+          of_rest = std::max(of_rest, hn::GetLane(bits));
+        }
+      });
+  return std::bit_cast<float>(std::max(of_rest, hn::GetLane(hn::MaxOfLanes(full, largest))));
 }
 
 void norm_error(const std::int8_t* g, const std::int8_t* x, const float* scale, const float* slope,
@@ -566,6 +662,7 @@ HWY_EXPORT(channel_sums);
 HWY_EXPORT(channel_squares);
 HWY_EXPORT(affine);
 HWY_EXPORT(affine_floats);
+HWY_EXPORT(channel_extremes);
 HWY_EXPORT(add_scaled);
 HWY_EXPORT(add_scaled_floats);
 HWY_EXPORT(add);
@@ -580,6 +677,7 @@ HWY_EXPORT(error_sums);
 HWY_EXPORT(error_sums_floats);
 HWY_EXPORT(norm_error);
 HWY_EXPORT(norm_error_floats);
+HWY_EXPORT(largest_norm_error);
 HWY_EXPORT(gated);
 HWY_EXPORT(gated_floats);
 HWY_EXPORT(gated_sums);
@@ -633,6 +731,13 @@ void affine(Floats q, Floats scale, Floats shift, Output output, std::span<float
   check_rows(q.size(), scale.size(), out.size());
   HWY_DYNAMIC_DISPATCH(affine_floats)
   (q.data(), scale.data(), shift.data(), scale.size(), output, out.data(), out.size());
+}
+
+void channel_extremes(Bytes q, std::span<std::int8_t> low, std::span<std::int8_t> high) {
+  check_rows(q.size(), low.size(), q.size());
+  EQT_CHECK(high.size() == low.size(), "{} and {} channels", low.size(), high.size());
+  HWY_DYNAMIC_DISPATCH(channel_extremes)
+  (q.data(), q.size(), low.size(), low.data(), high.data());
 }
 
 void add_scaled(Floats q, int zero_point, float scale, std::span<float> out) {
@@ -709,6 +814,12 @@ void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,
   HWY_DYNAMIC_DISPATCH(norm_error)
   (g.data(), x.data(), scale.data(), slope.data(), offset.data(), scale.size(), error.data(),
    error.size());
+}
+
+float largest_norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset) {
+  check_rows(g.size(), scale.size(), x.size());
+  return HWY_DYNAMIC_DISPATCH(largest_norm_error)(g.data(), x.data(), scale.data(), slope.data(),
+                                                  offset.data(), scale.size(), g.size());
 }
 
 void gated(Bytes q, const Activation& activation, Floats scale, Floats shift, Output output,

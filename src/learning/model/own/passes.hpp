@@ -54,6 +54,8 @@ inline constexpr float kClip = 6;  // ReLU6's
 /// y = q * scale + shift.
 void affine(Bytes q, Floats scale, Floats shift, Output output, std::span<float> out);
 void affine(Floats q, Floats scale, Floats shift, Output output, std::span<float> out);
+/// low and high = the least and the greatest value of each channel.
+void channel_extremes(Bytes q, std::span<std::int8_t> low, std::span<std::int8_t> high);
 /// out = out + (q - zero_point) * scale.
 void add_scaled(Bytes q, int zero_point, float scale, std::span<float> out);
 /// @pre zero_point is 0
@@ -85,6 +87,9 @@ void norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset,
                 std::span<float> error);
 void norm_error(Floats g, Floats x, Floats scale, Floats slope, Floats offset,
                 std::span<float> error);
+
+/// Returns the largest magnitude that norm_error() would write; infinite or NaN if one of them is.
+float largest_norm_error(Bytes g, Bytes x, Floats scale, Floats slope, Floats offset);
 
 // The activations of the EvoNorms; model/evonorm_kernels.hpp has the symbols and the source.
 
