@@ -141,13 +141,17 @@ std::map<const Group*, Family> families_of(const std::vector<Comparison>& compar
   return families;
 }
 
-/// "-0.55 ± 0.24" with the standard error, of a difference that Welch's interval tells from zero;
-/// otherwise how far from zero it may be.
-Cell difference_cell(const Comparison& c, double reach, const Tested& tested) {
+/// False if Bartlett's test says that deviations differ.
+bool has_common_variance(const Family& family) {
+  return family.pooled && family.pooled->equal_p >= kLevel;
+}
+
+/// "-0.55 ± 0.24" with the standard error, of a difference that was found; otherwise how far from
+/// zero it may be by Welch's interval, which reaches so far.
+Cell difference_cell(const Comparison& c, bool is_found, double reach, const Tested& tested) {
   const double difference = c.difference(), farthest = std::abs(difference) + reach;
   const double scale = tested.scale();
-  if (std::abs(difference) > reach)
-    return {measured_text(scale * difference, scale * c.welch.error), difference};
+  if (is_found) return {measured_text(scale * difference, scale * c.welch.error), difference};
   return {fmt::format("none found (within {})", number_text(scale * farthest, tested.digits)),
           difference};
 }
@@ -156,9 +160,11 @@ std::vector<Cell> cells_of(const Comparison& c, const Family& family, const Test
                            double margin) {
   const double scale = tested.scale(), difference = c.difference();
   const double reach = student_quantile(kLevel, c.welch.degrees) * c.welch.error;
+  bool is_found = std::abs(difference) > reach;
   Figure low, high, p;
   if (family.pooled) {
     const double error = family.pooled->deviation * pooled_factor(c);
+    is_found |= has_common_variance(family) && std::abs(difference) > family.quantile * error;
     low = difference - family.quantile * error;
     high = difference + family.quantile * error;
     p = dunnett_two_sided(difference / error, family.pooled->degrees, family.weights);
@@ -170,7 +176,7 @@ std::vector<Cell> cells_of(const Comparison& c, const Family& family, const Test
   if (equivalent)
     equivalence.text = (*equivalent <= kLevel ? "yes, p " : "not shown, p ") + equivalence.text;
   return {text_cell(c.group->label),
-          difference_cell(c, reach, tested),
+          difference_cell(c, is_found, reach, tested),
           number_cell(difference - reach, tested.digits, scale),
           number_cell(difference + reach, tested.digits, scale),
           number_cell(c.welch.p, {-1, 2}),
@@ -189,9 +195,10 @@ std::vector<std::string> notes_of(const std::vector<Comparison>& comparisons,
                                   const std::map<const Group*, Family>& families,
                                   const Tested& tested, double margin) {
   std::vector<std::string> notes = {
-      fmt::format("Difference ± its standard error{}; \"none found (within x)\" where Welch's 95 % "
-                  "interval contains 0, with its farther end: what these seeds leave possible.",
-                  tested.fraction ? " in points" : ""),
+      fmt::format(
+          "Difference ± its standard error{}; \"none found (within x)\" where both intervals "
+          "contain 0, with the farther end of Welch's: what these seeds leave possible.",
+          tested.fraction ? " in points" : ""),
       "Welch: each row by itself. p: how often equal means would give so large a difference, of "
       "either sign.",
       "Dunnett: all rows of one baseline together, with their common variance; all its intervals "
@@ -206,7 +213,7 @@ std::vector<std::string> notes_of(const std::vector<Comparison>& comparisons,
                     "(Bonferroni).",
                     comparisons.size(), kLevel, kLevel / static_cast<double>(comparisons.size())));
   for (const auto& [baseline, family] : families)
-    if (family.pooled && family.pooled->equal_p < kLevel)
+    if (family.pooled && !has_common_variance(family))
       notes.push_back(
           fmt::format("The deviations of {} and its rows differ by more than chance (Bartlett, p "
                       "{:.2g}), so they have no common variance: go by Welch there.",

@@ -174,9 +174,33 @@ TEST_CASE("rows of one baseline are compared together", "[report]") {
   CHECK(value_of(table, 0, "dunnett_low") == Approx(-1.2572).margin(3e-3));
   CHECK(value_of(table, 1, "dunnett_high") == Approx(4.4171).margin(3e-3));
   CHECK_FALSE(has_note(table, "Bartlett"));
+  CHECK(cell_of(table, 0, "difference").text.starts_with("none found (within"));
   for (Run& run : runs)
     if (run.compressor == "b") *run.outcome.test_accuracy *= 30;
   CHECK(has_note(significance_tables(groups_of(runs), {}).front(), "Bartlett"));
+}
+
+TEST_CASE("a difference is found by either interval, by Dunnett's if deviations agree",
+          "[report]") {
+  // Of two runs each Welch's test has hardly more than one degree of freedom, all rows together
+  // have five.
+  const auto table_of = [](double second) {
+    std::vector<Run> runs;
+    add_runs(runs, "none", {0.800, second});
+    for (const char* compressor : {"a", "b", "c"}) add_runs(runs, compressor, {0.8000, 0.8002});
+    add_runs(runs, "d", {0.7930, 0.7932});
+    return significance_tables(groups_of(runs), {}).front();
+  };
+  const Table table = table_of(0.8004);
+  CHECK(value_of(table, 3, "interval_low") < 0);
+  CHECK(value_of(table, 3, "dunnett_high") < 0);
+  CHECK(cell_of(table, 0, "difference").text.starts_with("none found (within"));
+  CHECK(cell_of(table, 3, "difference").text.starts_with("-0.71"));
+  // A baseline that varies a hundred times as much has no variance in common with them.
+  const Table uneven = table_of(0.808);
+  CHECK(has_note(uneven, "Bartlett"));
+  CHECK(value_of(uneven, 3, "dunnett_high") < 0);
+  CHECK(cell_of(uneven, 3, "difference").text.starts_with("none found (within"));
 }
 
 TEST_CASE("any row is the baseline of all others, and losses are tested too", "[report]") {
