@@ -101,7 +101,7 @@ HWY_INLINE void store_vector(IntVector v, int zero_point, int low, std::int8_t* 
   hn::StoreU(hn::DemoteTo(dt, hn::Add(cut, hn::Set(di, zero_point))), dt, to);
 }
 
-/// The same of four vectors, in their order.
+/// Does the same for four vectors, in their order.
 HWY_INLINE void store_four(const IntVector* v, int zero_point, int low, std::int8_t* to) {
 #if HWY_TARGET <= HWY_AVX3
   const __m512i zero = _mm512_set1_epi16(static_cast<std::int16_t>(zero_point));
