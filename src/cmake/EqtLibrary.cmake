@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# eqt_add_library(ROOM SOURCES ... [LINK ...] [PRIVATE_LINK ...] [OWN_PRECOMPILED] [UNITY] [OBJECTS]):
+# eqt_add_library(ROOM SOURCES ... [LINK ...] [PRIVATE_LINK ...] [OWN_PRECOMPILED] [UNITY] [COLD] [OBJECTS]):
 # one static library per room; with OBJECTS, objects that a program links one by one. LINK lists the rooms
 # and libraries that the room's headers show; PRIVATE_LINK those that only its sources use. A room that
 # calls one it does not list fails to link. Headers of the standard library, fmt and (in rooms that link it)
 # nlohmann/json are precompiled, but for OWN_PRECOMPILED. UNITY compiles several sources as one unit, but for
 # those that Highway includes once for each instruction set. It is for rooms whose speed does not matter:
-# names in unnamed namespaces must then differ between the sources of a room.
+# names in unnamed namespaces must then differ between the sources of a room. COLD is for rooms that run before and
+# after the work, or once for a file: they are optimized less, which halves the time that they take to compile.
 #
 # Rooms are compiled as position-independent code with hidden symbols, so that libequant_codec.so is linked
 # from the program's own objects. Calls and data that cannot be seen from outside are reached as in an
@@ -80,7 +81,7 @@ eqt_precompile(eqt_precompiled_json LINK fmt::fmt nlohmann_json::nlohmann_json
   HEADERS ${eqt_usual_headers} <nlohmann/json.hpp>)
 
 function(eqt_add_library room)
-  cmake_parse_arguments(ARG "OWN_PRECOMPILED;UNITY;OBJECTS" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OWN_PRECOMPILED;UNITY;COLD;OBJECTS" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   set(kind STATIC)
   if(ARG_OBJECTS)
     set(kind OBJECT)
@@ -92,6 +93,9 @@ function(eqt_add_library room)
   target_compile_features(eqt_${room} PUBLIC cxx_std_20)
   target_link_libraries(eqt_${room} PUBLIC ${ARG_LINK}
     PRIVATE $<BUILD_INTERFACE:eqt_options> ${ARG_PRIVATE_LINK})
+  if(ARG_COLD)
+    target_compile_options(eqt_${room} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
   set(own ${ARG_LINK} ${ARG_PRIVATE_LINK})
   if(ARG_OWN_PRECOMPILED)
   elseif(nlohmann_json::nlohmann_json IN_LIST own)

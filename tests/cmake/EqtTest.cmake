@@ -11,10 +11,6 @@
 
 add_custom_target(test_programs)
 
-add_library(eqt_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/main.cpp)
-target_link_libraries(eqt_test_main PUBLIC Catch2::Catch2)
-target_compile_features(eqt_test_main PUBLIC cxx_std_20)
-
 # Sanitized programs are slow, and MPI is built without sanitizers: it causes false reports of
 # races, and leaks of its plugins have no symbols after unloading, so leaks are searched only in
 # tests of one process.
@@ -33,6 +29,40 @@ endif()
 # Compiling the tests' own code takes longer than running it, so it is not optimized; the libraries
 # are.
 set(EQT_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+
+# Catch2 itself takes as long to compile as twenty tests.
+add_library(eqt_test_runner STATIC ${PROJECT_SOURCE_DIR}/tests/support/runner.cpp)
+target_include_directories(eqt_test_runner PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+target_link_libraries(eqt_test_runner PUBLIC Catch2::Catch2)
+target_compile_features(eqt_test_runner PUBLIC cxx_std_20)
+target_compile_options(eqt_test_runner PRIVATE ${EQT_TEST_OPTIONS})
+add_library(eqt_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/support/main.cpp)
+target_link_libraries(eqt_test_main PUBLIC eqt_test_runner)
+
+# Headers of tests are precompiled, too: in programs that link nlohmann/json with it, in those that include LibTorch
+# with what the room model precompiles of it.
+set(eqt_test_headers ${eqt_usual_headers} <random> <sstream> ${PROJECT_SOURCE_DIR}/tests/support/catch.hpp)
+eqt_precompile(eqt_precompiled_tests LINK fmt::fmt Catch2::Catch2 HEADERS ${eqt_test_headers})
+eqt_precompile(eqt_precompiled_tests_json LINK fmt::fmt Catch2::Catch2 nlohmann_json::nlohmann_json
+  HEADERS ${eqt_test_headers} <nlohmann/json.hpp>)
+foreach(name IN ITEMS eqt_precompiled_tests eqt_precompiled_tests_json)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF CXX_VISIBILITY_PRESET default
+    VISIBILITY_INLINES_HIDDEN OFF)
+  target_compile_options(${name} PRIVATE ${EQT_TEST_OPTIONS})
+endforeach()
+
+# eqt_precompile_test(NAME LIBRARIES...): for the target NAME, which links these.
+function(eqt_precompile_test name)
+  set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
+  if(eqt_torch IN_LIST ARGN)
+    target_compile_definitions(${name} PRIVATE FMT_HEADER_ONLY=1)  # as there
+    target_precompile_headers(${name} REUSE_FROM eqt_model_torch)
+  elseif(nlohmann_json::nlohmann_json IN_LIST ARGN)
+    target_precompile_headers(${name} REUSE_FROM eqt_precompiled_tests_json)
+  else()
+    target_precompile_headers(${name} REUSE_FROM eqt_precompiled_tests)
+  endif()
+endfunction()
 
 # Into `out`: SOURCES as absolute paths.
 function(eqt_from_here out)
@@ -58,6 +88,7 @@ function(eqt_test name)
   target_compile_definitions(${name} PRIVATE EQT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE ${ARG_LINK} eqt_test_main eqt_options)
   target_compile_options(${name} PRIVATE ${EQT_TEST_OPTIONS})
+  eqt_precompile_test(${name} ${ARG_LINK})
   # Six sources are compiled as one, which halves the time, as in the rooms.
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
@@ -82,6 +113,7 @@ function(eqt_test_library name)
   add_library(${name} STATIC EXCLUDE_FROM_ALL ${sources})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PUBLIC ${ARG_LINK} Catch2::Catch2 PRIVATE eqt_options)
+  target_compile_options(${name} PRIVATE ${EQT_TEST_OPTIONS})
 endfunction()
 
 function(eqt_tool name)
@@ -94,11 +126,14 @@ function(eqt_tool name)
   add_executable(${name} ${all} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} eqt_options)
+  if(eqt_torch IN_LIST ARG_LINK)
+    eqt_precompile_test(${name} ${ARG_LINK})
+  endif()
 endfunction()
 
 if(NOT EQT_ONLY_PORTABLE)
   eqt_test_library(eqt_mpi_test_main SOURCES ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp
-    LINK eqt_comm MPI::MPI_CXX)
+    LINK eqt_comm eqt_test_runner MPI::MPI_CXX)
 endif()
 
 function(eqt_mpi_test name)
@@ -113,6 +148,7 @@ function(eqt_mpi_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} eqt_mpi_test_main eqt_options)
   target_compile_options(${name} PRIVATE ${EQT_TEST_OPTIONS})
+  eqt_precompile_test(${name} ${ARG_LINK})
   foreach(ranks IN LISTS ARG_RANKS)
     set(processors 2)
     if(ranks EQUAL 1)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The compressor auto in whole runs: records and decisions, a measured link, replay, uneven batches,
 # what it refuses, and notes about gradients whose noise is not what it seems.
+# CTest gives it the program without LibTorch, which starts faster: what the compressor decides follows from
+# gradients, whatever computes them. open_bits.sh decides by those of LibTorch.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 auto=(--set compressor.name=auto --set compressor.observe_every=2 --set compressor.decide_every=2

@@ -3,6 +3,8 @@
 # Within a step, while buckets are exchanged, one rank of three dies, stalls or gets out of step.
 # With every collective the others end within the time limit, and name the operation, the step and
 # the rank that they waited for, or the sender of a wrong message.
+# CTest gives it the program without LibTorch, which starts faster: collectives know nothing of networks.
+# fails_fast.sh, chaos.sh and gossip_failures.sh have ranks that fail with LibTorch.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Compressors for the collectives that need one; all others run without compression.

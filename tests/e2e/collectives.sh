@@ -4,6 +4,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # Those that average float32: the sparse and the integer ones do not. `auto` is one of the others.
+# CTest gives it the program without LibTorch, which starts faster: a mean does not depend on what computes
+# gradients. learns.sh and reproducible.sh average what LibTorch computes.
 program list collectives --json
 averaging=()
 for collective in $(python3 -c 'import json, sys

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Results of a gossip run: evaluation of every node and the mean model, bytes by edge and as
 # published tables count them, rounds after the last step, and the mean model in model.pt.
+# CTest gives it the program without LibTorch, which starts faster: gossip mixes flat buffers. gossip_failures.sh
+# and resume.sh have runs of gossip with LibTorch.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 gossip=(--set synchronization.algorithm=d-psgd)
 ring=(--set synchronization.topology.directed=true)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Decentralised runs that cannot work: exit 2, the violated condition, and a valid choice. Every
 # condition: config/unit/gossip_config_test.cpp and setup/mpi/gossip_graphs_test.cpp.
+# CTest gives it the program without LibTorch, which starts faster: what is refused computes nothing. bad_input.sh
+# and verbs.sh have refusals of the usual program.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 S=synchronization

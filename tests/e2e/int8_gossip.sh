@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # 8-bit training with ways to exchange and kinds of compressed messages: three ranks take two steps each, with
 # normalization layers in turn.
+# CTest gives it the program without LibTorch, which starts faster: 8-bit networks are the same in both, which
+# without_torch.sh and int8.sh check.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 grep -Eq 'avx2|asimd' /proc/cpuinfo || skip "this processor has neither AVX2 nor NEON, so a step takes minutes"
 

@@ -113,6 +113,9 @@ train() {
 # program ARGUMENTS: the executable alone, without mpirun.
 program() { run "$EQT_PROGRAM" "$@"; }
 
+# usual FUNCTION ARGUMENTS: one of the functions above, with LibTorch in a test that has the program without it.
+usual() { EQT_PROGRAM=${EQT_USUAL_PROGRAM:-$EQT_PROGRAM} "$@"; }
+
 expect_code() {
   [[ $CODE -eq $1 ]] || wrong "$2: expected exit code $1, found $CODE"
 }

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Skewed data: the run record has the classes of each rank, they add up, and they can be plotted.
+# CTest gives it the program without LibTorch, which starts faster: data are divided before anything trains.
+# local_data.sh divides data with LibTorch.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 plot=$EQT_ROOT/scripts/plot_partition.sh
 skew=(--set data.partition.kind=skew --set data.partition.skew=0.8)

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Rounds of a quorum: a slow board, what is recorded and repeated, resuming, refusals, ends.
+# CTest gives it the program without LibTorch, which starts faster: most ranks here compute nothing. The real
+# network is one of LibTorch.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 S=synchronization
@@ -9,7 +11,7 @@ quorum=("${rounds[@]}" --set=$S.quorum=3 --set=compressor.name=int8)
 boards=(--set=train.emulate_compute=0.02 --set=train.steps=40)
 
 # A real network with error feedback, in two epochs.
-train 4 real "${rounds[@]}" --set=$S.quorum=3 --set=compressor.name=topk --set=train.steps=16 \
+usual train 4 real "${rounds[@]}" --set=$S.quorum=3 --set=compressor.name=topk --set=train.steps=16 \
   --set=data.limit_train=512 --set=checkpoint.every_epochs=1
 expect_code 0 "four ranks"
 [[ $CODE -eq 0 ]] || finish
@@ -42,7 +44,7 @@ counts "$RUN" >"$WORK/found" || wrong "decisions of a real network"
 
 # Repeated bit for bit, whatever the timing.
 cp "$RUN/decisions.jsonl" "$WORK/decisions.jsonl"
-EQT_FAULT=slow:rank=1,step=3 train 4 again "${rounds[@]}" --set=$S.quorum=3 --set=compressor.name=topk \
+EQT_FAULT=slow:rank=1,step=3 usual train 4 again "${rounds[@]}" --set=$S.quorum=3 --set=compressor.name=topk \
   --set=train.steps=16 --set=data.limit_train=512 "--set=train.replay=$WORK/decisions.jsonl"
 expect_code 0 "a replay"
 expect_equal "$hash" "$(summary parameter_hash)" "a replay's parameter_hash"
@@ -54,7 +56,7 @@ cp -r "$WORK/real" "$WORK/cut"
 rm -rf "$WORK"/cut/checkpoints/step-*16 "$WORK/cut/summary.json" "$WORK/cut/model.pt"
 for ranks in 4 5; do
   cp -r "$WORK/cut" "$WORK/resumed$ranks"
-  train "$ranks" "resumed$ranks" "${rounds[@]}" --set=$S.quorum=3 --set=compressor.name=topk \
+  usual train "$ranks" "resumed$ranks" "${rounds[@]}" --set=$S.quorum=3 --set=compressor.name=topk \
     --set=train.steps=16 --set=data.limit_train=512 --set=checkpoint.every_epochs=1 --resume
   expect_code 0 "resumed on $ranks ranks"
   expect_equal true "$(summary replicas_identical)" "resumed on $ranks ranks: one model"

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Reports: means over seeds, compared with another program's, a complete page that needs no other
 # file, and an error for every folder that cannot be reported.
+# CTest gives it the program without LibTorch, which starts faster: runs here compute nothing, and a report reads
+# what they wrote. memory_states.sh reports runs of LibTorch.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 boards=(--set train.emulate_compute=0.001 --set train.steps=3 --quiet)

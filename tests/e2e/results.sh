@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # From the archives in docs/results the report makes the tables that are committed beside them.
+# CTest gives it the program without LibTorch, which starts faster: nothing is trained.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 results=$EQT_ROOT/docs/results
 

@@ -8,6 +8,10 @@
 #
 # With "quarter" every fourth cell runs, chosen by the commit, so that four commits probably cover
 # most of the matrix. It prints which cells ran and which did not.
+#
+# CTest gives it the program without LibTorch, which starts faster: what algorithms, compressors and collectives
+# remember is not a part of networks. The state of LibTorch's networks is in resume.sh and memory_states.sh, and
+# what they draw in the cell dropout.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 CUT=5 END=10
 
@@ -193,7 +197,7 @@ algorithms)
     expect_number "$(summary train_loss)" "<" 2.4 "ad-psgd: train_loss"
   fi
   # A network that draws random numbers.
-  same dropout 2 --set model.name=vgg11 --set data.augment=true --set train.batch_size=4 \
+  usual same dropout 2 --set model.name=vgg11 --set data.augment=true --set train.batch_size=4 \
     --set synchronization.timeout_seconds=300
   same emulated 2 --set train.emulate_compute=0.001 --set compressor.name=topk
   ;;

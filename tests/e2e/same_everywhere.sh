@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Ranks that were started with different configs end before they train, with each key that differs.
+# CTest gives it the program without LibTorch, which starts faster: nothing is computed. mixed_torch.sh has ranks
+# with different networks' libraries.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 command -v mpirun >/dev/null || skip "mpirun is not on PATH"

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # docs/examples/equant-train.service: systemd can read it, and its command, which is started and stopped here
 # as systemd would, ends after SIGTERM with its state saved, and goes on to the end of an uninterrupted run.
+# CTest gives it the program without LibTorch, which starts faster: the command is the same. signals.sh stops and
+# resumes runs of LibTorch.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unit=$EQT_ROOT/docs/examples/equant-train.service
 example=$EQT_ROOT/docs/examples/equant-train.env

@@ -7,16 +7,27 @@ set(need_torch after_training arrays debian_packages divergence doctor emulated 
     gossip_failures init int8 local_data memory mixed_processors mixed_torch onnx own_network progress signals simulate
     tasks text weights chaos batches mirror device_codec returns)
 
+# What these check is the same whatever computes gradients, and they start many processes: LibTorch takes half a second
+# of each. They run the program that is built without it, where there is one; each says which other tests cover the same
+# with LibTorch. EQT_USUAL_PROGRAM names the usual program to all tests.
+set(without_torch resume_matrix collectives partition decentralised_records quorum same_everywhere gossip_refusals
+    collective_failures service topologies analyze report results analyze_volume auto_compressor link_delay timeline
+    int8_gossip)
+
 # eqt_e2e_test(SCRIPT TIMEOUT ARGUMENT...): a timeout only ends what hangs: twice to four times what a slow host takes.
 function(eqt_e2e_test script timeout)
   if(NOT EQT_TORCH AND script IN_LIST need_torch)
     return()
   endif()
   string(JOIN "." name ${script} ${ARGN})
+  set(program equant-train)
+  if(EQT_TORCH AND script IN_LIST without_torch)
+    set(program equant-train-without-torch)
+  endif()
   add_test(NAME e2e.${name} COMMAND ${CMAKE_CURRENT_LIST_DIR}/${script}.sh ${ARGN})
   set_tests_properties(e2e.${name} PROPERTIES LABELS e2e TIMEOUT ${timeout} PROCESSORS 1
     SKIP_REGULAR_EXPRESSION "\\[eqt-skip\\]"
-    ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:equant-train>;EQT_BUILD_DIR=${PROJECT_BINARY_DIR};${EQT_MPI_ENVIRONMENT}")
+    ENVIRONMENT "EQT_PROGRAM=$<TARGET_FILE:${program}>;EQT_USUAL_PROGRAM=$<TARGET_FILE:equant-train>;EQT_BUILD_DIR=${PROJECT_BINARY_DIR};${EQT_MPI_ENVIRONMENT}")
 endfunction()
 
 eqt_e2e_test(learns 240)

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Output of `analyze topology`, and graphs that it must refuse.
+# CTest gives it the program without LibTorch, which starts faster: nothing is trained. verbs.sh starts the verbs of
+# the usual one.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # refuse REGEX WHAT ARGUMENTS: exit 2 with one sentence.

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runner of all one-process tests; compiled once.
+// The runner of all one-process tests.
 
-#define CATCH_CONFIG_MAIN
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_session.hpp>
-int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }
-#else
-#include <catch2/catch.hpp>
-#endif
+#include "support/runner.hpp"
+
+int main(int argc, char** argv) { return eqt::test::run_tests(argc, argv); }

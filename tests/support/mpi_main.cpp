@@ -11,13 +11,14 @@
 using Listener = Catch::EventListenerBase;
 using Noted = void;  // what its functions return
 #else
-#define CATCH_CONFIG_RUNNER
+#define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <catch2/catch.hpp>
 using Listener = Catch::TestEventListenerBase;
 using Noted = bool;
 #endif
 
 #include "support/mpi_world.hpp"
+#include "support/runner.hpp"
 
 namespace {
 
@@ -56,5 +57,5 @@ const comm::Session& session() { return *g_session; }
 int main(int argc, char** argv) {
   const eqt::comm::Session session(&argc, &argv);
   g_session = &session;
-  return Catch::Session().run(argc, argv);
+  return eqt::test::run_tests(argc, argv);
 }

@@ -94,10 +94,10 @@ EncodedBuckets EncodeBucketsWith(const Cells& cells, float scale, const Buckets&
     return norm == 0 || (norm >= kSmallNorm && norm <= kLargeNorm);
   };
   start(0);
-  next.Step(job.size);
+  next.StepAlone(job.size);
   float norm = next.Result();
   start(1);
-  next.Step(job.size);
+  next.StepAlone(job.size);
   EncodedBuckets done;
   std::size_t bucket = 0;
   for (; bucket < job.count && is_easy(norm); ++bucket) {
@@ -106,7 +106,7 @@ EncodedBuckets EncodeBucketsWith(const Cells& cells, float scale, const Buckets&
     const float next_norm = next.Result();
     start(bucket + 2);
     if (norm == 0) {
-      next.Step(job.size);
+      next.StepAlone(job.size);
     } else {
       const Job rounding{inverse_of(job.table, norm) * scale, kBits, job.stream};
       QuantizeAndPackWith<kBits, kStratified>(

@@ -140,7 +140,7 @@ void Quantize(const LevelTable& table, float inverse, const RandomStream& stream
 
 void QuantizeAndPack(const LevelTable& table, float inverse, const RandomStream& stream,
                      std::uint32_t first_word, std::span<const float> values, std::byte* packed) {
-  NormAccumulator nothing(Norm::l2);
+  const NoNorm nothing;
   const auto ignore = [](std::size_t, const std::byte*) {};
   WithBits(table, [&](auto bits) HWY_ATTR {
     constexpr int kBits = decltype(bits)::value;

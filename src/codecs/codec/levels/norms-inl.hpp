@@ -132,13 +132,22 @@ HWY_INLINE std::uint32_t LargestMagnitudeBits(const float* values, std::size_t c
   return largest.Total();
 }
 
+// Every kernel that computes norms during other work has its own copy of that part, except those
+// of the portable target: they take many seconds to compile, and their speed matters less.
+#undef EQT_CODEC_NORM_INLINE
+#if HWY_TARGET == HWY_SCALAR
+#define EQT_CODEC_NORM_INLINE HWY_NOINLINE
+#else
+#define EQT_CODEC_NORM_INLINE HWY_INLINE
+#endif
+
 /// A bucket's norm, computed in parts during other work.
 class NormAccumulator {
  public:
   explicit NormAccumulator(Norm kind) : kind_(kind) {}
 
   /// Begins the norm of `bucket`, or nothing if it is null.
-  HWY_INLINE void Start(const float* bucket) {
+  EQT_CODEC_NORM_INLINE void Start(const float* bucket) {
     next_ = bucket;
     gradient_ = nullptr;
     if (kind_ == Norm::l2) {
@@ -148,14 +157,14 @@ class NormAccumulator {
     }
   }
   /// The norm of `bucket` plus `gradient`; the sum is left in `bucket`.
-  HWY_INLINE void Start(float* bucket, const float* gradient) {
+  EQT_CODEC_NORM_INLINE void Start(float* bucket, const float* gradient) {
     Start(bucket);
     sum_ = bucket;
     gradient_ = gradient;
   }
 
   /// The next `count` values, a multiple of kSquareSums.
-  HWY_INLINE void Step(std::size_t count) {
+  EQT_CODEC_NORM_INLINE void Step(std::size_t count) {
     if (next_ == nullptr) return;
     prefetch(next_, count);
     if (gradient_ != nullptr) AddGradient(count);
@@ -166,9 +175,11 @@ class NormAccumulator {
     }
     next_ += count;
   }
+  /// Takes the next values, too, where nothing else is done meanwhile: those of a whole bucket.
+  HWY_NOINLINE void StepAlone(std::size_t count) { Step(count); }
 
   /// After all values: the norm, or NaN if they are not all finite or it is out of range.
-  HWY_INLINE float Result() const {
+  EQT_CODEC_NORM_INLINE float Result() const {
     if (kind_ == Norm::max) return std::bit_cast<float>(largest_.Total());
     const double squares = squares_.Total();
     constexpr double kMost = static_cast<double>(kLargeNorm) * static_cast<double>(kLargeNorm);
@@ -203,6 +214,11 @@ class NormAccumulator {
   Norm kind_;
   SquareSums squares_;
   LargestBits largest_;
+};
+
+/// Stands where a NormAccumulator may, for kernels that compute no norm.
+struct NoNorm {
+  HWY_INLINE void Step(std::size_t /*count*/) const {}
 };
 
 }  // namespace eqt::codec::HWY_NAMESPACE

@@ -128,10 +128,10 @@ HWY_INLINE void WithStrata(const RandomStream& stream, const Run& run) {
 // lane. Signs of zeros are cleared in the packed words, so that one instruction clears 32 / kBits
 // of them.
 // Afterwards calls done(b, packed), so that a block's values may be changed.
-template <int kBits, bool kStratified, typename Cells, typename Done>
+template <int kBits, bool kStratified, typename Cells, typename Meanwhile, typename Done>
 void QuantizeAndPackWith(const Cells& cells, const Job& job, const float* values,
                          std::size_t blocks, std::uint32_t first_word, std::byte* packed,
-                         NormAccumulator& meanwhile, const Done& done) {
+                         Meanwhile& meanwhile, const Done& done) {
   const F32 d;
   const U32 du;
   constexpr std::size_t kRows = 32 / kBits;
