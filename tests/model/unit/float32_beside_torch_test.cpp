@@ -17,8 +17,9 @@ namespace eqt::model {
 namespace {
 
 /// The largest change of LibTorch's gradient, relative to its squared norm, when each parameter is
-/// rounded to the float above or below it. Where two values of a channel nearly tie, that moves an
-/// extreme, and with it the gradient through a range, to another place.
+/// moved up or down by 2^-20 of itself, about as far as roundings move a sum of some hundred
+/// products. Where two values nearly tie, or one is nearly zero, that moves an extreme, a maximum
+/// of pixels or what a ReLU lets through, and with it the gradient, to another place.
 double edge_of(Replica& exact, const data::Batch& batch) {
   const std::vector<float> parameters(exact.parameters().begin(), exact.parameters().end());
   const std::vector<float> gradient(exact.gradient().begin(), exact.gradient().end());
@@ -28,7 +29,7 @@ double edge_of(Replica& exact, const data::Batch& batch) {
     const RandomStream random({seed, 0, 0, 0});
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const bool up = (random.bits(static_cast<std::uint32_t>(i)) & 1u) != 0;
-      exact.parameters()[i] = std::nextafter(parameters[i], up ? 1e9f : -1e9f);
+      exact.parameters()[i] = parameters[i] * (up ? 1 + 0x1p-20f : 1 - 0x1p-20f);
     }
     exact.forward_backward(batch, {});
     edge = std::max(edge, relative_error(exact.gradient(), gradient));
@@ -92,8 +93,8 @@ TEST_CASE("our own float32 step has LibTorch's loss, gradient and statistics but
     const double loss = exact->forward_backward(batch, {});
     CHECK(own->forward_backward(batch, {}) == Approx(loss).epsilon(1e-4));
     const double error = relative_error(own->gradient(), exact->gradient());
-    const bool by_range = options.normalization == normalizations::range_evonorm;
-    const double edge = by_range && !(error < bound) ? edge_of(*exact, batch) : 0;
+    // LibTorch's roundings differ by processor, so that on some it is at such an edge.
+    const double edge = !(error < bound) ? edge_of(*exact, batch) : 0;
     CAPTURE(step, error, edge);
     CHECK(error < std::max(bound, 2 * edge));
     if (!exact->buffers().empty()) CHECK(relative_error(own->buffers(), exact->buffers()) < 1e-9);

@@ -23,10 +23,8 @@ except ImportError:
 
 # Largest differences, relative to the largest value of all logits, or of a tensor's gradient: float32's rounding,
 # which batch normalization over few values multiplies. ReLU6 adds to gradients what one value on the other side of a
-# kink changes: PyTorch's own in float32 are then up to 2e-1 from those in float64, which are the reference, and ours may
-# be four times as far.
-EVALUATED, TRAINED, GRADIENTS, WITH_KINKS = 1e-5, 1e-4, 1e-3, 1e-1
-KINKED = ("mobilenet_v2", "efficientnet_lite0")
+# kink changes, which depends on the processor's roundings: edge_of() measures it where it matters.
+EVALUATED, TRAINED, GRADIENTS = 1e-5, 1e-4, 1e-3
 
 
 def rounded(channels):
@@ -264,6 +262,24 @@ def draw(network):
                 tensor.copy_(noise * (1.5 / fan_in) ** 0.5)
 
 
+def edge_of(exact, loss, difference):
+    """The largest difference() of the float64 network's gradients when each parameter is moved up or down by 2^-20 of
+    itself, about as far as float32 moves a sum of some hundred products."""
+    kept = {name: (p.detach().clone(), p.grad.clone()) for name, p in exact.named_parameters()}
+    edge = 0.0
+    for seed in range(12):
+        generator = torch.Generator().manual_seed(seed)
+        exact.zero_grad()
+        with torch.no_grad():
+            for name, p in exact.named_parameters():
+                up = torch.randint(0, 2, p.shape, generator=generator) * 2 - 1
+                p.copy_(kept[name][0] * (1 + up * 2.0**-20))
+        loss(exact).backward()
+        for name, p in exact.named_parameters():
+            edge = max(edge, difference(p.grad.numpy().flatten(), kept[name][1]))
+    return edge
+
+
 def check(tool, network, model, side, classes, width=1.0, pictures=4):
     draw(network)
     generator = torch.Generator().manual_seed(6)
@@ -283,7 +299,10 @@ def check(tool, network, model, side, classes, width=1.0, pictures=4):
     network.train()
     exact = copy.deepcopy(network).double()
     labels = torch.arange(pictures) % classes
-    F.cross_entropy(exact(x.double()), labels).backward()
+
+    def loss(of):
+        return F.cross_entropy(of(x.double()), labels)
+    loss(exact).backward()
     trained = network(x)
     F.cross_entropy(trained, labels).backward()
 
@@ -299,7 +318,7 @@ def check(tool, network, model, side, classes, width=1.0, pictures=4):
     count = evaluated.numel()
     worst = [difference(found[:count], evaluated), difference(found[count:2 * count], trained), 0.0]
     rounded = 0.0  # PyTorch's own float32
-    gradients = {name: p.grad for name, p in exact.named_parameters()}
+    gradients = {name: p.grad.clone() for name, p in exact.named_parameters()}
     of_float32 = {name: p.grad.numpy().flatten() for name, p in network.named_parameters()}
     # Some gradients are 0 but for rounding: a convolution's bias before a norm, or a key's.
     largest = max(float(g.abs().max()) for g in gradients.values())
@@ -312,8 +331,12 @@ def check(tool, network, model, side, classes, width=1.0, pictures=4):
     assert at == found.size, (at, found.size)
     print(f"{model} at {side}, width {width}: {sum(p.numel() for p in network.parameters())} parameters, largest "
           f"differences: evaluated {worst[0]:.1e}, trained {worst[1]:.1e}, gradients {worst[2]:.1e} (PyTorch in float32 {rounded:.1e})", flush=True)
-    gradient_bound = max(GRADIENTS + 4 * rounded, WITH_KINKS if model in KINKED else 0)
-    assert worst[0] < EVALUATED and worst[1] < TRAINED and worst[2] < gradient_bound, model
+    bound = GRADIENTS + 4 * rounded
+    if worst[2] >= bound:
+        edge = edge_of(exact, loss, lambda values, reference: difference(values, reference, 1e-3 * largest))
+        print(f"  gradients change by {edge:.1e} where parameters are moved by 2^-20", flush=True)
+        bound = max(bound, 2 * edge)
+    assert worst[0] < EVALUATED and worst[1] < TRAINED and worst[2] < bound, model
 
 
 def measure(model, batch, steps):
