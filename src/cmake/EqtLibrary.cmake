@@ -6,7 +6,7 @@
 # nlohmann/json are precompiled, but for OWN_PRECOMPILED. UNITY compiles several sources as one unit, but for
 # those that Highway includes once for each instruction set. It is for rooms whose speed does not matter:
 # names in unnamed namespaces must then differ between the sources of a room. COLD is for rooms that run before and
-# after the work, or once for a file: they are optimized less, which halves the time that they take to compile.
+# after the work, or once for a file: they are optimized less, and take two thirds of the time to compile.
 #
 # Rooms are compiled as position-independent code with hidden symbols, so that libequant_codec.so is linked
 # from the program's own objects. Calls and data that cannot be seen from outside are reached as in an

@@ -93,15 +93,8 @@ HWY_INLINE IntVector to_nearest(FloatVector x) { return hn::NearestInt(x); }
 HWY_INLINE IntVector to_floor(FloatVector x) { return hn::ConvertTo(Ints(), hn::Floor(x)); }
 #endif
 
-/// q = v + zero_point, cut to [low, 127]. @pre |zero_point| <= 128
-HWY_INLINE void store_vector(IntVector v, int zero_point, int low, std::int8_t* to) {
-  const Ints di;
-  const hn::Rebind<std::int8_t, Floats> dt;
-  const auto cut = hn::Max(v, hn::Set(di, low - zero_point));
-  hn::StoreU(hn::DemoteTo(dt, hn::Add(cut, hn::Set(di, zero_point))), dt, to);
-}
-
-/// Does the same for four vectors, in their order.
+/// Stores v + zero_point, cut to [low, 127], of four vectors in their order.
+/// @pre |zero_point| <= 128
 HWY_INLINE void store_four(const IntVector* v, int zero_point, int low, std::int8_t* to) {
 #if HWY_TARGET <= HWY_AVX3
   const __m512i zero = _mm512_set1_epi16(static_cast<std::int16_t>(zero_point));
@@ -121,8 +114,12 @@ HWY_INLINE void store_four(const IntVector* v, int zero_point, int low, std::int
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(bytes, order));
 #else
-  for (std::size_t k = 0; k < 4; ++k)
-    store_vector(v[k], zero_point, low, to + k * hn::Lanes(Floats()));
+  const Ints di;
+  const hn::Rebind<std::int8_t, Floats> dt;
+  for (std::size_t k = 0; k < 4; ++k) {
+    const auto cut = hn::Max(v[k], hn::Set(di, low - zero_point));
+    hn::StoreU(hn::DemoteTo(dt, hn::Add(cut, hn::Set(di, zero_point))), dt, to + k * hn::Lanes(di));
+  }
 #endif
 }
 

@@ -48,7 +48,7 @@ struct Tested {
   }
 };
 
-/// What one group is compared with, and by which test.
+/// A comparison says with what one group is compared, and by which test.
 struct Comparison {
   const Group* group;
   const Group* baseline;

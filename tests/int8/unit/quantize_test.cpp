@@ -47,6 +47,14 @@ double error_in_scales(std::span<const float> x, const std::vector<T>& q, int ze
 
 constexpr double kRounding = 1e-4;  // of floats, in scales
 
+/// Returns what stochastic rounding adds to value i: the middle of the 2^-16 that 16 random bits
+/// name.
+float fraction_of(const RandomStream& stream, std::size_t i) {
+  const std::uint32_t word = stream.bits(static_cast<std::uint32_t>(i / 32 * 16 + i % 16));
+  const std::uint32_t bits = i % 32 < 16 ? word & 0xFFFFu : word >> 16;
+  return static_cast<float>(2 * bits + 1) * 0x1p-17f;
+}
+
 }  // namespace
 
 TEST_CASE("values are at most half a scale away to nearest, less than one stochastically",
@@ -142,10 +150,7 @@ TEST_CASE("values beyond the range are cut at its ends, however large", "[int8][
     const RandomStream stream({1, 2, 3, 4}, 0);
     std::vector<std::int8_t> q;
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::uint32_t word = stream.bits(static_cast<std::uint32_t>(i / 32 * 16 + i % 16));
-      const std::uint32_t bits = i % 32 < 16 ? word & 0xFFFFu : word >> 16;
-      const float r = static_cast<float>(2 * bits + 1) * 0x1p-17f;
-      const float moved = x[i] * (1 / (kRange / 127)) + r;
+      const float moved = x[i] * (1 / (kRange / 127)) + fraction_of(stream, i);
       q.push_back(static_cast<std::int8_t>(std::clamp(std::floor(double{moved}), -127.0, 127.0)));
     }
     return q;
@@ -259,12 +264,8 @@ TEST_CASE("stochastic rounding takes 16 bits of the words that it says", "[int8]
   x[0] = 127;
   const RandomStream stream({9, 8, 7, 6}, 5);
   std::vector<std::int8_t> expected(x.size()), q(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const std::uint32_t word = stream.bits(static_cast<std::uint32_t>(i / 32 * 16 + i % 16));
-    const std::uint32_t bits = i % 32 < 16 ? word & 0xFFFFu : word >> 16;
-    const float r = static_cast<float>(2 * bits + 1) * 0x1p-17f;
-    expected[i] = static_cast<std::int8_t>(std::floor(x[i] + r));
-  }
+  for (std::size_t i = 0; i < x.size(); ++i)
+    expected[i] = static_cast<std::int8_t>(std::floor(x[i] + fraction_of(stream, i)));
   expected[0] = 127;
   test::for_each_simd_target([&] {
     CHECK(quantize_stochastic(x, q, {9, 8, 7, 6}, 5) == 1.0f);

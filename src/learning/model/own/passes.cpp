@@ -429,7 +429,7 @@ HWY_INLINE void norm_error_as(const T* g, const T* x, const float* scale, const 
 float largest_norm_error(const std::int8_t* g, const std::int8_t* x, const float* scale,
                          const float* slope, const float* offset, std::size_t channels,
                          std::size_t count) {
-  // Of the bits, whose order is that of magnitudes, with NaN above infinity.
+  // Bits are compared: their order is that of magnitudes, with NaN above infinity.
   const hn::ScalableTag<std::int32_t> full;
   auto largest = hn::Zero(full);
   std::int32_t of_rest = 0;
