@@ -5,7 +5,7 @@
 # place is in without_torch.sh, which runs where both are built.
 set(need_torch after_training arrays debian_packages divergence doctor emulated export_model fine_tuning
     gossip_failures init int8 local_data memory mixed_processors mixed_torch onnx own_network progress signals simulate
-    tasks text weights chaos batches mirror device_codec returns)
+    tasks text tokens weights chaos batches mirror device_codec returns)
 
 # What these check is the same whatever computes gradients, and they start many processes: LibTorch takes half a second
 # of each. They run the program that is built without it, where there is one; each says which other tests cover the same
@@ -99,6 +99,7 @@ eqt_e2e_test(onnx 600)
 eqt_e2e_test(export_model 120)
 eqt_e2e_test(text 240)
 eqt_e2e_test(arrays 360)
+eqt_e2e_test(tokens 180)
 eqt_e2e_test(init 360)
 eqt_e2e_test(local_data 360)
 eqt_e2e_test(plugin 240)

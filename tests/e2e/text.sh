@@ -181,9 +181,20 @@ mkdir "$WORK/stream"
 for _ in $(seq 150); do echo "sun beach warm swim ice snow cold ski a very long day"; done >"$WORK/stream/train.txt"
 head -n 20 "$WORK/stream/train.txt" >"$WORK/stream/test.txt"
 train 2 language --set task.kind=language-model --set data.path=stream --set data.vocabulary=texts/vocab.txt \
-  --set data.max_length=13 --set train.steps=40
+  --set data.max_length=10 --set train.epochs=30 --set train.steps=150
 expect_code 0 "a language model"
 expect_number "$(summary test_perplexity)" '<' 2 "a language model: perplexity"
+{ echo "sun beach"; echo; for _ in 1 2 3; do printf 'sun beach warm swim ice snow cold ski a very long day '; done; echo; } >lines
+program predict language lines
+expect_code 0 "predict which word follows"
+python3 - "$OUT" <<'PY' || wrong "other words follow than in the text"
+import json, sys
+short, nothing, long = [json.loads(line) for line in open(sys.argv[1])]
+assert (short["input"], short["next"], len(short["likely"])) == ("lines:1", "warm", 5), short
+assert (nothing["next"], nothing["perplexity"]) == ("sun", None), nothing
+assert 0.5 < short["probability"] <= 1 and 1 <= short["perplexity"] < 2, short
+assert long["next"] in ("[SEP]", "sun") and long["perplexity"] < 3, long
+PY
 
 # What cannot be read.
 program check --config folder.json --set data.max_length=33

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "data/text/text_input.hpp"
 
 namespace eqt::data {
 namespace {
@@ -219,11 +220,30 @@ ArrayTargets read_targets(const ArraySource& source, TargetKind kind, std::size_
     case TargetKind::tokens:
       break;
   }
-  fail(
-      Kind::usage,
-      "data.name \"arrays\": expected a task that learns classes, flags or numbers, found one that "
-      "learns {}; set data.name to \"text\", or task.kind to \"module\"",
-      text_of(kind));
+  fail(Kind::bug, "tokens of {} were asked for as targets in memory", source.path());
+}
+
+std::int64_t vocabulary_of(const ArraySource& source, bool ignored) {
+  std::vector<std::int64_t> row(source.values());
+  std::int64_t largest = 0;
+  for (std::size_t sample = 0; sample < source.samples(); ++sample) {
+    source.read(sample, std::span(row));
+    // The mean over a batch of nothing would be no number.
+    if (ignored && std::ranges::all_of(row, [](std::int64_t token) { return token == kIgnored; }))
+      fail(Kind::data,
+           "{}: expected a token that counts in each sample, found {} alone; leave the "
+           "sample out",
+           source.place(sample, 0), kIgnored);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (row[i] >= 0 && row[i] < kMaxClasses)
+        largest = std::max(largest, row[i]);
+      else if (!ignored || row[i] != kIgnored)
+        fail(Kind::data, "{}: expected a token in [0, {}){}, found {}; number the tokens from 0 on",
+             source.place(sample, i), kMaxClasses,
+             ignored ? fmt::format(", or {} for what counts for nothing", kIgnored) : "", row[i]);
+    }
+  }
+  return largest + 1;
 }
 
 StandardGroups::StandardGroups(Standardize standardize, std::span<const std::size_t> shape)
@@ -237,9 +257,10 @@ ArraySet::ArraySet(std::unique_ptr<ArraySource> source, ArrayTargets targets,
     : source_(std::move(source)),
       targets_(std::move(targets)),
       options_(options),
-      input_{.name = "x",
+      input_{.name = options.tokens > 0 ? std::string(kTokens) : "x",
              .type = options.integers ? ElementType::int64 : ElementType::float32,
-             .shape = spec_shape(source_->shape())},
+             .shape = spec_shape(source_->shape()),
+             .bound = options.tokens},
       values_(source_->values()) {
   if (input_.shape.empty()) input_.shape = {1};  // a column
   if (options.standardize == Standardize::off) return;
@@ -287,6 +308,12 @@ void ArraySet::standardize_by(std::span<const Moments> moments) {
   }
 }
 
+void ArraySet::settle_tokens(std::int64_t tokens) {
+  EQT_CHECK(input_.bound > 0, "{} tokens for numbers", tokens);
+  input_.bound = tokens;
+  if (targets_.spec) targets_.spec->bound = tokens;
+}
+
 void ArraySet::read_floats(std::span<const std::size_t> indices, std::span<float> out) const {
   if (!groups_) {
     for (std::size_t i = 0; i < indices.size(); ++i)
@@ -314,10 +341,15 @@ void ArraySet::read_targets(std::span<const std::size_t> indices, Array& out) co
       to = to.subspan(values);
     }
   };
-  if (targets_.spec->type == ElementType::int64)
+  if (targets_.tokens != nullptr) {
+    const auto to = out.prepare<std::int64_t>(*targets_.spec, indices.size());
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      targets_.tokens->read(indices[i], to.subspan(i * values, values));
+  } else if (targets_.spec->type == ElementType::int64) {
     copy(targets_.integers, out.prepare<std::int64_t>(*targets_.spec, indices.size()));
-  else
+  } else {
     copy(targets_.floats, out.prepare<float>(*targets_.spec, indices.size()));
+  }
 }
 
 void ArraySet::read(std::span<const std::size_t> indices,

@@ -45,15 +45,23 @@ std::unique_ptr<ArraySource> open_npy(const std::filesystem::path& file);
 std::unique_ptr<ArraySource> make_csv_source(std::shared_ptr<const CsvTable> table,
                                              std::vector<std::size_t> columns);
 
-/// The targets of all samples are held in memory.
+/// The targets of all samples are held in memory, but for tokens.
 struct ArrayTargets {
-  std::optional<ArraySpec> spec;       // nothing: samples have none
-  int classes = 0;                     // TargetKind::classes: one more than the largest label
-  std::vector<std::int64_t> integers;  // (n, ...) if spec is of int64
-  std::vector<float> floats;           // (n, ...) if spec is of float32
+  std::optional<ArraySpec> spec;             // nothing: samples have none
+  int classes = 0;                           // TargetKind::classes: one more than the largest label
+  std::vector<std::int64_t> integers;        // (n, ...) if spec is of int64
+  std::vector<float> floats;                 // (n, ...) if spec is of float32
+  std::unique_ptr<ArraySource> tokens = {};  // TargetKind::tokens: read when they are asked for
 };
 
-/// Reads the first `count` targets.
+/// The smallest vocabulary that has every token of the source: one more than the largest one.
+/// @param ignored whether kIgnored may stand in place of a token
+/// @pre source.whole()
+/// @throws Error{data} naming file, row and column of what is no token, or of a sample that has
+/// none
+std::int64_t vocabulary_of(const ArraySource& source, bool ignored);
+
+/// Reads the first `count` targets. @pre kind is not TargetKind::tokens
 /// @throws Error{data} naming file, row and column of a target that is none of this kind
 ArrayTargets read_targets(const ArraySource& source, TargetKind kind, std::size_t count);
 
@@ -76,8 +84,9 @@ class ArraySet final : public Dataset {
     std::size_t count = 0;  // samples, from the first on
     bool integers = false;  // inputs are int64, else float32
     Standardize standardize = Standardize::off;
+    std::int64_t tokens = 0;  // inputs are tokens in [0, tokens); 0: they are other numbers
   };
-  /// @pre targets are those of so many samples; standardize is off with integers
+  /// @pre targets are those of so many samples; standardize is off with integers, which tokens are
   ArraySet(std::unique_ptr<ArraySource> source, ArrayTargets targets, const Options& options);
 
   std::size_t size() const override { return options_.count; }
@@ -88,6 +97,7 @@ class ArraySet final : public Dataset {
   void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& augment,
             Batch& out) const override;
   void standardize_by(std::span<const Moments> moments) override;
+  void settle_tokens(std::int64_t tokens) override;
 
   /// Reads all numbers: their moments by group, none without standardization.
   /// @throws Error{data} naming file, row and column of a number that is not finite

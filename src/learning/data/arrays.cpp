@@ -17,6 +17,7 @@
 #include "data/csv_table.hpp"
 #include "data/files.hpp"
 #include "data/test_split.hpp"
+#include "data/text/text_input.hpp"
 
 namespace eqt::data {
 namespace {
@@ -33,6 +34,7 @@ struct Part {
   std::vector<std::string> columns;       // names of those of x, if the table has names
   std::size_t count = 0;                  // of samples that are used
   std::string note = {};                  // on the table's columns
+  bool is_next = false;                   // y has the token that follows each place of x
 };
 
 bool is_there(const fs::path& file) {
@@ -40,11 +42,80 @@ bool is_there(const fs::path& file) {
   return fs::exists(file, error);
 }
 
+/// Some places, one after another, of samples of one dimension.
+class ChosenPlaces final : public ArraySource {
+ public:
+  ChosenPlaces(std::shared_ptr<const ArraySource> source, std::size_t first, std::size_t count)
+      : source_(std::move(source)), first_(first), shape_{count} {}
+
+  std::size_t samples() const override { return source_->samples(); }
+  const std::vector<std::size_t>& shape() const override { return shape_; }
+  bool whole() const override { return source_->whole(); }
+  void read(std::size_t sample, std::span<double> out) const override { copy(sample, out); }
+  void read(std::size_t sample, std::span<float> out) const override { copy(sample, out); }
+  void read(std::size_t sample, std::span<std::int64_t> out) const override { copy(sample, out); }
+  std::string place(std::size_t sample, std::size_t index) const override {
+    return source_->place(sample, first_ + index);
+  }
+  const std::string& path() const override { return source_->path(); }
+
+ private:
+  template <typename To>
+  void copy(std::size_t sample, std::span<To> out) const {
+    std::vector<To> all(source_->values());
+    source_->read(sample, std::span(all));
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(first_), out.size(), out.begin());
+  }
+
+  std::shared_ptr<const ArraySource> source_;
+  std::size_t first_;
+  std::vector<std::size_t> shape_;
+};
+
+/// @throws Error{data} unless samples are rows of whole numbers
+void require_tokens(const ArraySource& source) {
+  if (!source.whole())
+    fail(Kind::data, "{}: expected whole numbers, tokens from 0 on, found fractions; convert them",
+         source.path());
+  if (source.shape().size() != 1)
+    fail(Kind::data,
+         "{}: expected tokens of shape (samples, places), found samples of shape {}; cut a stream "
+         "into samples, in Python by x[:n * places].reshape(n, places)",
+         source.path(), shape_text(source.shape()));
+}
+
+/// Opens the targets of a language model. Without a file of them the token behind each place is to
+/// be found, which the last place lacks.
+void open_token_targets(const fs::path& targets, Part& part) {
+  require_tokens(*part.x);
+  if (is_there(targets)) {
+    part.y = open_npy(targets);
+    require_tokens(*part.y);
+    if (part.y->shape() != part.x->shape())
+      fail(Kind::data, "{}: expected a token for each of the {} places of {}, found {}",
+           part.y->path(), part.x->values(), part.x->path(), part.y->values());
+    return;
+  }
+  const std::size_t places = part.x->values();
+  if (places < 2)
+    fail(Kind::data,
+         "{}: expected at least 2 tokens in each sample, the second to follow the first, found {}; "
+         "write longer samples, or their targets to {}",
+         part.x->path(), places, targets.string());
+  const std::shared_ptr<const ArraySource> all = std::move(part.x);
+  part.x = std::make_unique<ChosenPlaces>(all, 0, places - 1);
+  part.y = std::make_unique<ChosenPlaces>(all, 1, places - 1);
+  part.is_next = true;
+}
+
 Part open_npy_part(const fs::path& folder, const std::string& name, const DatasetOptions& options) {
   Part part;
   part.x = open_npy(folder / ("x_" + name + ".npy"));
   const fs::path targets = folder / ("y_" + name + ".npy");
-  if (options.target != TargetKind::any || is_there(targets)) part.y = open_npy(targets);
+  if (options.target == TargetKind::tokens)
+    open_token_targets(targets, part);
+  else if (options.target != TargetKind::any || is_there(targets))
+    part.y = open_npy(targets);
   return part;
 }
 
@@ -60,6 +131,12 @@ std::string note_on_columns(const CsvTable& table, const std::vector<std::size_t
 }
 
 Part open_csv_part(const fs::path& file, const DatasetOptions& options) {
+  if (options.target == TargetKind::tokens)
+    fail(
+        Kind::usage,
+        "data.name \"arrays\": expected x_train.npy and x_test.npy of tokens for a language model, "
+        "found the table {}; write NumPy files, or set data.name to \"text\"",
+        file.string());
   Part part;
   part.table = std::make_shared<const CsvTable>(read_csv(file));
   const std::vector<std::size_t> targets =
@@ -193,6 +270,11 @@ void require_same_names(const CsvTable& train, const CsvTable& test) {
 void require_same_form(const Part& train, const Part& test) {
   if (train.table != nullptr && test.table != nullptr)
     require_same_names(*train.table, *test.table);
+  if (train.is_next != test.is_next)
+    fail(Kind::data,
+         "{}: expected a file of targets beside it, as {} has one, found none; write it, or delete "
+         "the other one to learn which token follows",
+         (train.is_next ? train : test).x->path(), (train.is_next ? test : train).x->path());
   const auto compare = [](const ArraySource* a, const ArraySource* b) {
     const bool same =
         (a == nullptr) == (b == nullptr) && (a == nullptr || a->shape() == b->shape());
@@ -223,14 +305,33 @@ void require_shared_classes(const Part& train, const ArrayTargets& targets,
        train.y->path(), labels.size());
 }
 
+/// Returns the vocabulary of all samples of the part, also of those that are not used.
+std::int64_t vocabulary_of(const Part& part) {
+  return std::max(vocabulary_of(*part.x, false), vocabulary_of(*part.y, !part.is_next));
+}
+
 ArrayTargets targets_of(const Part& part, const DatasetOptions& options) {
   if (part.y == nullptr) return {};
-  return read_targets(*part.y, options.target, part.count);
+  if (options.target != TargetKind::tokens)
+    return read_targets(*part.y, options.target, part.count);
+  ArrayTargets targets;
+  targets.spec = ArraySpec{.name = part.is_next ? std::string(kNext) : "targets",
+                           .type = ElementType::int64,
+                           .shape = {static_cast<std::int64_t>(part.y->values())},
+                           .bound = vocabulary_of(part)};
+  return targets;
+}
+
+/// Both sets are said to have the tokens of both.
+void settle_vocabulary(ArrayTargets& training, ArrayTargets& testing) {
+  if (!training.spec || !testing.spec) return;
+  training.spec->bound = testing.spec->bound = std::max(training.spec->bound, testing.spec->bound);
 }
 
 /// A test set's classes must be those of training, except on a rank that has only a part of both.
 void settle_classes(const Part& test, const DatasetOptions& options, ArrayTargets& training,
                     ArrayTargets& testing) {
+  if (options.target == TargetKind::tokens) return settle_vocabulary(training, testing);
   if (options.target != TargetKind::classes) return;
   const auto strange = std::ranges::find_if(
       testing.integers, [&](std::int64_t label) { return label >= training.classes; });
@@ -246,14 +347,18 @@ void settle_classes(const Part& test, const DatasetOptions& options, ArrayTarget
 }
 
 std::unique_ptr<ArraySet> make_set(Part part, ArrayTargets targets, const DatasetOptions& options) {
+  const bool tokens = options.target == TargetKind::tokens;
+  if (tokens) targets.tokens = std::move(part.y);
   if (options.integers && !part.x->whole())
     fail(Kind::data,
          "{}: expected whole numbers with data.integers true, found fractions; set it to false",
          part.x->path());
-  return std::make_unique<ArraySet>(
-      std::move(part.x), std::move(targets),
-      ArraySet::Options{
-          .count = part.count, .integers = options.integers, .standardize = options.standardize});
+  const std::int64_t vocabulary = tokens ? targets.spec->bound : 0;
+  return std::make_unique<ArraySet>(std::move(part.x), std::move(targets),
+                                    ArraySet::Options{.count = part.count,
+                                                      .integers = options.integers || tokens,
+                                                      .standardize = options.standardize,
+                                                      .tokens = vocabulary});
 }
 
 DatasetPair open_arrays(const DatasetOptions& options) {
@@ -274,6 +379,7 @@ DatasetPair open_arrays(const DatasetOptions& options) {
   if (!train.note.empty()) pair.notes.push_back(train.note);
   if (train.table == nullptr && !options.columns.empty())
     pair.notes.emplace_back("data.target has no effect on NumPy files");
+  if (options.target == TargetKind::tokens) pair.tokens = training.spec->bound;
   pair.columns = std::move(train.columns);
   for (int label = 0; label < training.classes; ++label)
     pair.class_names.push_back(std::to_string(label));

@@ -24,6 +24,10 @@ void Dataset::standardize_by(std::span<const Moments> moments) {
   fail(Kind::bug, "{} moments for a set that measures none", moments.size());
 }
 
+void Dataset::settle_tokens(std::int64_t tokens) {
+  fail(Kind::bug, "{} tokens for a set that counts none", tokens);
+}
+
 Normalization normalization_of(std::span<const Moments> moments) {
   constexpr double kMinDeviation = 1.0 / 255;
   Normalization result;
@@ -39,6 +43,13 @@ void standardize(DatasetPair& pair, std::span<const Moments> moments) {
   if (pair.test != nullptr) pair.test->standardize_by(moments);
   if (!pair.normalization.mean.empty()) pair.normalization = normalization_of(moments);
   pair.moments = std::vector<Moments>(moments.begin(), moments.end());  // may be the same
+}
+
+void settle_tokens(DatasetPair& pair, std::int64_t tokens) {
+  EQT_CHECK(pair.tokens > 0 && pair.tokens <= tokens, "{} tokens, found {}", tokens, pair.tokens);
+  if (pair.train != nullptr) pair.train->settle_tokens(tokens);
+  if (pair.test != nullptr) pair.test->settle_tokens(tokens);
+  pair.tokens = tokens;
 }
 
 std::span<const Named<Standardize>> names_of(Standardize) {

@@ -84,6 +84,9 @@ class Dataset {
   /// From now on inputs are prepared with these means and deviations: of this set's training
   /// samples, or of those of all ranks together. @pre DatasetPair::moments has as many
   virtual void standardize_by(std::span<const Moments> moments);
+  /// From now on tokens are said to be in [0, tokens), of which this set may lack some.
+  /// @pre DatasetPair::tokens is above 0, and at most `tokens`
+  virtual void settle_tokens(std::int64_t tokens);
 };
 
 /// The class of each sample (n); all 0 if samples have none.
@@ -117,6 +120,9 @@ struct DatasetPair {
   // other ranks.
   std::vector<Moments> moments = {};
   Standardize standardize = Standardize::off;  // how they share
+  // Arrays of tokens: one more than the largest of both sets, as files tell no more of a
+  // vocabulary. 0: there are none, or a vocabulary has them.
+  std::int64_t tokens = 0;
   // Samples that could not be read so far, in place of which others were; none: any is an error.
   std::function<std::uint64_t()> skipped = {};
   std::vector<std::string> columns = {};  // of tables with names: those of a sample's numbers
@@ -125,6 +131,8 @@ struct DatasetPair {
 
 /// Both sets prepare their inputs with these moments, which are those of the pair from now on.
 void standardize(DatasetPair& pair, std::span<const Moments> moments);
+/// Both sets say that there are so many tokens. @pre pair.tokens is above 0, and at most `tokens`
+void settle_tokens(DatasetPair& pair, std::int64_t tokens);
 
 /// Names the targets that a task learns from (model/task.hpp), for sets that can be read in several
 /// ways.

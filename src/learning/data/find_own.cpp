@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "data/array_set.hpp"
 #include "data/class_names.hpp"
 #include "data/pictures/picture.hpp"
 #include "data/pictures/picture_list.hpp"
@@ -254,6 +255,15 @@ WordPiece cutter_of_words() {
   return {std::make_shared<const Vocabulary>("[PAD]\n[UNK]\n[CLS]\n[SEP]\n", "no file"), true};
 }
 
+/// Returns true for rows of whole numbers without a file of targets.
+bool are_token_rows(const fs::path& folder) {
+  std::error_code error;
+  const fs::path x = folder / "x_train.npy";
+  if (!fs::exists(x, error) || fs::exists(folder / "y_train.npy", error)) return false;
+  const auto source = open_npy(x);
+  return source->whole() && source->shape().size() == 1;
+}
+
 }  // namespace
 
 FoundSet find_own(const fs::path& path) {
@@ -352,6 +362,7 @@ std::string vocabulary_of_texts(const FoundSet& found) {
 FoundTargets look_at_targets(const DatasetOptions& options) {
   constexpr std::size_t kAtOnce = 1024;  // samples
   constexpr double kMostClasses = 100;
+  if (are_token_rows(options.path)) return {.kind = TargetKind::tokens};
   DatasetOptions as_values = options;
   as_values.target = TargetKind::values;
   as_values.needs_test = false;

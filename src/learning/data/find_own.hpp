@@ -56,7 +56,8 @@ struct FoundTargets {
 };
 
 /// Whole numbers from 0 to 99 that are not all different are classes; several numbers a sample
-/// that are all 0 or 1 are flags; others are values.
+/// that are all 0 or 1 are flags; others are values. Rows of whole numbers without a file of
+/// targets are tokens, of which the next one is the target.
 /// @param options of arrays
 /// @throws Error{data} as DatasetRow::open, or if all targets are the same
 FoundTargets look_at_targets(const DatasetOptions& options);

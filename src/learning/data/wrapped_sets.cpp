@@ -156,12 +156,10 @@ class PackedSet final : public Dataset {
   std::vector<ArraySpec> inputs() const override { return inputs_; }
   std::optional<ArraySpec> target() const override { return target_; }
   int classes() const override { return classes_; }
-  int label(std::size_t sample) const override { return static_cast<int>(sent_label(sample)); }
-  /// Returns the label as it came, which may be none of the classes. @pre classes() > 0
-  std::int64_t sent_label(std::size_t sample) const {
+  int label(std::size_t sample) const override {
     std::int64_t label = 0;  // the last number of a sample
     std::memcpy(&label, bytes_.data() + (sample + 1) * stride_ - sizeof label, sizeof label);
-    return label;
+    return static_cast<int>(label);
   }
   void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>& /*augment*/,
             Batch& out) const override {
@@ -206,6 +204,24 @@ class PackedSet final : public Dataset {
   int classes_;
   std::size_t stride_;  // [bytes] of a sample
 };
+
+/// Checks whole numbers of another rank, which networks and losses look up.
+/// @throws Error{wire} for a class or token that is none
+void require_bounds(const Dataset& set) {
+  Batch batch;
+  for (std::size_t sample = 0; sample < set.size(); ++sample) {
+    set.read(std::span(&sample, 1), std::nullopt, batch);
+    for (const Array* const array : arrays_of(batch)) {
+      const std::int64_t bound = array->spec.bound;
+      if (array->spec.type != ElementType::int64 || bound == 0) continue;
+      const bool may_ignore = array == &batch.targets && set.classes() == 0;
+      for (const std::int64_t value : array->get<std::int64_t>())
+        if ((value < 0 || value >= bound) && !(may_ignore && value == kIgnored))
+          fail(Kind::wire, "expected {} of the test set in [0, {}), found {}", array->spec.name,
+               bound, value);
+    }
+  }
+}
 
 }  // namespace
 
@@ -252,10 +268,7 @@ std::unique_ptr<Dataset> unpacked_samples(std::vector<std::byte> bytes, std::siz
     fail(Kind::wire, "expected {} bytes for {} samples of the test set, found {}", expected,
          samples, bytes.size());
   auto set = std::make_unique<PackedSet>(std::move(bytes), samples, like);
-  for (std::size_t sample = 0; set->classes() > 0 && sample < samples; ++sample)
-    if (const std::int64_t label = set->sent_label(sample); label < 0 || label >= set->classes())
-      fail(Kind::wire, "expected a class in [0, {}) in the test set, found {}", set->classes(),
-           label);
+  require_bounds(*set);
   return set;
 }
 

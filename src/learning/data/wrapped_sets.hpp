@@ -30,8 +30,8 @@ bool has_fixed_shapes(const Dataset& set);
 
 /// The set that another rank packed.
 /// @param like a set of the same inputs, targets and classes
-/// @throws Error{wire} for bytes of another length than `samples` samples have, or a class that is
-/// none
+/// @throws Error{wire} for bytes of another length than `samples` samples have, or a class or token
+/// that is none
 std::unique_ptr<Dataset> unpacked_samples(std::vector<std::byte> bytes, std::size_t samples,
                                           const Dataset& like);
 

@@ -254,27 +254,28 @@ const data::ArraySpec& tokens_of(const ModelOptions& options) {
                      found->shape.size() == 1 && found->bound > 0;
   if (texts) return *found;
   fail(Kind::usage,
-       "model {}: expected texts as its input, found {}; set data.name to \"text\" or another "
-       "model.name",
+       "model {}: expected texts or tokens as its input, found {}; set data.name to \"text\", "
+       "task.kind to \"language-model\" or another model.name",
        options.model->name, data::text_of(options.inputs));
 }
 
 EncoderShape encoder_shape(const ModelOptions& options, const data::ArraySpec& tokens) {
   EncoderShape shape = options.encoder.value_or(EncoderShape{});
   if (shape.vocabulary == 0) shape.vocabulary = tokens.bound;
-  if (shape.positions == 0) shape.positions = tokens.longest;
+  const auto longest = static_cast<std::int64_t>(tokens.values());
+  if (shape.positions == 0) shape.positions = longest;
   if (shape.intermediate == 0) shape.intermediate = 4 * shape.hidden;
   check_encoder_shape(shape, "model");
   if (tokens.bound > shape.vocabulary)
     fail(Kind::usage,
-         "data.vocabulary: expected at most the {} tokens that the network of model.path {} has, "
-         "found {}; leave it out to take the folder's own",
+         "expected data of at most the {} tokens that the network of model.path {} has, found {}; "
+         "leave data.vocabulary out to take the folder's own, or number arrays as it does",
          shape.vocabulary, options.path, tokens.bound);
-  if (tokens.longest > shape.positions)
+  if (longest > shape.positions)
     fail(Kind::usage,
-         "data.max_length: expected at most the {} tokens that the network of model.path {} takes, "
-         "found {}; lower it",
-         shape.positions, options.path, tokens.longest);
+         "expected samples of at most the {} tokens that the network of model.path {} takes, found "
+         "{}; lower data.max_length, or write shorter samples",
+         shape.positions, options.path, longest);
   return shape;
 }
 

@@ -191,6 +191,7 @@ const OptimizerRow kMuon = {
     .keys = kKeys,
     .moments = 1,
     .is_scale_free = true,
+    .amplifies_noise = true,
     .make = make};
 
 }  // namespace eqt::optim

@@ -123,6 +123,18 @@ const data::Dataset& set_of(const Subject& subject, const EvaluateCommand& comma
   return command.split == "train" ? *subject.sets.train : *subject.sets.test;
 }
 
+/// Arrays of tokens may lack some that the network knows. @throws Error{data} if they have others
+void settle_tokens(const TrainedRun& run, data::DatasetPair& sets) {
+  const std::int64_t known = run.input.target ? run.input.target->bound : 0;
+  if (sets.tokens == 0 || known == 0) return;
+  if (sets.tokens > known)
+    fail(Kind::data,
+         "evaluate: expected tokens below {}, as the network was trained on, found {}; name "
+         "another data set",
+         known, sets.tokens - 1);
+  data::settle_tokens(sets, known);
+}
+
 Subject subject_of_run(const EvaluateCommand& command) {
   const TrainedRun run = open_run(command.target, command.best);
   const std::string path = command.config_path.empty()
@@ -141,6 +153,7 @@ Subject subject_of_run(const EvaluateCommand& command) {
                   .set_path = options.path,
                   .own_set = config.data == run.config.data};
   note_ranks(config, run, subject);
+  settle_tokens(run, subject.sets);
   const data::Dataset& set = set_of(subject, command);
   subject.views = setup::test_views(config, set);
   const std::vector<data::ArraySpec> inputs = set.inputs();

@@ -122,7 +122,6 @@ class Starter {
   /// Of a vocab.txt that the config names and that is not there yet; "" for none.
   const std::string& vocabulary() const { return vocabulary_; }
   bool has_data() const { return has_data_; }
-  const model::TaskRow& task() const { return *task_; }
   bool has_texts() const { return set_ && set_->set == data::sets::text; }
   bool has_arrays() const { return !has_data_ || (set_ && set_->set == data::sets::arrays); }
 
@@ -208,6 +207,11 @@ class Starter {
   void look_at_numbers() {
     const data::FoundTargets targets =
         data::look_at_targets(setup::dataset_options(config_of_data()));
+    if (targets.kind == data::TargetKind::tokens) {
+      task_ = &model::tasks::language_model;
+      task_why_ = "there are no targets: which token follows is learnt";
+      return;
+    }
     if (targets.kind == data::TargetKind::values) {
       task_ = &model::tasks::regression;
       task_why_ = "the targets are numbers";
@@ -223,9 +227,9 @@ class Starter {
       network_ = StartNetwork::own;
       keys_.set("model.name", model::models::torchscript.name);
       keys_.set("model.path", whole_path(*named_.network));
-    } else if (has_texts()) {
+    } else if (has_texts() || task_ == &model::tasks::language_model) {
       keys_.set("model.name", model::models::bert.name);
-      if (named_.encoder) {
+      if (named_.encoder && has_texts()) {
         network_ = StartNetwork::pretrained_texts;
         keys_.set("model.path", whole_path(*named_.encoder), "trained before, and fine-tuned here");
       } else {
@@ -347,11 +351,10 @@ std::string next_words(const Starter& starter, const std::string& out, const std
   const auto add = [&](const std::string& words) { text += "  " + words + "\n"; };
   add("equant-train check --config " + config);
   add(fmt::format("{} --ranks 2 {}", shipped("scripts/run_local.sh"), config));
-  if (&starter.task() != &model::tasks::language_model)
-    add(fmt::format("equant-train predict {} {}", run,
-                    starter.has_texts()    ? "texts.txt"
-                    : starter.has_arrays() ? "x_new.npy"
-                                           : "picture.png"));
+  add(fmt::format("equant-train predict {} {}", run,
+                  starter.has_texts()    ? "texts.txt"
+                  : starter.has_arrays() ? "x_new.npy"
+                                         : "picture.png"));
   add(fmt::format("equant-train export {} --to torchscript", run));
   return text;
 }

@@ -2,6 +2,7 @@
 // The verb `predict`: a trained network on the user's own inputs.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
 #include "app/predict_input.hpp"
@@ -17,7 +19,9 @@
 #include "app/verbs.hpp"
 #include "comm/session.hpp"
 #include "core/error.hpp"
+#include "data/text/text_input.hpp"
 #include "metrics/output_file.hpp"
+#include "metrics/run_files.hpp"
 
 namespace eqt::app {
 namespace {
@@ -53,24 +57,39 @@ Json by_class(const std::vector<std::string>& classes, const std::vector<double>
   return json;
 }
 
+/// A sample of which the network has said something.
+struct Computed {
+  const std::string& name;
+  std::span<const float> outputs;
+  std::span<const std::int64_t> tokens;  // of a language model's input, without what fills it up
+};
+
 /// Answers say what a sample's outputs mean.
 class Answers {
  public:
-  Answers(const model::TaskRow& task, std::vector<std::string> classes, std::size_t outputs)
-      : task_(task), classes_(std::move(classes)) {
+  Answers(const TrainedRun& run, std::size_t outputs)
+      : task_(*run.config.task.kind), classes_(run.input.class_names) {
+    if (&task_ == &model::tasks::language_model) {
+      follows_ = run.input.target && run.input.target->name == data::kNext;
+      words_ = vocabulary_of(run);
+      return;
+    }
     for (std::size_t c = classes_.size(); c < outputs; ++c) classes_.push_back(std::to_string(c));
-    const bool known = &task == &model::tasks::classification ||
-                       &task == &model::tasks::multi_label || &task == &model::tasks::regression;
-    if (!known)
+    if (&task_ == &model::tasks::module)
       fail(Kind::usage,
-           "predict: expected a network that was trained for classification, multi-label or "
-           "regression, found the task \"{}\"; export it and use it in Python",
-           task.name);
+           "predict: expected a network whose outputs have a known meaning, found the task \"{}\"; "
+           "export it and use it in Python",
+           task_.name);
   }
 
-  Json of(const std::string& name, std::span<const float> outputs) const {
-    Json json = {{"input", name}};
-    if (&task_ == &model::tasks::regression) {
+  bool read_tokens() const { return &task_ == &model::tasks::language_model; }
+
+  Json of(const Computed& sample) const {
+    Json json = {{"input", sample.name}};
+    const std::span<const float> outputs = sample.outputs;
+    if (&task_ == &model::tasks::language_model) {
+      follows_ ? add_next(sample, json) : add_tokens(sample, json);
+    } else if (&task_ == &model::tasks::regression) {
       json["values"] = std::vector<double>(outputs.begin(), outputs.end());
     } else if (&task_ == &model::tasks::multi_label) {
       std::vector<double> probabilities;
@@ -82,8 +101,7 @@ class Answers {
       json["probabilities"] = by_class(classes_, probabilities);
     } else {
       const std::vector<double> probabilities = softmax(outputs);
-      const auto best =
-          static_cast<std::size_t>(std::ranges::max_element(probabilities) - probabilities.begin());
+      const std::size_t best = likeliest(probabilities);
       json["class"] = classes_[best];
       json["probability"] = probabilities[best];
       json["probabilities"] = by_class(classes_, probabilities);
@@ -92,8 +110,71 @@ class Answers {
   }
 
  private:
+  static constexpr std::size_t kShownTokens = 5;
+
+  static std::vector<std::string> vocabulary_of(const TrainedRun& run) {
+    const std::string path = run.folder + "/" + metrics::run_files::kVocabulary;
+    if (!Json::parse(run.input.text).contains("text")) return {};
+    return data::Vocabulary(data::read_vocabulary_file(path), path).tokens();
+  }
+
+  static std::size_t likeliest(const std::vector<double>& probabilities) {
+    return static_cast<std::size_t>(std::ranges::max_element(probabilities) -
+                                    probabilities.begin());
+  }
+
+  /// A token of a text as its vocabulary has it, and one of arrays as its number.
+  Json token(std::size_t number) const {
+    return number < words_.size() ? Json(words_[number]) : Json(number);
+  }
+
+  /// The logits of each place.
+  static std::vector<std::span<const float>> by_place(const Computed& sample) {
+    std::vector<std::span<const float>> places;
+    const std::size_t each = sample.outputs.size() / sample.tokens.size();
+    for (std::size_t i = 0; i < sample.tokens.size(); ++i)
+      places.push_back(sample.outputs.subspan(i * each, each));
+    return places;
+  }
+
+  /// Adds the token that follows, and how well the sample's own tokens were foreseen.
+  void add_next(const Computed& sample, Json& json) const {
+    const std::vector<std::span<const float>> places = by_place(sample);
+    const std::vector<double> probabilities = softmax(places.back());
+    std::vector<std::size_t> order(probabilities.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const std::size_t shown = std::min(kShownTokens, order.size());
+    std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(shown),
+                              std::ranges::greater(),
+                              [&](std::size_t number) { return probabilities[number]; });
+    json["next"] = token(order.front());
+    json["probability"] = probabilities[order.front()];
+    json["likely"] = Json::array();
+    for (const std::size_t number : std::span(order).first(shown))
+      json["likely"].push_back({{"token", token(number)}, {"probability", probabilities[number]}});
+    double sum = 0;  // of cross entropies
+    for (std::size_t i = 0; i + 1 < places.size(); ++i)
+      sum -= std::log(softmax(places[i]).at(static_cast<std::size_t>(sample.tokens[i + 1])));
+    json["perplexity"] = places.size() > 1
+                             ? Json(std::exp(sum / static_cast<double>(places.size() - 1)))
+                             : Json(nullptr);
+  }
+
+  /// Adds the likeliest token of each place.
+  void add_tokens(const Computed& sample, Json& json) const {
+    json["tokens"] = json["probabilities"] = Json::array();
+    for (const std::span<const float> place : by_place(sample)) {
+      const std::vector<double> probabilities = softmax(place);
+      const std::size_t best = likeliest(probabilities);
+      json["tokens"].push_back(token(best));
+      json["probabilities"].push_back(probabilities[best]);
+    }
+  }
+
   const model::TaskRow& task_;
   std::vector<std::string> classes_;
+  bool follows_ = false;            // language models: targets are the tokens behind
+  std::vector<std::string> words_;  // language models of texts: tokens by number
 };
 
 /// Computes what waits and writes its lines.
@@ -104,8 +185,7 @@ class Predictor {
         out_(command.out),
         network_(load_network(run, command.threads)),
         input_(make_predict_input(run)),
-        answers_(*run.config.task.kind, run.input.class_names,
-                 static_cast<std::size_t>(network_options(run).outputs)) {
+        answers_(run, static_cast<std::size_t>(network_options(run).outputs)) {
     if (has_file(command)) file_.emplace(command.out);
   }
 
@@ -141,18 +221,38 @@ class Predictor {
   }
 
  private:
+  /// Gives sample `i` its tokens and the outputs of their places alone.
+  /// @throws Error{data} unless the outputs are logits of all places and tokens
+  void cut(const data::Array& tokens, std::size_t i, std::span<const std::size_t> lengths,
+           Computed& sample) const {
+    const std::int64_t places = tokens.shape.at(1);
+    const std::vector<std::int64_t>& found = outputs_.shape;
+    if (found.size() != 3 || found[1] != places || found[2] < tokens.spec.bound)
+      fail(Kind::data,
+           "predict: expected a network with outputs of the shape [samples, {}, at least {}], a "
+           "logit for each place and token, found [{}]; put the run's own files back",
+           places, tokens.spec.bound, fmt::join(found, ", "));
+    const auto all = static_cast<std::size_t>(places);
+    const std::size_t length = lengths.empty() ? all : lengths[i];
+    sample.tokens = tokens.get<std::int64_t>().subspan(i * all, length);
+    sample.outputs = sample.outputs.first(length * static_cast<std::size_t>(found[2]));
+  }
+
   void compute() {
     const std::vector<std::string> names = input_->names();
     if (names.empty()) return;
     answered_ += names.size();
-    network_->predict(input_->take(), outputs_);
+    const std::vector<std::size_t> lengths = input_->lengths();
+    const data::Batch batch = input_->take();
+    network_->predict(batch, outputs_);
     const std::span<const float> all = outputs_.get<float>();
     const std::size_t each = all.size() / names.size();
     std::string lines;
-    for (std::size_t i = 0; i < names.size(); ++i)
-      lines += answers_.of(names[i], all.subspan(i * each, each))
-                   .dump(-1, ' ', false, Json::error_handler_t::replace) +
-               "\n";
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      Computed sample{.name = names[i], .outputs = all.subspan(i * each, each), .tokens = {}};
+      if (answers_.read_tokens()) cut(batch.inputs.front(), i, lengths, sample);
+      lines += answers_.of(sample).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    }
     if (file_)
       file_->write(lines);
     else

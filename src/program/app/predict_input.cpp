@@ -99,16 +99,20 @@ class PictureInput final : public FloatInput {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// Texts, one a line of a file.
+/// Texts, one a line of a file. Language models learn lines behind a [SEP], and get the last tokens
+/// of a long one.
 class TextLines final : public PredictInput {
  public:
-  TextLines(const TrainedRun& run, const Json& json) : input_(options(run, json)) {
-    if (input_.specs() == run.input.inputs) return;
+  TextLines(const TrainedRun& run, const Json& json)
+      : streams_(run.config.task.kind->target == data::TargetKind::tokens),
+        input_(options(run, json)) {
+    std::vector<data::ArraySpec> found = input_.specs();
+    if (streams_) found.resize(1);
+    if (found == run.input.inputs) return;
     fail(Kind::data,
          "expected {}, as the network was trained on, found {} by {} and preprocessing.json; put "
          "the run's own files back",
-         data::text_of(run.input.inputs), data::text_of(input_.specs()),
-         input_.options().vocabulary);
+         data::text_of(run.input.inputs), data::text_of(found), input_.options().vocabulary);
   }
 
   bool reads_standard_input() const override { return true; }
@@ -118,7 +122,7 @@ class TextLines final : public PredictInput {
     std::size_t number = 0;
     const auto take = [&](std::string_view line) {
       names_.push_back(fmt::format("{}:{}", source, ++number));
-      waiting_.emplace_back(line);
+      waiting_.push_back(streams_ ? behind_separator(line) : input_.tokens(line));
       if (names_.size() == most) full();
     };
     if (source == kStandardInput)
@@ -127,9 +131,20 @@ class TextLines final : public PredictInput {
       data::read_lines(source, take);
   }
 
+  std::vector<std::size_t> lengths() const override {
+    std::vector<std::size_t> all;
+    for (const auto& tokens : waiting_) all.push_back(tokens.size());
+    return all;
+  }
+
   data::Batch take() override {
     names_.clear();
-    return input_.batch_of(std::exchange(waiting_, {}));
+    const std::vector<std::vector<data::TokenId>> texts = std::exchange(waiting_, {});
+    const std::vector<std::span<const data::TokenId>> views(texts.begin(), texts.end());
+    data::Batch batch;
+    input_.write(views, batch);
+    if (streams_) batch.inputs.resize(1);
+    return batch;
   }
 
  private:
@@ -147,8 +162,18 @@ class TextLines final : public PredictInput {
     return options;
   }
 
+  std::vector<data::TokenId> behind_separator(std::string_view line) const {
+    std::vector<data::TokenId> tokens = input_.words(line);
+    tokens.insert(tokens.begin(), input_.vocabulary().end());
+    const std::size_t most = input_.options().max_length;
+    if (tokens.size() > most)
+      tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(most));
+    return tokens;
+  }
+
+  const bool streams_;
   const data::TextInput input_;
-  std::vector<std::string> waiting_;
+  std::vector<std::vector<data::TokenId>> waiting_;
 };
 
 /// Rows of NumPy files and tables.
@@ -165,7 +190,8 @@ class ArrayInput final : public PredictInput {
     set_.emplace(std::move(values), data::ArrayTargets(),
                  data::ArraySet::Options{.count = rows,
                                          .integers = spec_.type == data::ElementType::int64,
-                                         .standardize = input_.standardize});
+                                         .standardize = input_.standardize,
+                                         .tokens = spec_.bound});
     if (!input_.moments.empty()) set_->standardize_by(input_.moments);
     (void)set_->measure();  // all numbers are finite
     for (std::size_t begin = 0; begin < rows; begin += most) {
@@ -225,6 +251,10 @@ class ArrayInput final : public PredictInput {
     if (spec_.type == data::ElementType::int64 && !source.whole())
       fail(Kind::data, "{}: expected whole numbers, as in training, found fractions; round them",
            source.path());
+    if (spec_.bound == 0) return;
+    if (const std::int64_t tokens = data::vocabulary_of(source, false); tokens > spec_.bound)
+      fail(Kind::data, "{}: expected tokens below {}, as in training, found {}; leave them out",
+           source.path(), spec_.bound, tokens - 1);
   }
 
   const Preprocessing input_;

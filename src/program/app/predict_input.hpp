@@ -31,6 +31,9 @@ class PredictInput {
                    const std::function<void()>& full) = 0;
   /// Returns the names of the samples that wait.
   const std::vector<std::string>& names() const { return names_; }
+  /// Returns how many places of each sample that waits are its own, where others fill it up behind
+  /// them; empty: all are.
+  virtual std::vector<std::size_t> lengths() const { return {}; }
   /// The samples that wait, without targets; then none does.
   virtual data::Batch take() = 0;
 

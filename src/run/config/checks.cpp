@@ -237,6 +237,13 @@ void check_arrays(const RunConfig& config, const std::string& origin) {
         "{}: expected data.standardize \"off\" with data.integers true, found \"{}\"; leave one of "
         "the two out",
         origin, name_of(d.standardize));
+  if (config.task.kind->target == data::TargetKind::tokens &&
+      d.standardize != data::Standardize::off)
+    fail(Kind::usage,
+         "{}: expected data.standardize \"off\" with task.kind \"{}\", whose inputs are tokens, "
+         "found "
+         "\"{}\"; leave it out",
+         origin, config.task.kind->name, name_of(d.standardize));
 }
 
 /// An emulated run has no data set to count epochs by, and no network.

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -31,27 +32,31 @@ constexpr const char* kForm = "form";  // the names of facts that ranks tell eac
 constexpr const char* kTrain = "train";
 constexpr const char* kTest = "test";
 constexpr const char* kMoments = "moments";
+constexpr const char* kTokens = "tokens";
 constexpr const char* kClass = "class ";  // and the name
 
 /// A rank's set, as the others see it.
 struct ToldSet {
   config::Facts form;  // equal on all ranks
   std::uint64_t train = 0, test = 0;
+  std::uint64_t tokens = 0;                                    // DatasetPair::tokens
   std::vector<std::pair<std::string, std::uint64_t>> classes;  // with their training samples
   std::vector<data::Moments> moments;
 };
 
-/// Classes are agreed on, so their number may differ.
-std::string form_of(data::ArraySpec spec, bool classes) {
-  if (classes) spec.bound = 0;
+/// @param agreed whether ranks agree on the bound, so that it may differ
+std::string form_of(data::ArraySpec spec, bool agreed) {
+  if (agreed) spec.bound = 0;
   return data::text_of(spec);
 }
 
-std::string form_of(const data::Dataset& set) {
+std::string form_of(const data::DatasetPair& pair) {
+  const data::Dataset& set = *pair.train;
+  const bool counted = pair.tokens > 0;
   std::string text;
-  for (const data::ArraySpec& spec : set.inputs()) text += form_of(spec, false) + ", ";
+  for (const data::ArraySpec& spec : set.inputs()) text += form_of(spec, counted) + ", ";
   const auto target = set.target();
-  return text + "targets " + (target ? form_of(*target, set.classes() > 0) : "none");
+  return text + "targets " + (target ? form_of(*target, counted || set.classes() > 0) : "none");
 }
 
 std::string normalization_of(const data::DatasetPair& pair) {
@@ -82,6 +87,14 @@ std::vector<data::Moments> moments_in(const std::string& text) {
   return moments;
 }
 
+std::uint64_t tokens_in(const std::string& text) {
+  constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
+  const std::uint64_t tokens = count_in(text);
+  if (tokens > kMost)
+    fail(Kind::wire, "expected at most {} tokens from another rank, found {}", kMost, tokens);
+  return tokens;
+}
+
 ToldSet heard(const std::string& text) {
   ToldSet set;
   for (const config::Fact& fact : config::unpacked(text, "the data of another rank")) {
@@ -89,6 +102,8 @@ ToldSet heard(const std::string& text) {
       set.train = count_in(fact.value);
     else if (fact.name == kTest)
       set.test = count_in(fact.value);
+    else if (fact.name == kTokens)
+      set.tokens = tokens_in(fact.value);
     else if (fact.name == kMoments)
       set.moments = moments_in(fact.value);
     else if (fact.name.starts_with(kClass))
@@ -221,10 +236,11 @@ std::uint64_t steps_by_rank(const config::RunConfig& config,
 
 std::string told(const data::DatasetPair& pair) {
   const data::Dataset& train = *pair.train;
-  config::Facts facts = {{kForm, form_of(train)},
+  config::Facts facts = {{kForm, form_of(pair)},
                          {"normalization", normalization_of(pair)},
                          {kTrain, fmt::format("{}", train.size())},
-                         {kTest, fmt::format("{}", pair.test == nullptr ? 0 : pair.test->size())}};
+                         {kTest, fmt::format("{}", pair.test == nullptr ? 0 : pair.test->size())},
+                         {kTokens, fmt::format("{}", pair.tokens)}};
   std::vector<std::uint64_t> counts(static_cast<std::size_t>(train.classes()));
   if (!counts.empty())
     for (const int label : data::labels_of(train)) ++counts.at(static_cast<std::size_t>(label));
@@ -265,9 +281,12 @@ LocalData agree_on_local_data(const config::RunConfig& config, comm::Communicato
   for (const data::DatasetPair& pair : own) texts.push_back(told(pair));
   if (comm.size() > 1) texts = comm.allgather(texts.front());
   LocalData all = known_of(texts);
-  const std::vector<data::Moments> moments = pooled(heard(texts));
+  const std::vector<ToldSet> sets = heard(texts);
+  const std::vector<data::Moments> moments = pooled(sets);
+  const std::uint64_t tokens = std::ranges::max(sets, {}, &ToldSet::tokens).tokens;
   for (data::DatasetPair& pair : own) {
     if (!moments.empty()) data::standardize(pair, moments);
+    if (tokens > 0) data::settle_tokens(pair, static_cast<std::int64_t>(tokens));
     relabel(all.class_names, pair);
   }
   if (config.data.partition.test == data::LocalTest::own) return all;

@@ -161,6 +161,20 @@ TEST_CASE("check offers error feedback where noise would be felt and it is allow
     CHECK_THAT(checked(sets).err, ContainsSubstring("compressor: ") && !offered);
 }
 
+TEST_CASE("check tells that Muon wants more bits", "[check]") {
+  const auto told = ContainsSubstring("compressor: optimizer muon makes noise as large as ");
+  const auto muon = [](const std::string& name, const std::string& rate = "null") {
+    return checked({"optimizer.name=muon", "compressor.name=" + name, "compressor.rate=" + rate})
+        .err;
+  };
+  for (const std::string name : {"e-elastiquant", "topk", "qsgd"})
+    CHECK_THAT(muon(name), told && !ContainsSubstring("the same bytes"));
+  CHECK_THAT(muon("e-elastiquant", "0.25"), told);
+  CHECK_THAT(muon("e-elastiquant", "3.5"), ContainsSubstring("compressor: ") && !told);
+  for (const std::string name : {"bf16", "auto"}) CHECK_THAT(muon(name), !told);
+  CHECK_THAT(checked({"compressor.name=e-elastiquant"}).err, !told);
+}
+
 TEST_CASE("check warns of too little memory", "[check]") {
   CHECK_THAT(checked({}, 65536).err, ContainsSubstring("MiB of free memory for 65536 ranks"));
   CHECK_THAT(checked({}).err, !ContainsSubstring("warning:"));

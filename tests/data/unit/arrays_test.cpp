@@ -304,10 +304,95 @@ TEST_CASE("arrays: what is wrong is named with its file and place") {
   refuses(folder.options(), {"x_train.npy", "(0,)"});
   folder.write("x_train.npy", npy_bytes<float>("<f4", "()", {1}));
   refuses(folder.options(), {"x_train.npy", "single number"});
-  DatasetOptions tokens = folder.options();
+}
+
+TEST_CASE("arrays: tokens are followed by the next ones, or have targets") {
+  const Folder folder;
+  folder.write("x_train.npy", npy_bytes<std::uint8_t>("|u1", "(2, 3)", {0, 1, 2, 2, 1, 0}));
+  folder.write("x_test.npy", npy_bytes<std::int64_t>("<i8", "(1, 3)", {3, 0, 6}));
+  DatasetOptions options = folder.options();
+  options.target = TargetKind::tokens;
+  using Numbers = std::vector<std::int64_t>;
+  const ArraySpec tokens{.name = "tokens", .type = ElementType::int64, .shape = {2}, .bound = 7};
+  const auto named = [&](const std::string& name, std::int64_t places) {
+    ArraySpec spec = tokens;
+    spec.name = name;
+    spec.shape = {places};
+    return spec;
+  };
+  DatasetPair pair = open_dataset(options);
+  CHECK(pair.tokens == 7);
+  CHECK(pair.train->inputs() == std::vector{tokens});
+  CHECK(pair.train->target() == named("next", 2));
+  CHECK(pair.test->target() == named("next", 2));
+  Batch batch = batch_of(*pair.train, {1, 0});
+  CHECK(batch.inputs[0].spec == tokens);
+  CHECK(values_of<std::int64_t>(batch.inputs[0]) == Numbers{2, 1, 0, 1});
+  CHECK(values_of<std::int64_t>(batch.targets) == Numbers{1, 0, 1, 2});
+  CHECK(values_of<std::int64_t>(batch_of(*pair.test, {0}).targets) == Numbers{0, 6});
+
+  const DatasetFacts facts = sets::arrays.look(options);
+  CHECK(facts.inputs == pair.train->inputs());
+  CHECK(facts.target == pair.train->target());
+  CHECK(facts.memory_bytes == 0);  // files are mapped
+  options.limit_test = 1;
+  CHECK(open_dataset(options).tokens == 7);
+
+  settle_tokens(pair, 9);
+  CHECK(pair.train->inputs()[0].bound == 9);
+  CHECK(pair.test->target()->bound == 9);
+  CHECK(batch_of(*pair.test, {0}).inputs[0].spec.bound == 9);
+
+  folder.write("y_train.npy", npy_bytes<std::int32_t>("<i4", "(2, 3)", {-100, 1, 9, 0, 0, -100}));
+  folder.write("y_test.npy", npy_bytes<std::int32_t>("<i4", "(1, 3)", {1, -100, 0}));
+  pair = open_dataset(options);
+  CHECK(pair.tokens == 10);
+  CHECK(pair.train->target() == [&] {
+    ArraySpec spec = named("targets", 3);
+    spec.bound = 10;
+    return spec;
+  }());
+  batch = batch_of(*pair.train, {0});
+  CHECK(values_of<std::int64_t>(batch.inputs[0]) == Numbers{0, 1, 2});
+  CHECK(values_of<std::int64_t>(batch.targets) == Numbers{kIgnored, 1, 9});
+}
+
+TEST_CASE("arrays: what is no set of tokens is named with its file and place") {
+  const Folder folder;
+  DatasetOptions options = folder.options();
+  options.target = TargetKind::tokens;
+  const auto x = [&](const std::string& shape, const std::vector<std::int64_t>& tokens) {
+    for (const char* const name : {"x_train.npy", "x_test.npy"})
+      folder.write(name, npy_bytes<std::int64_t>("<i8", shape, tokens));
+  };
   folder.write_usual();
-  tokens.target = TargetKind::tokens;
-  refuses(tokens, {"task.kind"}, Kind::usage);
+  refuses(options, {"x_train.npy", "fractions"});
+  x("(4,)", {1, 2, 3, 4});
+  refuses(options, {"x_train.npy", "(samples, places)", "reshape"});
+  std::remove((folder.path() + "/y_train.npy").c_str());
+  std::remove((folder.path() + "/y_test.npy").c_str());
+  x("(2, 1)", {1, 2});
+  refuses(options, {"x_train.npy", "2 tokens", "y_train.npy"});
+  x("(2, 2)", {1, 2, 3, -1});
+  refuses(options, {"x_train.npy, row 1, column 1", "found -1"});
+  x("(2, 2)", {1, std::int64_t{1} << 20, 3, 4});
+  refuses(options, {"x_train.npy, row 0, column 1", "1048576"});
+  x("(2, 2)", {1, 2, 3, 4});
+  const auto y = [&](const std::string& shape, const std::vector<std::int64_t>& tokens) {
+    folder.write("y_train.npy", npy_bytes<std::int64_t>("<i8", shape, tokens));
+  };
+  y("(2, 2)", {1, 2, 3, 4});
+  refuses(options, {"x_test.npy", "targets beside it", "x_train.npy"});
+  y("(2, 1)", {1, 2});
+  refuses(options, {"y_train.npy", "2 places", "found 1"});
+  folder.write("y_test.npy", npy_bytes<std::int64_t>("<i8", "(2, 2)", {1, 2, 3, 4}));
+  y("(2, 2)", {-1, 2, 3, 4});
+  refuses(options, {"y_train.npy, row 0, column 0", "-100", "found -1"});
+  y("(2, 2)", {1, 2, -100, -100});
+  refuses(options, {"y_train.npy, row 1", "-100 alone"});
+  std::remove((folder.path() + "/x_train.npy").c_str());
+  folder.write("train.csv", "1,2\n3,4\n");
+  refuses(options, {"train.csv", "NumPy files"}, Kind::usage);
 }
 
 TEST_CASE("arrays: a rank's part may lack classes of its test set, and the test set itself") {

@@ -154,6 +154,20 @@ TEST_CASE("targets are classes, flags or values by what they are") {
              "found 1 for all samples");
 }
 
+TEST_CASE("rows of whole numbers without targets are tokens") {
+  const Place place;
+  const auto kind = [&] {
+    return look_at_targets({.set = sets::arrays, .path = place.path().string()}).kind;
+  };
+  place.write("x_train.npy", test::npy_bytes<std::uint16_t>("<u2", "(2, 3)", {1, 2, 3, 4, 5, 6}));
+  CHECK(kind() == TargetKind::tokens);
+  place.write("y_train.npy", test::npy_bytes<std::uint16_t>("<u2", "(2,)", {7, 8}));
+  CHECK(kind() == TargetKind::values);
+  fs::remove(place.path() / "y_train.npy");
+  place.write("x_train.npy", test::npy_bytes<float>("<f4", "(2, 3)", {1, 2, 3, 4, 5, 6}));
+  test::says(test::refusal(Kind::data, [&] { (void)kind(); }), "y_train.npy");
+}
+
 TEST_CASE("a part of each class is for the test, by seed and the class's name alone") {
   std::vector<int> labels(60);
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i % 3 == 0 ? 0 : 1;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -90,8 +91,11 @@ TEST_CASE("texts become tokens, a mask and a class", "[text]") {
 TEST_CASE("what predict makes of lines is what the set has of them", "[text]") {
   const Texts texts;
   const TextInput input(texts.options().text);
-  const std::vector<std::string> lines = {"a b", "", "a a a a a a"};
-  const Batch batch = input.batch_of(lines);
+  std::vector<std::vector<TokenId>> lines;
+  for (const std::string line : {"a b", "", "a a a a a a"}) lines.push_back(input.tokens(line));
+  const std::vector<std::span<const TokenId>> views(lines.begin(), lines.end());
+  Batch batch;
+  input.write(views, batch);
   CHECK(batch.targets.empty());
   CHECK(ids(batch.inputs[0]) == Ids{2, 4, 5, 3, 0, 2, 3, 0, 0, 0, 2, 4, 4, 4, 3});
   CHECK(batch.inputs[1].spec.name == "mask");

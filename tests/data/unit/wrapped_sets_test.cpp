@@ -3,7 +3,9 @@
 
 #include "data/wrapped_sets.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/error.hpp"
@@ -45,6 +47,30 @@ class CountingSet final : public Dataset {
   std::size_t size_;
   float first_;
   int classes_;
+};
+
+/// Sample i has the tokens (i, 1) of 4, and the targets (i, kIgnored).
+class TokenSet final : public Dataset {
+ public:
+  std::size_t size() const override { return 3; }
+  std::vector<ArraySpec> inputs() const override { return {spec("tokens")}; }
+  std::optional<ArraySpec> target() const override { return spec("next"); }
+  void read(std::span<const std::size_t> indices, const std::optional<AugmentKey>&,
+            Batch& out) const override {
+    out.inputs.resize(1);
+    auto x = out.inputs[0].prepare<std::int64_t>(spec("tokens"), indices.size());
+    auto y = out.targets.prepare<std::int64_t>(spec("next"), indices.size());
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      x[2 * i] = y[2 * i] = static_cast<std::int64_t>(indices[i]);
+      x[2 * i + 1] = 1;
+      y[2 * i + 1] = kIgnored;
+    }
+  }
+
+ private:
+  static ArraySpec spec(const std::string& name) {
+    return {.name = name, .type = ElementType::int64, .shape = {2}, .bound = 4};
+  }
 };
 
 struct Values {
@@ -99,4 +125,26 @@ TEST_CASE("packed samples are the same samples on another rank") {
   test::says(test::refusal(Kind::wire, [&] { unpacked_samples(bytes, 5, set); }), "5 samples");
   bytes.back() = std::byte{1};  // the last class becomes large
   test::says(test::refusal(Kind::wire, [&] { unpacked_samples(bytes, 4, set); }), "[0, 3)");
+}
+
+TEST_CASE("packed tokens are looked at before they are looked up") {
+  const TokenSet set;
+  const std::vector<std::byte> bytes = packed_samples(set);
+  const auto copy = unpacked_samples(bytes, 3, set);
+  Batch batch;
+  const std::vector<std::size_t> last = {2};
+  copy->read(last, std::nullopt, batch);
+  const auto next = batch.targets.get<std::int64_t>();
+  CHECK(std::vector<std::int64_t>(next.begin(), next.end()) ==
+        std::vector<std::int64_t>{2, kIgnored});
+  // A sample has four numbers: two tokens, two targets.
+  for (const std::size_t number : {0, 3, 4, 10}) {
+    std::vector<std::byte> wrong = bytes;
+    wrong[number * sizeof(std::int64_t)] = std::byte{4};
+    INFO(number);
+    test::says(test::refusal(Kind::wire, [&] { unpacked_samples(wrong, 3, set); }), "[0, 4)");
+  }
+  std::vector<std::byte> wrong = bytes;
+  std::copy_n(bytes.end() - sizeof(std::int64_t), sizeof(std::int64_t), wrong.begin());
+  test::says(test::refusal(Kind::wire, [&] { unpacked_samples(wrong, 3, set); }), "found -100");
 }

@@ -239,6 +239,11 @@ TEST_CASE("language model: perplexity of the tokens that count", "[task]") {
   check_sums(*loss, output, targets, 1);
   CHECK(loss->misfit(output, kTexts, targets).empty());
   CHECK_FALSE(loss->misfit(output.flatten(0, 1), kTexts, targets).empty());
+  const auto of_tokens = [](std::int64_t tokens) {
+    return at::zeros({std::int64_t{kTexts}, std::int64_t{kLength}, tokens});
+  };
+  CHECK(loss->misfit(of_tokens(kTokens + 1), kTexts, targets).empty());
+  CHECK_FALSE(loss->misfit(of_tokens(kTokens - 1), kTexts, targets).empty());
 }
 
 TEST_CASE("a network's own loss is the mean over its batch", "[task]") {

@@ -64,13 +64,4 @@ void TextInput::write(std::span<const std::span<const TokenId>> texts, Batch& ou
   }
 }
 
-Batch TextInput::batch_of(std::span<const std::string> texts) const {
-  std::vector<std::vector<TokenId>> all;
-  for (const std::string& one : texts) all.push_back(tokens(one));
-  const std::vector<std::span<const TokenId>> views(all.begin(), all.end());
-  Batch batch;
-  write(views, batch);
-  return batch;
-}
-
 }  // namespace eqt::data

@@ -15,6 +15,8 @@
 namespace eqt::data {
 
 inline constexpr std::string_view kTokens = "tokens", kMask = "mask";
+/// Names targets that are the tokens behind those of the input.
+inline constexpr std::string_view kNext = "next";
 
 class TextInput {
  public:
@@ -34,8 +36,6 @@ class TextInput {
   /// Tokens as inputs of a batch, each text filled up to the longest one. Reuses the memory of
   /// `out`; leaves its targets.
   void write(std::span<const std::span<const TokenId>> texts, Batch& out) const;
-  /// Texts as a batch without targets.
-  Batch batch_of(std::span<const std::string> texts) const;
 
  private:
   TextOptions options_;

@@ -138,7 +138,7 @@ std::vector<ArraySpec> TokenStream::inputs_of(const TextInput& input) {
 
 ArraySpec TokenStream::target_of(const TextInput& input) {
   ArraySpec spec = input.specs().front();
-  spec.name = "next";
+  spec.name = kNext;
   return spec;
 }
 

@@ -52,6 +52,12 @@ void Vocabulary::add_lines(const std::string& path) {
   }
 }
 
+std::vector<std::string> Vocabulary::tokens() const {
+  std::vector<std::string> all(size());
+  for (const auto& [token, id] : first_) all[static_cast<std::size_t>(id)] = token;
+  return all;
+}
+
 TokenId Vocabulary::special(std::string_view token, const std::string& path) const {
   const TokenId id = find_first(token);
   if (id < 0)

@@ -54,6 +54,8 @@ class Vocabulary {
   /// The number of the token that continues a word, without its "##"; -1: none is called so.
   TokenId find_next(std::string_view token) const { return find(next_, token); }
   std::size_t longest_bytes() const { return longest_bytes_; }  // of any token
+  /// Returns all tokens by number; of equal ones the last, and nothing for those before it.
+  std::vector<std::string> tokens() const;
 
  private:
   using Numbers = std::unordered_map<std::string_view, TokenId>;

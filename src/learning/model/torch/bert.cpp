@@ -141,9 +141,9 @@ Encoder::Layer Encoder::add_layer(const std::string& prefix) {
 
 void Encoder::add_head(std::int64_t outputs) {
   if (head_ == EncoderHead::next_token) {
-    EQT_CHECK(outputs == shape_.vocabulary, "{} tokens to find among {}", outputs,
+    EQT_CHECK(outputs <= shape_.vocabulary, "{} tokens to find among {}", outputs,
               shape_.vocabulary);
-    token_bias_ = add("next_token.bias", at::zeros({outputs}));
+    token_bias_ = add("next_token.bias", at::zeros({shape_.vocabulary}));
     return;
   }
   const bool bert = shape_.family == EncoderFamily::bert;

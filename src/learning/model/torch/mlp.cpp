@@ -32,8 +32,9 @@ std::int64_t numbers_of(const std::vector<data::ArraySpec>& inputs) {
     if (input.type == data::ElementType::float32 && numbers <= kMostNumbers) continue;
     fail(Kind::usage,
          "model {}: expected floats of a fixed shape, at most {} for a sample, found {}; leave out "
-         "data.integers, or set model.name to \"{}\"",
-         models::mlp.name, kMostNumbers, data::text_of(inputs), models::torchscript.name);
+         "data.integers, or set model.name to \"{}\", or for tokens to \"{}\"",
+         models::mlp.name, kMostNumbers, data::text_of(inputs), models::torchscript.name,
+         models::bert.name);
   }
   return numbers;
 }

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
@@ -36,6 +37,8 @@ TEST_CASE("a token's number is that of its line", "[vocabulary]") {
   CHECK(vocabulary.find_first("##b") == 6);
   CHECK(vocabulary.find_first("##") == 9);
   CHECK(vocabulary.find_next("") == -1);
+  CHECK(vocabulary.tokens() == std::vector<std::string>{"[PAD]", "[unused1]", "[CLS]", "[SEP]",
+                                                        "[UNK]", "", "##b", "ab", "", "##"});
   CHECK(vocabulary.find_first("b") == -1);
   CHECK(vocabulary.longest_bytes() == 9);
 }
