@@ -29,6 +29,7 @@ SCHEMES = [
     ("float32", {"name": "none"}, {}),
     ("bf16", {"name": "bf16"}, {}),
     ("default", {"name": "e-elastiquant"}, {}),
+    ("0.25 bits", {"name": "e-elastiquant", "rate": 0.25}, {}),
     ("local, float32", {"name": "none"}, EIGHT),
     ("local, default", {"name": "e-elastiquant"}, EIGHT),
     ("local, delayed", {"name": "e-elastiquant"}, EIGHT | {"synchronization.delay": "auto"}),
