@@ -25,6 +25,7 @@
 #include "setup/build_model.hpp"
 #include "setup/local_data.hpp"
 #include "setup/look_at_data.hpp"
+#include "sync/local_sgd.hpp"
 
 namespace eqt::app {
 namespace {
@@ -186,6 +187,28 @@ void require_samples(const config::RunConfig& config, const data::DatasetFacts& 
          config.train.has_batches_by_rank() ? "batch_sizes" : "batch_size", samples, step);
 }
 
+/// Returns a sentence on averages that are later than theory has them for nothing; "" if none are.
+/// Source: L. Zhu et al., "Delayed gradient averaging", NeurIPS 2021: with n ranks and T steps
+/// the error grows by n D^2 / T beside 1 / sqrt(n T), which D = T^(1/4) n^(-3/4) makes equal.
+std::string delay_text(const config::RunConfig& config, const data::DatasetFacts& facts,
+                       int ranks) {
+  const auto& s = config.synchronization;
+  const auto round = s.local_steps.count;
+  if (!s.algorithm->averages_models || s.delay.count == 0u || !round || ranks < 2) return {};
+  const std::uint64_t delay = s.delay.count.value_or(sync::automatic_delay(*round));
+  const std::uint64_t samples = config.data.limit_train > 0 ? config.data.limit_train : facts.train;
+  const std::uint64_t step = config.train.samples_per_step() * static_cast<std::uint64_t>(ranks);
+  const std::uint64_t steps =
+      config.train.steps > 0 ? config.train.steps : config.train.epochs * (samples / step);
+  const double free = std::pow(static_cast<double>(steps), 0.25) * std::pow(ranks, -0.75);
+  if (steps == 0 || static_cast<double>(delay) <= free) return {};
+  return fmt::format(
+      "synchronization.delay: averages come {} steps late; with {} steps of {} ranks theory has "
+      "{:.2g} for nothing, and where it was measured later averages ended at a lower accuracy "
+      "(docs/algorithms.md): take as few as hide the messages",
+      delay, steps, ranks, free);
+}
+
 /// "272 thousand", "11.2 million": three digits of large numbers.
 std::string count_text(double count) {
   const char* unit = "";
@@ -214,6 +237,8 @@ Findings look_at_run(const config::RunConfig& config, int ranks) {
     found.lines.push_back(
         network_text(config, *facts, total_count(found.estimate->layout), found.estimate->frozen));
   std::ranges::move(weight_findings(config, *facts), std::back_inserter(found.lines));
+  if (std::string late = delay_text(config, *facts, ranks); !late.empty())
+    found.lines.push_back(std::move(late));
   return found;
 }
 

@@ -175,6 +175,27 @@ TEST_CASE("check tells that Muon wants more bits", "[check]") {
   CHECK_THAT(checked({"compressor.name=e-elastiquant"}).err, !told);
 }
 
+TEST_CASE("check tells of averages that come later than theory has them for nothing", "[check]") {
+  const auto late = ContainsSubstring("synchronization.delay: averages come ");
+  const auto local = [](const std::string& delay, const std::string& steps, int ranks) {
+    return checked({"synchronization.algorithm=local-sgd", "synchronization.local_steps=8",
+                    "synchronization.delay=" + delay, "train.epochs=0", "train.steps=" + steps},
+                   ranks)
+        .err;
+  };
+  // 65,536 = 16^4 steps of 16 ranks: 16 / 8. 10,000 = 10^4: 10 / 8.
+  CHECK_THAT(local("2", "65536", 16), !late);
+  CHECK_THAT(local("3", "65536", 16),
+             ContainsSubstring(
+                 "come 3 steps late; with 65536 steps of 16 ranks theory has 2 for nothing"));
+  CHECK_THAT(local("1", "10000", 16), !late);
+  CHECK_THAT(local("auto", "10000", 16), ContainsSubstring("come 4 steps late") &&
+                                             ContainsSubstring("theory has 1.2 for nothing"));
+  CHECK_THAT(local("8", "16", 1), !late);  // nothing is averaged
+  CHECK_THAT(local("0", "16", 4), !late);
+  CHECK_THAT(checked({}).err, !late);
+}
+
 TEST_CASE("check warns of too little memory", "[check]") {
   CHECK_THAT(checked({}, 65536).err, ContainsSubstring("MiB of free memory for 65536 ranks"));
   CHECK_THAT(checked({}).err, !ContainsSubstring("warning:"));
