@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions and modelled cycles of one pass of codec_once, from qemu's log of executed instructions.
+"""Instructions and modelled cycles of one pass of pass_once, from qemu's log of executed instructions.
 
 neon_trace.py PROGRAM VALUES FUNCTIONS MCA CPU...   the log on standard input
 
@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-MARK = "codec_once_mark"
+MARK = "pass_once_mark"
 WINDOW = 6000
 # Of exec logs: Trace 0: HOST [CS_BASE/PC/FLAGS/CFLAGS] SYMBOL
 LINE = re.compile(r"^Trace \d+: \S+ \[[0-9a-f]+/([0-9a-f]+)/[^]]*\] ?(.*)$")

@@ -6,8 +6,8 @@ eqt_tool(entropy_speed LINK eqt_codec SOURCES entropy_speed.cpp)
 eqt_tool(low_rank_speed LINK eqt_codec SOURCES low_rank_speed.cpp)
 
 # What scripts/count_neon.sh counts the instructions of; the addresses are those of its disassembly.
-eqt_tool(codec_once NOT_IN_ALL LINK eqt_codec SOURCES codec_once.cpp)
-target_link_options(codec_once PRIVATE -no-pie)
+eqt_tool(pass_once NOT_IN_ALL LINK eqt_codec eqt_int8 SOURCES pass_once.cpp)
+target_link_options(pass_once PRIVATE -no-pie)
 
 if(TARGET eqt_torch)
   eqt_tool(train_throughput LINK eqt_networks SOURCES train_throughput.cpp)

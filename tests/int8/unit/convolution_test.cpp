@@ -262,6 +262,16 @@ TEST_CASE("every kernel gives the exact sums of depthwise convolutions", "[int8]
   check(9, 8, 24, 7, 1, 1, -128);
   check(5, 13, 16, 11, 4, 2, -128);
   check(4, 4, 16, 1, 1, 2, 0);
+  for (int width = 1; width <= 9; ++width) {  // any number of outputs that are left over
+    check(5, width, 24, 3, 1, 1, -128);
+    check(6, width, 24, 5, 2, 1, 3);
+  }
+  for (const int stride : {2, 4}) {  // inputs that no output meets, or a part of the filter
+    check(6, 7, 16, 1, stride, 2, -128);
+    check(9, 10, 16, 3, stride, 2, 0);
+    check(10, 9, 20, 7, stride, 1, -128);
+  }
+  check(40, 40, 16, 3, 1, 2, -128);   // samples whose sums float32 does not have at once
   check(2, 1030, 16, 3, 1, 2, -128);  // rows whose sums float32 does not have at once
 }
 
