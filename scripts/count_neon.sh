@@ -29,8 +29,9 @@ declare -A options=([--functions]="natural functions" [--mca]="text mca" [--prog
 read_options "$@"
 if [[ -n $layers ]]; then
   for pass in forward dX dW; do
-    # Products of MobileNetV2 and ResNet, depthwise filters of MobileNetV2 and V3: side, channels, kernel, stride.
-    rest+=("$pass" 14:96:576:1:1 10838016 "$pass" 14:384:64:1:1 4816896 "$pass" 14:64:64:3:1 7225344
+    # These are products of MobileNetV2 and ResNet and depthwise filters of MobileNetV2 and V3: side, channels, kernel,
+    # stride.
+    rest+=("$pass" 14:96:192:1:1 3612672 "$pass" 7:384:64:1:1 1204224 "$pass" 7:64:64:3:1 1806336
       "$pass" 28:144:depthwise:3:1 1016064 "$pass" 28:144:depthwise:3:2 254016 "$pass" 14:240:depthwise:5:1 1176000)
   done
 fi

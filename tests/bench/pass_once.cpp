@@ -10,8 +10,8 @@
 //
 //   pass_once forward|dX|dW SIDE:IN:OUT:KERNEL:STRIDE MULTIPLY_ADDS
 //
-// A sample of SIDE x SIDE pixels; with OUT "depthwise" each of the IN channels has a filter of its
-// own. MULTIPLY_ADDS, which the counts are divided by, must be those of the pass.
+// The sample has SIDE x SIDE pixels; with OUT "depthwise" each of the IN channels has a filter of
+// its own. MULTIPLY_ADDS, which the counts are divided by, must be those of the pass.
 
 #include <fmt/core.h>
 
@@ -119,7 +119,7 @@ std::vector<int> numbers_of(std::string_view text) {
   return numbers;
 }
 
-// Few instructions, because all are logged.
+// Takes few instructions, because all are logged.
 std::vector<std::int8_t> operands(std::size_t count) {
   std::vector<std::int8_t> values(count);
   for (std::size_t i = 0; i < count; ++i)

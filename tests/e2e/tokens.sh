@@ -89,7 +89,7 @@ expect_failure 3 'more\.npy: expected tokens below 5, as in training, found 5' "
 program predict next data/next/x_test.npy
 expect_failure 3 'x_test\.npy: expected samples that fit tokens .*, found the shape \(9,\)' "samples of another length"
 
-# Targets of their own, and a network that knows more tokens.
+# A network that knows more tokens learns targets of their own.
 sed '/"model"/s/{.*}/{"name": "torchscript", "path": "reads.pt"}/' tiny.json >own.json
 program --config own.json --set data.path=data/larger --out larger
 expect_code 0 "targets of their own"
@@ -118,7 +118,7 @@ grep -q 'task language-model' "$OUT" || wrong "init: expected the task language-
 program check --config begun.json
 expect_code 0 "check of what init wrote"
 
-# What is no set of tokens.
+# These are no sets of tokens.
 sed '/"model"/s/{.*}/{"name": "mlp"}/' tiny.json >mlp.json
 refused() { # refused CODE REGEX WHAT KEYS...
   local code=$1 regex=$2 what=$3

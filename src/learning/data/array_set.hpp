@@ -54,7 +54,7 @@ struct ArrayTargets {
   std::unique_ptr<ArraySource> tokens = {};  // TargetKind::tokens: read when they are asked for
 };
 
-/// The smallest vocabulary that has every token of the source: one more than the largest one.
+/// Returns the smallest vocabulary that has every token of the source: one more than the largest.
 /// @param ignored whether kIgnored may stand in place of a token
 /// @pre source.whole()
 /// @throws Error{data} naming file, row and column of what is no token, or of a sample that has

@@ -42,7 +42,7 @@ bool is_there(const fs::path& file) {
   return fs::exists(file, error);
 }
 
-/// Some places, one after another, of samples of one dimension.
+/// Shows some places, one after another, of samples of one dimension.
 class ChosenPlaces final : public ArraySource {
  public:
   ChosenPlaces(std::shared_ptr<const ArraySource> source, std::size_t first, std::size_t count)

@@ -120,7 +120,7 @@ struct DatasetPair {
   // other ranks.
   std::vector<Moments> moments = {};
   Standardize standardize = Standardize::off;  // how they share
-  // Arrays of tokens: one more than the largest of both sets, as files tell no more of a
+  // For arrays of tokens this is one more than the largest of both sets, as files tell no more of a
   // vocabulary. 0: there are none, or a vocabulary has them.
   std::int64_t tokens = 0;
   // Samples that could not be read so far, in place of which others were; none: any is an error.

@@ -28,7 +28,7 @@ constexpr std::size_t kExactProducts = 512;  // 512 * 255 * 127 < 2^24
 constexpr std::size_t kWidest = 11;          // [pixels] of a side of the filters
 constexpr std::size_t kMostSpacing = 4;      // the largest stride
 
-/// The channels of a tile in an image, whose rows become framed rows of a ring.
+/// An image is seen in the channels of a tile; its rows become framed rows of a ring.
 struct FramedImage {
   const std::int8_t* values = nullptr;  // of the tile's first channel
   std::size_t rows = 0, columns = 0;
@@ -38,15 +38,15 @@ struct FramedImage {
   int zero_point = 0;
 };
 
-/// A ring of framed rows, kTile floats a pixel.
+/// A ring holds framed rows, kTile floats a pixel.
 struct Ring {
   float* rows;         // as many as the filter has, and one of zeros
   std::size_t values;  // of a row
 };
 
-/// The outputs of a tile, each a sum over the filter times its channel's factor. A pixel of the
-/// image meets the filter at every `stride`-th output, or an output every `spacing`-th pixel, as if
-/// the image's pixels stood `spacing` apart with zeros between them; one of both is 1.
+/// Outputs of a tile are sums over the filter times their channel's factor. The filter moves by
+/// `stride` pixels from an output to the next; or the image's pixels stand `spacing` outputs apart,
+/// as if there were zeros between them. One of both is 1.
 struct TileOutputs {
   float* values;  // of the tile's first channel
   std::size_t rows, columns;
@@ -66,8 +66,8 @@ using Tag = hn::CappedTag<float, kTile>;
 using Floats = hn::Vec<Tag>;
 constexpr std::size_t kLanes = hn::MaxLanes(Tag());
 
-// Outputs at a time: a filter's value is read once for all of them, a pixel once for all that it
-// meets, and their sums do not wait for each other.
+// So many outputs are computed at a time: a filter's value is read once for all of them, a pixel
+// once for all that it meets, and their sums do not wait for each other.
 constexpr std::size_t kOutputs = 4;
 
 /// Converts the channels of a whole tile at a pixel.
@@ -116,7 +116,7 @@ HWY_INLINE void convert_row(const FramedImage& of, std::size_t row, float* to) {
   }
 }
 
-/// Framed rows of an image, of which at most `kernel` that follow each other are asked for, each
+/// Converts an image's rows when they are asked for: at most `kernel` that follow each other, each
 /// time from the same row or a later one.
 class Window {
  public:
@@ -148,14 +148,14 @@ class Window {
   std::size_t next_ = 0, place_ = 0;  // the row that is converted next, and where it will stand
 };
 
-/// The rows of an image and of the filter that meet at a row of outputs.
+/// These rows of an image and of the filter meet at a row of outputs.
 struct Meeting {
   const float* rows[kWidest];     // at the first pixel of the ring
   const float* filters[kWidest];  // at the first value
   std::size_t down = 0;           // rows
 };
 
-/// Outputs of a row that meet the same values of the filter's rows.
+/// These outputs of a row meet the same values of the filter's rows.
 struct OutputRow {
   float* values;
   std::size_t count, step;  // and the values from one output to the next
@@ -168,7 +168,7 @@ struct OutputRow {
   std::size_t apart;        // [floats] from one of them to the next
 };
 
-/// Products of any part of a filter.
+/// Adds the products of any part of a filter.
 /// @tparam kAcross  out.across; 0: any
 /// @tparam kStride  out.stride; 0: any
 template <std::size_t kAcross, std::size_t kStride>
@@ -210,7 +210,7 @@ class AnyProducts {
   const std::size_t place_;
 };
 
-/// Products of a whole filter of 3 x 3, which is kept in registers where there are enough.
+/// Adds those of a whole filter of 3 x 3, which is kept in registers where there are enough.
 template <std::size_t kStride>
 class WholeProducts {
  public:
@@ -240,7 +240,7 @@ class WholeProducts {
   Floats weights_[3][3];
 };
 
-/// The outputs of a row in a vector of channels, from the first one that is not computed yet.
+/// Says where the outputs of a row in a vector of channels go on.
 struct OutputLanes {
   float* values;
   std::size_t step;           // [values] from one output to the next
@@ -310,8 +310,8 @@ CorrelateRow correlate_of(const OutputRow& out) {
   return correlate_row<0, 0>;
 }
 
-/// The outputs of each phase: with errors `spacing` apart those of a row meet other values of the
-/// filter's rows, and so on from the next `spacing` of them. kMostSpacing is the largest stride.
+/// With errors `spacing` apart, outputs of a row meet other values of the filter's rows than their
+/// neighbours do, in phases that repeat after `spacing` of them.
 struct Phases {
   OutputRow rows[kMostSpacing];
   CorrelateRow correlate[kMostSpacing];
@@ -372,7 +372,7 @@ void correlate_channels(std::size_t kernel, const FramedImage& image,
   }
 }
 
-// Errors at a time: all that is read for them fits the registers beside the sums.
+// So many errors are taken at a time: what is read for them fits the registers beside the sums.
 #if HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
 constexpr std::size_t kErrors = 4;
 constexpr std::size_t kRowsOfFive = 2;  // of a filter with 5, at a time
@@ -381,7 +381,7 @@ constexpr std::size_t kErrors = 1;
 constexpr std::size_t kRowsOfFive = 1;
 #endif
 
-/// The rows of an image that meet a row of errors, and what they add to.
+/// These rows of an image meet a row of errors, and add to these sums.
 struct GradientRow {
   const float* rows[kWidest];  // at the first error's first pixel
   const float* errors;         // (columns, kTile)

@@ -68,8 +68,8 @@ struct OptimizerRow {
   bool is_plain_without_momentum = false;
   /// Its update does not grow with the gradient, so that factors of a rank's loss have no effect.
   bool is_scale_free = false;
-  /// Its update is as large where the gradient is weak as where it is strong, and a compressor's
-  /// noise with it.
+  /// Its update is as large where the gradient is weak as where it is strong, so that it makes a
+  /// compressor's noise larger there.
   bool amplifies_noise = false;
   /// @param layout of the parameters, which an optimizer of matrices needs
   /// @throws Error{usage} when a coefficient is out of range

@@ -123,7 +123,8 @@ const data::Dataset& set_of(const Subject& subject, const EvaluateCommand& comma
   return command.split == "train" ? *subject.sets.train : *subject.sets.test;
 }
 
-/// Arrays of tokens may lack some that the network knows. @throws Error{data} if they have others
+/// Gives arrays of tokens, which may lack some, those of the network.
+/// @throws Error{data} if they have others
 void settle_tokens(const TrainedRun& run, data::DatasetPair& sets) {
   const std::int64_t known = run.input.target ? run.input.target->bound : 0;
   if (sets.tokens == 0 || known == 0) return;

@@ -57,7 +57,7 @@ Json by_class(const std::vector<std::string>& classes, const std::vector<double>
   return json;
 }
 
-/// A sample of which the network has said something.
+/// The network has computed these outputs of a sample.
 struct Computed {
   const std::string& name;
   std::span<const float> outputs;
@@ -123,12 +123,12 @@ class Answers {
                                     probabilities.begin());
   }
 
-  /// A token of a text as its vocabulary has it, and one of arrays as its number.
+  /// Returns a token of a text as its vocabulary has it, and one of arrays as its number.
   Json token(std::size_t number) const {
     return number < words_.size() ? Json(words_[number]) : Json(number);
   }
 
-  /// The logits of each place.
+  /// Returns the logits of each place.
   static std::vector<std::span<const float>> by_place(const Computed& sample) {
     std::vector<std::span<const float>> places;
     const std::size_t each = sample.outputs.size() / sample.tokens.size();

@@ -99,8 +99,8 @@ class PictureInput final : public FloatInput {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// Texts, one a line of a file. Language models learn lines behind a [SEP], and get the last tokens
-/// of a long one.
+/// Reads texts, one a line of a file. Language models learn lines behind a [SEP], and get the last
+/// tokens of a long one.
 class TextLines final : public PredictInput {
  public:
   TextLines(const TrainedRun& run, const Json& json)
