@@ -34,7 +34,8 @@ struct Part {
   std::vector<std::string> columns;       // names of those of x, if the table has names
   std::size_t count = 0;                  // of samples that are used
   std::string note = {};                  // on the table's columns
-  bool is_next = false;                   // y has the token that follows each place of x
+  // Tokens that x and y are both cut from: y has the one that follows each place of x.
+  std::shared_ptr<const ArraySource> stream = {};
 };
 
 bool is_there(const fs::path& file) {
@@ -102,10 +103,9 @@ void open_token_targets(const fs::path& targets, Part& part) {
          "{}: expected at least 2 tokens in each sample, the second to follow the first, found {}; "
          "write longer samples, or their targets to {}",
          part.x->path(), places, targets.string());
-  const std::shared_ptr<const ArraySource> all = std::move(part.x);
-  part.x = std::make_unique<ChosenPlaces>(all, 0, places - 1);
-  part.y = std::make_unique<ChosenPlaces>(all, 1, places - 1);
-  part.is_next = true;
+  part.stream = std::move(part.x);
+  part.x = std::make_unique<ChosenPlaces>(part.stream, 0, places - 1);
+  part.y = std::make_unique<ChosenPlaces>(part.stream, 1, places - 1);
 }
 
 Part open_npy_part(const fs::path& folder, const std::string& name, const DatasetOptions& options) {
@@ -270,11 +270,12 @@ void require_same_names(const CsvTable& train, const CsvTable& test) {
 void require_same_form(const Part& train, const Part& test) {
   if (train.table != nullptr && test.table != nullptr)
     require_same_names(*train.table, *test.table);
-  if (train.is_next != test.is_next)
+  const bool follows = train.stream != nullptr;
+  if (follows != (test.stream != nullptr))
     fail(Kind::data,
          "{}: expected a file of targets beside it, as {} has one, found none; write it, or delete "
          "the other one to learn which token follows",
-         (train.is_next ? train : test).x->path(), (train.is_next ? test : train).x->path());
+         (follows ? train : test).x->path(), (follows ? test : train).x->path());
   const auto compare = [](const ArraySource* a, const ArraySource* b) {
     const bool same =
         (a == nullptr) == (b == nullptr) && (a == nullptr || a->shape() == b->shape());
@@ -307,7 +308,8 @@ void require_shared_classes(const Part& train, const ArrayTargets& targets,
 
 /// Returns the vocabulary of all samples of the part, also of those that are not used.
 std::int64_t vocabulary_of(const Part& part) {
-  return std::max(vocabulary_of(*part.x, false), vocabulary_of(*part.y, !part.is_next));
+  if (part.stream != nullptr) return vocabulary_of(*part.stream, false);
+  return std::max(vocabulary_of(*part.x, false), vocabulary_of(*part.y, true));
 }
 
 ArrayTargets targets_of(const Part& part, const DatasetOptions& options) {
@@ -315,7 +317,7 @@ ArrayTargets targets_of(const Part& part, const DatasetOptions& options) {
   if (options.target != TargetKind::tokens)
     return read_targets(*part.y, options.target, part.count);
   ArrayTargets targets;
-  targets.spec = ArraySpec{.name = part.is_next ? std::string(kNext) : "targets",
+  targets.spec = ArraySpec{.name = part.stream != nullptr ? std::string(kNext) : "targets",
                            .type = ElementType::int64,
                            .shape = {static_cast<std::int64_t>(part.y->values())},
                            .bound = vocabulary_of(part)};

@@ -84,7 +84,7 @@ class Dataset {
   /// From now on inputs are prepared with these means and deviations: of this set's training
   /// samples, or of those of all ranks together. @pre DatasetPair::moments has as many
   virtual void standardize_by(std::span<const Moments> moments);
-  /// From now on tokens are said to be in [0, tokens), of which this set may lack some.
+  /// Tokens are said to be in [0, tokens) from now on, of which this set may lack some.
   /// @pre DatasetPair::tokens is above 0, and at most `tokens`
   virtual void settle_tokens(std::int64_t tokens);
 };
@@ -120,8 +120,8 @@ struct DatasetPair {
   // other ranks.
   std::vector<Moments> moments = {};
   Standardize standardize = Standardize::off;  // how they share
-  // For arrays of tokens this is one more than the largest of both sets, as files tell no more of a
-  // vocabulary. 0: there are none, or a vocabulary has them.
+  // This is one more than the largest token of both sets where these are arrays, whose files tell
+  // no more of a vocabulary. 0: there are no tokens, or a vocabulary has them.
   std::int64_t tokens = 0;
   // Samples that could not be read so far, in place of which others were; none: any is an error.
   std::function<std::uint64_t()> skipped = {};

@@ -168,6 +168,21 @@ struct OutputRow {
   std::size_t apart;        // [floats] from one of them to the next
 };
 
+/// Adds the products of kAcross values of a filter's row with the pixels from `from` on, which
+/// outputs meet kStride apart. Each pixel is read once.
+/// @param weight  of place j, weight(j)
+template <std::size_t kAcross, std::size_t kStride, std::size_t kCount, typename Weight>
+HWY_INLINE void add_row_products(const float* from, Weight weight, Floats (&sums)[kCount]) {
+  constexpr std::size_t kPixels = (kCount - 1) * kStride + kAcross;
+  Floats pixels[kPixels];
+  for (std::size_t n = 0; n < kPixels; ++n) pixels[n] = hn::LoadU(Tag(), from + n * kTile);
+  for (std::size_t j = 0; j < kAcross; ++j) {
+    const Floats factor = weight(j);
+    for (std::size_t n = 0; n < kCount; ++n)
+      sums[n] = hn::MulAdd(factor, pixels[n * kStride + j], sums[n]);
+  }
+}
+
 /// Adds the products of any part of a filter.
 /// @tparam kAcross  out.across; 0: any
 /// @tparam kStride  out.stride; 0: any
@@ -183,23 +198,16 @@ class AnyProducts {
     for (std::size_t i = 0; i < meeting_.down; ++i) {
       const float* const row = meeting_.rows[i] + pixel;
       const float* const filter = meeting_.filters[i] + place_;
+      const auto weight = [&](std::size_t j)
+                              HWY_ATTR { return hn::LoadU(Tag(), filter + j * out_.apart); };
       if constexpr (kAcross > 0) {
-        constexpr std::size_t kPixels = (kCount - 1) * kStride + kAcross;
-        Floats pixels[kPixels];
-        for (std::size_t n = 0; n < kPixels; ++n) pixels[n] = hn::LoadU(Tag(), row + n * kTile);
-        for (std::size_t j = 0; j < kAcross; ++j) {
-          const Floats weight = hn::LoadU(Tag(), filter + j * out_.apart);
-          for (std::size_t n = 0; n < kCount; ++n)
-            sums[n] = hn::MulAdd(weight, pixels[n * kStride + j], sums[n]);
-        }
+        add_row_products<kAcross, kStride>(row, weight, sums);
       } else {
-        for (std::size_t j = 0; j < out_.across; ++j) {
-          const Floats weight = hn::LoadU(Tag(), filter + j * out_.apart);
+        for (std::size_t j = 0; j < out_.across; ++j)
           for (std::size_t n = 0; n < kCount; ++n) {
             const float* const from = row + (n * out_.stride + j) * kTile;
-            sums[n] = hn::MulAdd(weight, hn::LoadU(Tag(), from), sums[n]);
+            sums[n] = hn::MulAdd(weight(j), hn::LoadU(Tag(), from), sums[n]);
           }
-        }
       }
     }
   }
@@ -224,15 +232,9 @@ class WholeProducts {
 
   template <std::size_t kCount>
   HWY_INLINE void add_to(Floats (&sums)[kCount], std::size_t pixel) const {
-    constexpr std::size_t kPixels = (kCount - 1) * kStride + 3;
-    for (std::size_t i = 0; i < 3; ++i) {
-      Floats pixels[kPixels];
-      for (std::size_t n = 0; n < kPixels; ++n)
-        pixels[n] = hn::LoadU(Tag(), rows_[i] + pixel + n * kTile);
-      for (std::size_t j = 0; j < 3; ++j)
-        for (std::size_t n = 0; n < kCount; ++n)
-          sums[n] = hn::MulAdd(weights_[i][j], pixels[n * kStride + j], sums[n]);
-    }
+    for (std::size_t i = 0; i < 3; ++i)
+      add_row_products<3, kStride>(
+          rows_[i] + pixel, [&](std::size_t j) HWY_ATTR { return weights_[i][j]; }, sums);
   }
 
  private:
@@ -288,10 +290,13 @@ HWY_INLINE void correlate_lanes(const Products& products, const OutputRow& out, 
 template <std::size_t kAcross, std::size_t kStride>
 void correlate_row(const Meeting& meeting, const OutputRow& out) {
   for (std::size_t lane = 0; lane < out.width; lane += kLanes) {
-    if (kAcross == 3 && kStride > 0 && meeting.down == 3 && out.apart == kTile)
-      correlate_lanes(WholeProducts<kStride>(meeting, out, lane), out, lane);
-    else
-      correlate_lanes(AnyProducts<kAcross, kStride>(meeting, out, lane), out, lane);
+    if constexpr (kAcross == 3) {
+      if (meeting.down == 3 && out.apart == kTile) {
+        correlate_lanes(WholeProducts<kStride>(meeting, out, lane), out, lane);
+        continue;
+      }
+    }
+    correlate_lanes(AnyProducts<kAcross, kStride>(meeting, out, lane), out, lane);
   }
 }
 
@@ -310,16 +315,16 @@ CorrelateRow correlate_of(const OutputRow& out) {
   return correlate_row<0, 0>;
 }
 
-/// With errors `spacing` apart, outputs of a row meet other values of the filter's rows than their
-/// neighbours do, in phases that repeat after `spacing` of them.
+/// Outputs of a row meet other values of the filter's rows than their neighbours do where errors
+/// are `spacing` apart: these are phases, which repeat after `spacing` outputs.
 struct Phases {
   OutputRow rows[kMostSpacing];
   CorrelateRow correlate[kMostSpacing];
   std::size_t count = 0;
 };
 
-/// With a frame in front of them pixels stand at frame + n spacing. Returns the first place of the
-/// filter that meets one of them at an output; it may be beyond the filter's end.
+/// Returns the first place of the filter that meets a pixel at an output; it may be beyond the
+/// filter's end. Pixels stand at frame + n spacing, behind the frame.
 /// @pre spacing is a power of two
 HWY_INLINE std::size_t first_place(std::size_t output, std::size_t frame, std::size_t spacing) {
   return (frame - output) & (spacing - 1);
@@ -331,7 +336,7 @@ Phases phases_of(std::size_t kernel, const FramedImage& image, const TileOutputs
   for (; phases.count < std::min(spacing, out.columns); ++phases.count) {
     const std::size_t phase = phases.count;
     const std::size_t first = std::min(kernel, first_place(phase, image.frame, spacing));
-    // In the ring pixels stand one behind the other: this one is (phase + first - frame) / spacing
+    // Pixels stand one behind the other in the ring: this one is (phase + first - frame) / spacing
     // of the image, behind the frame.
     const std::size_t pixel = (phase + first + (spacing - 1) * image.frame) / spacing;
     phases.rows[phase] = {.values = out.values + phase * out.channels,

@@ -171,12 +171,16 @@ std::optional<data::DatasetFacts> facts_here(const config::RunConfig& config, in
   return setup::look_at_data_here(config, ranks);
 }
 
+std::uint64_t training_samples(const config::RunConfig& config, const data::DatasetFacts& facts) {
+  return config.data.limit_train > 0 ? config.data.limit_train : facts.train;
+}
+
 /// Refuses what a run refuses because of its data, whatever its number of ranks.
 void require_samples(const config::RunConfig& config, const data::DatasetFacts& facts) {
   if (config.train.is_emulated() || setup::has_local_data(config) || facts.train == 0) return;
   data::require_limit(config.data.limit_train, facts.train, "data.limit_train");
   data::require_limit(config.data.limit_test, facts.test, "data.limit_test");
-  const std::uint64_t samples = config.data.limit_train > 0 ? config.data.limit_train : facts.train;
+  const std::uint64_t samples = training_samples(config, facts);
   std::uint64_t step = config.train.samples_per_step();
   if (const auto* const list = std::get_if<std::vector<std::uint64_t>>(&config.train.batch_sizes))
     step = config.train.accumulate * std::accumulate(list->begin(), list->end(), std::uint64_t{0});
@@ -196,7 +200,7 @@ std::string delay_text(const config::RunConfig& config, const data::DatasetFacts
   const auto round = s.local_steps.count;
   if (!s.algorithm->averages_models || s.delay.count == 0u || !round || ranks < 2) return {};
   const std::uint64_t delay = s.delay.count.value_or(sync::automatic_delay(*round));
-  const std::uint64_t samples = config.data.limit_train > 0 ? config.data.limit_train : facts.train;
+  const std::uint64_t samples = training_samples(config, facts);
   const std::uint64_t step = config.train.samples_per_step() * static_cast<std::uint64_t>(ranks);
   const std::uint64_t steps =
       config.train.steps > 0 ? config.train.steps : config.train.epochs * (samples / step);

@@ -221,21 +221,24 @@ class Predictor {
   }
 
  private:
-  /// Gives sample `i` its tokens and the outputs of their places alone.
   /// @throws Error{data} unless the outputs are logits of all places and tokens
-  void cut(const data::Array& tokens, std::size_t i, std::span<const std::size_t> lengths,
-           Computed& sample) const {
+  void require_logits(const data::Array& tokens) const {
     const std::int64_t places = tokens.shape.at(1);
     const std::vector<std::int64_t>& found = outputs_.shape;
-    if (found.size() != 3 || found[1] != places || found[2] < tokens.spec.bound)
-      fail(Kind::data,
-           "predict: expected a network with outputs of the shape [samples, {}, at least {}], a "
-           "logit for each place and token, found [{}]; put the run's own files back",
-           places, tokens.spec.bound, fmt::join(found, ", "));
-    const auto all = static_cast<std::size_t>(places);
-    const std::size_t length = lengths.empty() ? all : lengths[i];
-    sample.tokens = tokens.get<std::int64_t>().subspan(i * all, length);
-    sample.outputs = sample.outputs.first(length * static_cast<std::size_t>(found[2]));
+    if (found.size() == 3 && found[1] == places && found[2] >= tokens.spec.bound) return;
+    fail(Kind::data,
+         "predict: expected a network with outputs of the shape [samples, {}, at least {}], a "
+         "logit for each place and token, found [{}]; put the run's own files back",
+         places, tokens.spec.bound, fmt::join(found, ", "));
+  }
+
+  /// Gives sample `i` its tokens and the outputs of their places alone.
+  void cut(const data::Array& tokens, std::size_t i, std::span<const std::size_t> lengths,
+           Computed& sample) const {
+    const auto places = static_cast<std::size_t>(tokens.shape.at(1));
+    const std::size_t length = lengths.empty() ? places : lengths[i];
+    sample.tokens = tokens.get<std::int64_t>().subspan(i * places, length);
+    sample.outputs = sample.outputs.first(length * static_cast<std::size_t>(outputs_.shape[2]));
   }
 
   void compute() {
@@ -245,6 +248,7 @@ class Predictor {
     const std::vector<std::size_t> lengths = input_->lengths();
     const data::Batch batch = input_->take();
     network_->predict(batch, outputs_);
+    if (answers_.read_tokens()) require_logits(batch.inputs.front());
     const std::span<const float> all = outputs_.get<float>();
     const std::size_t each = all.size() / names.size();
     std::string lines;

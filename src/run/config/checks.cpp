@@ -241,8 +241,7 @@ void check_arrays(const RunConfig& config, const std::string& origin) {
       d.standardize != data::Standardize::off)
     fail(Kind::usage,
          "{}: expected data.standardize \"off\" with task.kind \"{}\", whose inputs are tokens, "
-         "found "
-         "\"{}\"; leave it out",
+         "found \"{}\"; leave it out",
          origin, config.task.kind->name, name_of(d.standardize));
 }
 

@@ -138,7 +138,7 @@ TEST_CASE("packed tokens are looked at before they are looked up") {
   CHECK(std::vector<std::int64_t>(next.begin(), next.end()) ==
         std::vector<std::int64_t>{2, kIgnored});
   // A sample has four numbers: two tokens, two targets.
-  for (const std::size_t number : {0, 3, 4, 10}) {
+  for (const std::size_t number : {0u, 3u, 4u, 10u}) {
     std::vector<std::byte> wrong = bytes;
     wrong[number * sizeof(std::int64_t)] = std::byte{4};
     INFO(number);
