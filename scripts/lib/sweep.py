@@ -206,7 +206,7 @@ def runs_of_file(options, sweep):
     for (row, ranks, link, sets, told), more, seed in itertools.product(
             sweep.combinations(), itertools.product(*options.sets),
             options.seed or sweep.seeds or [None]):
-        played = row.simulate or sweep.simulate
+        played = sweep.simulate if row.simulate is None else row.simulate
         chosen = Row(row.name, ranks, row.config, row.sets, played, row.stage, row.step_seconds)
         runs.append(Run(options, chosen, (*sets, *more), seed, link, told, sweep.cores))
     return sorted(runs, key=lambda run: run.stage)

@@ -45,7 +45,7 @@ class SweepError(Exception):
 class Row:
     """A config, keys that are set on it, and its number of ranks (None: not given)."""
 
-    def __init__(self, name, ranks, config, sets, simulate=False, stage=1, step_seconds=None):
+    def __init__(self, name, ranks, config, sets, simulate=None, stage=1, step_seconds=None):
         self.name, self.ranks, self.config, self.sets = name, ranks, config, sets
         self.simulate, self.stage, self.step_seconds = simulate, stage, step_seconds
 
@@ -190,7 +190,7 @@ def row_of(item, folder, where):
     return Row(item["name"], [str(n) for n in item["ranks"]] if "ranks" in item else None,
                config_at(folder, item["config"], where),
                [as_set(key, value) for key, value in item.get("set", {}).items()],
-               item.get("simulate", False), item.get("stage", 1), item.get("plan_step_seconds"))
+               item.get("simulate"), item.get("stage", 1), item.get("plan_step_seconds"))
 
 
 class SweepFile:

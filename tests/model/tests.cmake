@@ -2,7 +2,7 @@
 # What needs no LibTorch.
 eqt_test(model_parts_unit LABEL unit LINK eqt_model eqt_hwy
   SOURCES unit/depthwise_kernels_test.cpp unit/encoder_shape_test.cpp unit/gelu_kernels_test.cpp unit/mixup_test.cpp unit/network_graph_test.cpp unit/norm_kernels_test.cpp
-    unit/pool_kernels_test.cpp unit/position_table_test.cpp unit/token_passes_test.cpp unit/whitening_test.cpp)
+    unit/pool_kernels_test.cpp unit/position_table_test.cpp unit/token_passes_test.cpp unit/whitening_test.cpp unit/dense_test.cpp)
 if(TARGET eqt_found_onnx)
   eqt_test(onnx_unit LABEL unit LINK eqt_model eqt_weights eqt_found_onnx SOURCES unit/onnx_file_test.cpp)
 endif()

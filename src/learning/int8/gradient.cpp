@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "int8/kernels.hpp"
+#include "int8/quantize.hpp"
 
 namespace eqt::int8 {
 namespace {
@@ -67,7 +68,7 @@ Gradient::Room Gradient::take(Scratch& scratch, std::size_t samples) const {
       scratch.take<std::byte>((joins_ ? output_blocks_ * samples : 1) * whole_steps_ * kPanelStep);
   room.rows = scratch.take<std::byte>(tiles_ * tile_bytes(samples));
   room.correction = scratch.take<std::int32_t>(samples * tiles_ * kernels_.rows);
-  room.sums = scratch.take<std::int32_t>(at(shape_.out_channels));
+  room.sums = scratch.take<std::int64_t>(at(shape_.out_channels));
   room.runs = scratch.take<std::ptrdiff_t>(samples);
   room.firsts = scratch.take<std::size_t>(samples);
   room.places = scratch.take<std::size_t>(samples);
@@ -232,16 +233,14 @@ std::size_t Gradient::make_groups(std::span<const std::int8_t> error, std::span<
   const std::size_t outputs = at(shape_.out_channels), tile_rows = kernels_.rows;
   std::fill_n(room.correction, groups * tiles_ * tile_rows, 0);
   if (excess == 0) return groups;
-  std::int32_t* const sums = room.sums;
-  const std::int8_t* next = error.data();
-  for (std::size_t group = 0; group < groups; ++group) {
-    std::fill_n(sums, outputs, 0);
-    const std::int8_t* const end = next + room.groups[group].runs * shape_.out_count();
-    for (; next < end; next += outputs)
-      for (std::size_t o = 0; o < outputs; ++o) sums[o] += next[o];
+  const std::span<std::int64_t> sums(room.sums, outputs);
+  for (std::size_t group = 0, first = 0; group < groups; ++group) {
+    const std::size_t count = room.groups[group].runs * shape_.out_count();
+    channel_sums(error.subspan(first, count), sums);
+    first += count;
     for (std::size_t o = 0; o < outputs; ++o) {
       const std::size_t row = (o / tile_rows * groups + group) * tile_rows + o % tile_rows;
-      room.correction[row] = excess * sums[o];
+      room.correction[row] = static_cast<std::int32_t>(excess * sums[o]);
     }
   }
   return groups;

@@ -45,7 +45,7 @@ class Gradient {
     std::byte* rows;           // [tile][sample][row][step][rows of a tile][4 bytes], or turned:
                                // [tile][product][rows of a tile][step of a product][4 bytes]
     std::int32_t* correction;  // [tile][group][rows of a tile]
-    std::int32_t* sums;        // of errors, [output channel]
+    std::int64_t* sums;        // of errors, [output channel]
     std::ptrdiff_t* runs;      // [run]
     std::size_t* firsts;       // [run]: its first sample
     std::size_t* places;       // [sample]: its first step in turned rows

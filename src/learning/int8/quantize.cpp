@@ -235,6 +235,30 @@ void dequantize_all(const std::int8_t* HWY_RESTRICT q, std::size_t count, int ze
   for (; i < count; ++i) x[i] = static_cast<float>(q[i] - zero_point) * scale;
 }
 
+/// Adds `pixels` pixels of kCount channels to their sums, in 16 bits for 256 pixels.
+template <std::size_t kCount>
+HWY_INLINE void add_pixels(const std::int8_t* HWY_RESTRICT q, std::size_t channels,
+                           std::size_t pixels, std::int64_t* HWY_RESTRICT sums) {
+  constexpr std::size_t kShort = 256;  // 256 * 128 = 2^15
+  for (std::size_t first = 0; first < pixels; first += kShort) {
+    const std::size_t end = std::min(pixels, first + kShort);
+    std::int16_t part[kCount] = {};
+    for (std::size_t p = first; p < end; ++p)
+      for (std::size_t c = 0; c < kCount; ++c)
+        part[c] = static_cast<std::int16_t>(part[c] + q[p * channels + c]);
+    for (std::size_t c = 0; c < kCount; ++c) sums[c] += part[c];
+  }
+}
+
+void all_channel_sums(const std::int8_t* q, std::size_t pixels, std::size_t channels,
+                      std::int64_t* sums) {
+  std::fill_n(sums, channels, 0);
+  std::size_t c = 0;
+  for (; c + 32 <= channels; c += 32) add_pixels<32>(q + c, channels, pixels, sums + c);
+  for (; c + 8 <= channels; c += 8) add_pixels<8>(q + c, channels, pixels, sums + c);
+  for (; c < channels; ++c) add_pixels<1>(q + c, channels, pixels, sums + c);
+}
+
 }  // namespace
 }  // namespace eqt::int8::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -248,6 +272,7 @@ HWY_EXPORT(nearest_bytes);
 HWY_EXPORT(nearest_words);
 HWY_EXPORT(stochastic);
 HWY_EXPORT(dequantize_all);
+HWY_EXPORT(all_channel_sums);
 
 constexpr std::uint32_t kInfinityBits = 0x7F800000u;
 
@@ -383,6 +408,13 @@ void split_wide(std::span<const std::int16_t> q, std::span<std::int8_t> high,
 void dequantize(std::span<const std::int8_t> q, int zero_point, float scale, std::span<float> x) {
   check_size(x.size(), q.size());
   HWY_DYNAMIC_DISPATCH(dequantize_all)(q.data(), q.size(), zero_point, scale, x.data());
+}
+
+void channel_sums(std::span<const std::int8_t> q, std::span<std::int64_t> sums) {
+  EQT_CHECK(!sums.empty() && q.size() % sums.size() == 0, "{} values of {} channels", q.size(),
+            sums.size());
+  HWY_DYNAMIC_DISPATCH(all_channel_sums)
+  (q.data(), q.size() / sums.size(), sums.size(), sums.data());
 }
 
 }  // namespace eqt::int8

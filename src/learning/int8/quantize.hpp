@@ -87,4 +87,7 @@ inline constexpr float kHighDigit = 128;
 /// x = scale * (q - zero_point).
 void dequantize(std::span<const std::int8_t> q, int zero_point, float scale, std::span<float> x);
 
+/// sums = the exact sum of each channel's values. @param q  (pixels, channels)
+void channel_sums(std::span<const std::int8_t> q, std::span<std::int64_t> sums);
+
 }  // namespace eqt::int8

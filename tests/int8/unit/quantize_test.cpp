@@ -288,3 +288,25 @@ TEST_CASE("wide values are two digits of 8 bits", "[int8]") {
   CHECK((least_low == -64 && most_low == 63));
   CHECK_THROWS_AS(split_wide(wide, std::span(high).first(1), low), Error);
 }
+
+TEST_CASE("sums of channels are exact, also of many pixels at an end of the range", "[int8]") {
+  const std::size_t channels = GENERATE(as<std::size_t>(), 1, 8, 43, 72);
+  const std::size_t pixels = GENERATE(as<std::size_t>(), 1, 300, 1025);
+  CAPTURE(channels, pixels);
+  std::vector<std::int8_t> q(pixels * channels);
+  std::vector<std::int64_t> expected(channels);
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    // Some channels have the least value everywhere, some the largest.
+    const std::size_t c = i % channels;
+    q[i] = static_cast<std::int8_t>(c % 3 == 0   ? -128
+                                    : c % 3 == 1 ? 127
+                                                 : static_cast<int>(i % 251) - 125);
+    expected[c] += q[i];
+  }
+  test::for_each_simd_target([&] {
+    std::vector<std::int64_t> sums(channels, 7);
+    channel_sums(q, sums);
+    CHECK(sums == expected);
+  });
+  CHECK_THROWS_AS(channel_sums(q, std::span<std::int64_t>()), Error);
+}

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "core/error.hpp"
 #include "int8/quantize.hpp"
@@ -622,9 +623,13 @@ void Executor<Operand>::average_sample(int i, std::size_t n, Room& room, std::sp
   const auto pixels = static_cast<SumOf<Operand>>(plan_.node(i).pixels());
   const std::span<SumOf<Operand>> sums = std::span(room.operand_sums).first(channels);
   const auto sample = x.sample(n);
-  std::ranges::fill(sums, SumOf<Operand>{0});
-  for (std::size_t p = 0; p < sample.size(); p += channels)
-    for (std::size_t c = 0; c < channels; ++c) sums[c] += sample[p + c];
+  if constexpr (std::is_same_v<Operand, float>) {
+    std::ranges::fill(sums, 0.0);
+    for (std::size_t p = 0; p < sample.size(); p += channels)
+      for (std::size_t c = 0; c < channels; ++c) sums[c] += sample[p + c];
+  } else {
+    int8::channel_sums(sample, sums);
+  }
   for (std::size_t c = 0; c < channels; ++c) {
     const auto sum =
         static_cast<double>(sums[c] - pixels * static_cast<SumOf<Operand>>(zero_point(i)));

@@ -82,8 +82,9 @@ void Executor<Operand>::start_error(std::span<const float> means) {
     if (plan_.pooling == Pooling::maximum) {
       spread_over_maxima(n, means.subspan(n * channels, channels), room);
     } else {
-      for (std::size_t i = 0; i < sample.size(); ++i)
-        sample[i] = means[n * channels + i % channels] * share;
+      for (std::size_t c = 0; c < channels; ++c) sample[c] = means[n * channels + c] * share;
+      for (std::size_t i = channels; i < sample.size(); i += channels)
+        std::copy_n(sample.begin(), channels, &sample[i]);
     }
     through_activation(last, n, room, sample);
     return sample;

@@ -67,8 +67,8 @@ HWY_INLINE void for_each_vector(const WideRow& row, std::size_t count, const Bod
   }
 }
 
-/// Calls body(first value, first channel, pixels, channels) for tiles of kTile channels, a constant
-/// of their type, and of what is left, each of at most `most` pixels.
+/// Calls body(first value, first channel, pixels, channels) for tiles of kTile channels and of half
+/// as many, constants of their types, and of what is left, each of at most `most` pixels.
 template <typename Body>
 HWY_INLINE void for_each_tile(std::size_t count, std::size_t channels, std::size_t most,
                               const Body& body) {
@@ -78,6 +78,8 @@ HWY_INLINE void for_each_tile(std::size_t count, std::size_t channels, std::size
     std::size_t c = 0;
     for (; c + kTile <= channels; c += kTile)
       body(at + c, c, some, std::integral_constant<std::size_t, kTile>());
+    for (; c + kTile / 2 <= channels; c += kTile / 2)
+      body(at + c, c, some, std::integral_constant<std::size_t, kTile / 2>());
     if (c < channels) body(at + c, c, some, channels - c);
   }
 }
