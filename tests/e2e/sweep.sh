@@ -95,6 +95,14 @@ expect_equal 'to run: a seed=4 on 3 ranks' "$(grep '^to run: ' "$OUT")" "a sweep
 run "$sweep" "$WORK/lone.json" --out "$WORK/lone" --dry-run --short
 expect_equal 'to run: a seed=5 on 2 ranks' "$(grep '^to run: ' "$OUT")" "a short sweep without lists"
 
+# A row says by itself whether one process plays its ranks.
+cat >"$WORK/played.json" <<'JSON'
+{"configs": [{"name": "a", "config": "tiny.json"}, {"name": "b", "config": "tiny.json", "simulate": false}],
+ "simulate": true}
+JSON
+run "$sweep" "$WORK/played.json" --out "$WORK/played" --dry-run
+expect_equal $'to run: a on 2 ranks by one process\nto run: b on 2 ranks' "$(grep '^to run: ' "$OUT")" "a row without simulate"
+
 # The grid: rows with their own settings, a list as a value, ranks, seeds.
 cat >"$WORK/grid.json" <<'JSON'
 {"configs": ["tiny.json", {"name": "topk", "config": "tiny.json", "ranks": [3],

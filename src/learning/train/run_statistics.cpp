@@ -21,12 +21,6 @@ constexpr double kFlushSeconds = 1.0;
 constexpr StepId kStepsBeforeTiming = 4;
 constexpr double kMaxUnflushed = 100;
 
-double peak_rss_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;  // Linux counts in KiB
-}
-
 void visit_seconds(StateVisitor& visitor, Across across, metrics::PhaseSeconds& s) {
   auto all = metrics::in_order(s);
   visitor.doubles("seconds", all, across);
@@ -56,6 +50,12 @@ void set_values(std::span<const double> values, const std::array<double Struct::
 }
 
 }  // namespace
+
+double peak_rss_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;  // Linux counts in KiB
+}
 
 struct RunStatistics::Lists {
   // All, in the order of checkpoints.

@@ -22,6 +22,9 @@ namespace eqt::train {
 /// The metric that has members of its own in records.
 inline constexpr std::string_view kAccuracy = "accuracy";
 
+/// Returns the largest resident memory of this process until now. [MiB]
+double peak_rss_mib();
+
 struct RunStatisticsOptions {
   double batch_size = 64;      // samples per rank and step, in the mean over ranks
   std::size_t values = 0;      // of the gradient

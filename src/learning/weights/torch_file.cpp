@@ -216,18 +216,18 @@ std::string pickle_of(std::span<const Tensor> tensors) {
 
 std::string pack_state_dict(std::span<const Tensor> tensors) {
   const std::string pickle = pickle_of(tensors);
-  std::vector<std::vector<std::byte>> storages;
-  for (const Tensor& tensor : tensors) {
-    storages.emplace_back(elements_of(tensor.sizes) * element_bytes(tensor.type));
-    copy_row_major(tensor, storages.back());
-  }
   ZipWriter archive;
-  const auto add = [&](const std::string& name, std::span<const std::byte> bytes) {
-    archive.add(std::string(kRoot) + name, bytes);
+  const auto add = [&](const std::string& name, std::string_view text) {
+    archive.add(std::string(kRoot) + name, std::as_bytes(std::span(text)));
   };
-  add("data.pkl", std::as_bytes(std::span(pickle)));
-  for (std::size_t i = 0; i < storages.size(); ++i) add("data/" + std::to_string(i), storages[i]);
-  add("version", std::as_bytes(std::span(kVersion)));
+  add("data.pkl", pickle);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors[i];
+    archive.add(fmt::format("{}data/{}", kRoot, i),
+                elements_of(tensor.sizes) * element_bytes(tensor.type),
+                [&tensor](std::span<std::byte> out) { copy_row_major(tensor, out); });
+  }
+  add("version", kVersion);
   return std::move(archive).finish();
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
+#include <string_view>
 #include <utility>
 
 #include "core/error.hpp"
@@ -128,18 +130,84 @@ namespace {
 constexpr zip_uint16_t kFirstDay = 0x21;   // 1980-01-01
 constexpr zip_uint16_t kPadding = 0x4246;  // "FB", the identifier that LibTorch uses
 constexpr std::size_t kAlignment = 64, kHeader = 30, kFieldHeader = 4;  // [bytes] of a record
+constexpr std::size_t kDirectoryEntry = 128;  // [bytes] more than one needs besides its name
 
 }  // namespace
 
-void ZipWriter::Free::operator()(zip_source* source) const { zip_source_free(source); }
+/// The file of a ZipWriter in memory, which libzip calls as a source that is written.
+struct ZipWriter::File {
+  std::string bytes;
+  std::size_t place = 0;  // where libzip writes next
+  zip_error_t error = {};
 
-ZipWriter::ZipWriter() {
+  static zip_int64_t call(void* state, void* data, zip_uint64_t length, zip_source_cmd_t command);
+
+ private:
+  zip_int64_t write(std::string_view values);
+  zip_int64_t seek(void* data, zip_uint64_t length);
+  zip_int64_t fail(int code) {
+    zip_error_set(&error, code, 0);
+    return -1;
+  }
+};
+
+zip_int64_t ZipWriter::File::write(std::string_view values) {
+  const std::size_t over = std::min(values.size(), bytes.size() - place);
+  try {
+    bytes.append(values.substr(over));
+  } catch (const std::bad_alloc&) {  // libzip is C, which no exception may pass
+    return fail(ZIP_ER_MEMORY);
+  }
+  std::ranges::copy(values.substr(0, over), bytes.begin() + static_cast<std::ptrdiff_t>(place));
+  place += values.size();
+  return static_cast<zip_int64_t>(values.size());
+}
+
+zip_int64_t ZipWriter::File::seek(void* data, zip_uint64_t length) {
+  const zip_int64_t to = zip_source_seek_compute_offset(place, bytes.size(), data, length, &error);
+  if (to < 0) return -1;
+  place = static_cast<std::size_t>(to);
+  return 0;
+}
+
+zip_int64_t ZipWriter::File::call(void* state, void* data, zip_uint64_t length,
+                                  zip_source_cmd_t command) {
+  File& file = *static_cast<File*>(state);
+  switch (command) {
+    case ZIP_SOURCE_SUPPORTS:
+      return ZIP_SOURCE_SUPPORTS_WRITABLE;
+    case ZIP_SOURCE_STAT:
+      zip_stat_init(static_cast<zip_stat_t*>(data));
+      return sizeof(zip_stat_t);
+    case ZIP_SOURCE_OPEN:
+    case ZIP_SOURCE_CLOSE:
+    case ZIP_SOURCE_BEGIN_WRITE:
+    case ZIP_SOURCE_COMMIT_WRITE:
+    case ZIP_SOURCE_ROLLBACK_WRITE:
+    case ZIP_SOURCE_REMOVE:
+    case ZIP_SOURCE_FREE:
+      return 0;
+    case ZIP_SOURCE_WRITE:
+      return file.write({static_cast<const char*>(data), length});
+    case ZIP_SOURCE_SEEK_WRITE:
+      return file.seek(data, length);
+    case ZIP_SOURCE_TELL_WRITE:
+      return static_cast<zip_int64_t>(file.place);
+    case ZIP_SOURCE_ERROR:
+      return zip_error_to_data(&file.error, data, length);
+    default:  // nothing reads what is being written
+      return file.fail(ZIP_ER_OPNOTSUPP);
+  }
+}
+
+ZipWriter::ZipWriter() : file_(std::make_unique<File>()) {
+  zip_error_init(&file_->error);
   zip_error_t error;
   zip_error_init(&error);
-  file_.reset(zip_source_buffer_create(nullptr, 0, 0, &error));
-  EQT_CHECK(file_ != nullptr, "libzip says: {}", zip_error_strerror(&error));
-  zip_source_keep(file_.get());  // closing the archive frees one reference
-  archive_ = zip_open_from_source(file_.get(), ZIP_TRUNCATE, &error);
+  zip_source_t* const source = zip_source_function_create(&File::call, file_.get(), &error);
+  EQT_CHECK(source != nullptr, "libzip says: {}", zip_error_strerror(&error));
+  archive_ = zip_open_from_source(source, ZIP_TRUNCATE, &error);
+  if (archive_ == nullptr) zip_source_free(source);
   EQT_CHECK(archive_ != nullptr, "libzip says: {}", zip_error_strerror(&error));
 }
 
@@ -149,6 +217,83 @@ ZipWriter::~ZipWriter() {
 
 void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   add(name, zip_source_buffer(archive_, bytes.data(), bytes.size(), 0), bytes.size());
+}
+
+/// A record whose bytes are there while libzip reads them.
+struct ZipWriter::Filled {
+  std::size_t size = 0;
+  Fill fill;
+  std::vector<std::byte> bytes;
+  std::size_t place = 0;  // of the next that is read
+  zip_error_t error = {};
+
+  static zip_int64_t call(void* state, void* data, zip_uint64_t length, zip_source_cmd_t command);
+
+ private:
+  zip_int64_t open();
+  zip_int64_t read(void* data, std::size_t length);
+  zip_int64_t facts(void* data) const;
+};
+
+zip_int64_t ZipWriter::Filled::open() {
+  try {
+    bytes.resize(size);
+  } catch (const std::bad_alloc&) {
+    zip_error_set(&error, ZIP_ER_MEMORY, 0);
+    return -1;
+  }
+  fill(bytes);
+  place = 0;
+  return 0;
+}
+
+zip_int64_t ZipWriter::Filled::read(void* data, std::size_t length) {
+  const std::size_t count = std::min(length, bytes.size() - place);
+  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(place), count,
+              static_cast<std::byte*>(data));
+  place += count;
+  return static_cast<zip_int64_t>(count);
+}
+
+zip_int64_t ZipWriter::Filled::facts(void* data) const {
+  auto* const facts = static_cast<zip_stat_t*>(data);
+  zip_stat_init(facts);
+  facts->size = size;
+  facts->valid |= ZIP_STAT_SIZE;
+  return sizeof(zip_stat_t);
+}
+
+zip_int64_t ZipWriter::Filled::call(void* state, void* data, zip_uint64_t length,
+                                    zip_source_cmd_t command) {
+  Filled& record = *static_cast<Filled*>(state);
+  switch (command) {
+    case ZIP_SOURCE_SUPPORTS:
+      return ZIP_SOURCE_SUPPORTS_READABLE;
+    case ZIP_SOURCE_STAT:
+      return record.facts(data);
+    case ZIP_SOURCE_OPEN:
+      return record.open();
+    case ZIP_SOURCE_READ:
+      return record.read(data, length);
+    case ZIP_SOURCE_CLOSE:
+      record.bytes = std::vector<std::byte>();  // which gives the memory back
+      return 0;
+    case ZIP_SOURCE_FREE:
+      return 0;
+    case ZIP_SOURCE_ERROR:
+      return zip_error_to_data(&record.error, data, length);
+    default:
+      zip_error_set(&record.error, ZIP_ER_OPNOTSUPP, 0);
+      return -1;
+  }
+}
+
+void ZipWriter::add(const std::string& name, std::size_t bytes, Fill fill) {
+  Filled& record = *filled_.emplace_back(std::make_unique<Filled>());
+  record.size = bytes;
+  record.fill = std::move(fill);
+  zip_error_init(&record.error);
+  add(name, zip_source_function(archive_, &Filled::call, &record), bytes);
 }
 
 void ZipWriter::add(const std::string& name, const ZipArchive& archive,
@@ -163,16 +308,10 @@ void ZipWriter::add(const std::string& name, const ZipArchive& archive,
 }
 
 std::string ZipWriter::finish() && {
+  file_->bytes.reserve(at_ + directory_);
   require(zip_close(archive_) == 0);
   archive_ = nullptr;
-  zip_stat_t facts;
-  EQT_CHECK(zip_source_stat(file_.get(), &facts) == 0, "libzip does not know the file's size");
-  std::string bytes(facts.size, '\0');
-  EQT_CHECK(zip_source_open(file_.get()) == 0, "libzip does not open what it wrote");
-  const zip_int64_t read = zip_source_read(file_.get(), bytes.data(), bytes.size());
-  zip_source_close(file_.get());
-  EQT_CHECK(std::cmp_equal(read, bytes.size()), "{} of {} bytes", read, bytes.size());
-  return bytes;
+  return std::move(file_->bytes);
 }
 
 void ZipWriter::require(bool done) const {
@@ -191,6 +330,7 @@ void ZipWriter::add(const std::string& name, zip_source* source, std::size_t byt
   require(zip_file_set_external_attributes(archive_, index, 0, ZIP_OPSYS_DOS, 0) == 0);
   pad(index, name.size());
   at_ += bytes;
+  directory_ += kDirectoryEntry + name.size();
 }
 
 /// Moves the record's bytes to a multiple of kAlignment.

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -69,23 +70,28 @@ class ZipWriter {
 
   /// The bytes must stay until finish().
   void add(const std::string& name, std::span<const std::byte> bytes);
+  /// Adds a record that `fill` writes while finish() runs: one after the other, so that only one of
+  /// them takes memory beside the archive.
+  using Fill = std::function<void(std::span<std::byte>)>;
+  void add(const std::string& name, std::size_t bytes, Fill fill);
   /// Another archive's record, which must stay until finish().
   void add(const std::string& name, const ZipArchive& archive, const ZipArchive::Record& record);
 
   std::string finish() &&;
 
  private:
-  struct Free {
-    void operator()(zip_source* source) const;
-  };
+  struct File;
+  struct Filled;
 
   void require(bool done) const;
   void add(const std::string& name, zip_source* source, std::size_t bytes);
   void pad(std::uint64_t index, std::size_t name_bytes);
 
-  std::unique_ptr<zip_source, Free> file_;
+  std::unique_ptr<File> file_;
+  std::vector<std::unique_ptr<Filled>> filled_;
   zip* archive_ = nullptr;
-  std::size_t at_ = 0;  // [bytes] where the next record begins
+  std::size_t at_ = 0;           // [bytes] where the next record begins
+  std::size_t directory_ = 128;  // [bytes] of the list of records, at most
 };
 
 }  // namespace eqt::weights

@@ -28,6 +28,7 @@
 #include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
 #include "sync/local_sgd.hpp"
+#include "train/run_statistics.hpp"
 
 namespace eqt::app {
 namespace {
@@ -312,7 +313,7 @@ std::string next_commands(const Job& job, bool emulated) {
   return text;
 }
 
-void write_end(const Job& job, const setup::Run& run, const metrics::Summary& summary,
+void write_end(const Job& job, const setup::Run& run, metrics::Summary summary,
                metrics::Sink& sink) {
   if (run.plan.emulated) {
     note_emulation(job.config, summary, sink);
@@ -324,6 +325,8 @@ void write_end(const Job& job, const setup::Run& run, const metrics::Summary& su
       metrics::write_atomically(job.folder->file(files::kVocabulary),
                                 run.data.sets.texts->vocabulary().file());
     run.model.replica->save_weights(job.folder->file(files::kLastWeights));
+    // A file of weights is made in memory, which can be more than training took.
+    summary.peak_rss_mib = std::max(summary.peak_rss_mib.value_or(0), train::peak_rss_mib());
   }
   note_rate(job.config.compressor, summary, sink);
   job.comm.heartbeat("writing of the summary", true);

@@ -27,7 +27,7 @@ void write_start(const Job& job, const setup::Run& run, const metrics::StartReco
 
 /// Writes the results on rank 0: the network, if there was one, then the summary, which marks the
 /// run as finished.
-void write_end(const Job& job, const setup::Run& run, const metrics::Summary& summary,
+void write_end(const Job& job, const setup::Run& run, metrics::Summary summary,
                metrics::Sink& sink);
 
 /// Writes a word for a command line, in quotes unless it is a plain word.
