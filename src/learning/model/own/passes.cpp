@@ -90,32 +90,55 @@ void add_bias(const float* HWY_RESTRICT bias, std::size_t channels, float* HWY_R
     for (std::size_t c = 0; c < channels; ++c) x[i + c] += bias[c];
 }
 
-/// Adds `pixels` rows of `tile` channels up, four interleaved sums each, so that additions overlap.
-template <bool kSquares>
+/// Adds `pixels` rows of kChannels channels up, four interleaved sums each, so that additions
+/// overlap.
+template <bool kSquares, std::size_t kChannels>
 HWY_INLINE void float_sums(const float* HWY_RESTRICT x, std::size_t channels, std::size_t pixels,
-                           const float* HWY_RESTRICT mean, std::size_t tile,
-                           double* HWY_RESTRICT out) {
+                           const float* HWY_RESTRICT mean, double* HWY_RESTRICT out) {
   constexpr std::size_t kRows = 4;
-  float sums[kRows][kTile] = {};
-  for (std::size_t p = 0; p < pixels; ++p) {
-    float* HWY_RESTRICT row = sums[p % kRows];
-    for (std::size_t c = 0; c < tile; ++c) {
-      const float v = kSquares ? x[p * channels + c] - mean[c] : x[p * channels + c];
-      row[c] += kSquares ? v * v : v;
+  const hn::CappedTag<float, kChannels> d;
+  constexpr std::size_t kLanes = hn::MaxLanes(d), kVectors = kChannels / kLanes;
+  using Vector = hn::Vec<decltype(d)>;
+  Vector sums[kRows][kVectors];
+  for (auto& row : sums)
+    for (Vector& sum : row) sum = hn::Zero(d);
+  const auto add = [&](std::size_t pixel, Vector(&row)[kVectors]) HWY_ATTR {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      Vector value = hn::LoadU(d, x + pixel * channels + v * kLanes);
+      if constexpr (kSquares) {
+        value = hn::Sub(value, hn::LoadU(d, mean + v * kLanes));
+        value = hn::Mul(value, value);
+      }
+      row[v] = hn::Add(row[v], value);
     }
+  };
+  std::size_t p = 0;
+  for (; p + kRows <= pixels; p += kRows)
+    for (std::size_t r = 0; r < kRows; ++r) add(p + r, sums[r]);
+  for (std::size_t r = 0; p < pixels; ++p, ++r) add(p, sums[r]);
+  float all[kChannels];
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const Vector low = hn::Add(sums[0][v], sums[1][v]), high = hn::Add(sums[2][v], sums[3][v]);
+    hn::StoreU(hn::Add(low, high), d, all + v * kLanes);
   }
-  for (std::size_t c = 0; c < tile; ++c)
-    out[c] += static_cast<double>((sums[0][c] + sums[1][c]) + (sums[2][c] + sums[3][c]));
+  for (std::size_t c = 0; c < kChannels; ++c) out[c] += static_cast<double>(all[c]);
 }
 
 template <bool kSquares>
 HWY_INLINE void all_float_sums(const float* x, std::size_t count, const float* mean,
                                std::size_t channels, double* out) {
   std::fill_n(out, channels, 0.0);
-  for_each_tile(count, channels, kFloatSum,
-                [&](std::size_t at, std::size_t c, std::size_t pixels, auto tile) HWY_ATTR {
-                  float_sums<kSquares>(x + at, channels, pixels, mean + c, tile, out + c);
-                });
+  const std::size_t pixels = count / channels;
+  for (std::size_t p = 0; p < pixels; p += kFloatSum) {
+    const std::size_t some = std::min(kFloatSum, pixels - p);
+    const float* const from = x + p * channels;
+    std::size_t c = 0;
+    for (; c + kTile <= channels; c += kTile)
+      float_sums<kSquares, kTile>(from + c, channels, some, mean + c, out + c);
+    for (; c + kTile / 2 <= channels; c += kTile / 2)
+      float_sums<kSquares, kTile / 2>(from + c, channels, some, mean + c, out + c);
+    for (; c < channels; ++c) float_sums<kSquares, 1>(from + c, channels, some, mean + c, out + c);
+  }
 }
 
 void channel_sums(const float* x, std::size_t count, std::size_t channels, double* out) {
