@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # E-ElastiQuant whose bits or elasticity are found out during the run: grades of that compressor
-# alone, replay, the coding that was asked for, and what a fixed elasticity leaves as it is.
+# alone, replay, the coding that was asked for, and what a fixed elasticity leaves as it is. Fixed bits
+# that are too few for the optimizer are told of when the run starts.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 open=(--set compressor.name=e-elastiquant --set compressor.observe_every=2 --set compressor.decide_every=2
@@ -52,6 +53,13 @@ check_menu "$RUN" 'menu == [f"e-elastiquant:{bits}@=0.1" for bits in range(2, 9)
 
 train 2 refused "${open[@]}" --set compressor.bits=auto --set synchronization.algorithm=choco-sgd
 expect_failure 2 'compressor.bits "auto", which measures the noise of gradients' "open bits of a gossip"
+few=(--set compressor.name=e-elastiquant --set optimizer.name=muon --set train.steps=1)
+train 2 few "${few[@]}"
+expect_code 0 "few bits with Muon"
+grep -q 'note.*optimizer muon makes noise as large as the gradient' "$RUN/metrics.jsonl" || wrong "few bits: no note"
+train 2 enough "${few[@]}" --set compressor.rate=3.5
+expect_code 0 "enough bits with Muon"
+! grep -q 'optimizer muon makes noise' "$RUN/metrics.jsonl" || wrong "enough bits: a note of too few"
 program report "$WORK/bits" "$WORK/given" --out "$WORK/both"
 expect_code 0 "report"
 grep -q 'e-elastiquant:' "$WORK/both/changes.txt" || wrong "report: no grades of e-elastiquant"

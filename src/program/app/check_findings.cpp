@@ -328,6 +328,19 @@ std::vector<std::string> noise_notes(const config::RunConfig& config) {
       name, partition.name, config.compressor.noise_share)};
 }
 
+std::vector<std::string> optimizer_notes(const config::RunConfig& config, const Layout& layout) {
+  if (!config.optimizer.name->amplifies_noise || config.compressor.adapts_grades()) return {};
+  const auto compressor = config.compressor.make();
+  if (compressor->properties().lossless) return {};
+  const VarianceBound bounds = bound_of(config, layout, *compressor);
+  if (bounds.tensors == 0 || !is_felt(config, bounds)) return {};
+  return {fmt::format(
+      "compressor: optimizer {} makes noise as large as the gradient where that is weak: "
+      "e-elastiquant with compressor.rate 3.5 ended where float32 did, 0.25 and 1.6 bits and topk "
+      "1.5 to 2.9 points lower (docs/choosing.md)",
+      config.optimizer.name->name)};
+}
+
 std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout) {
   const auto compressor = config.compressor.make();
   const codec::Properties properties = compressor->properties();
@@ -353,13 +366,9 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
         "found {:.3g}: the error may be larger than the gradient; try more compressor.bits, a "
         "smaller compressor.bucket_size, or elastiquant, whose bound at equal bits is lower",
         name, *bounds.variance));
-  if (config.optimizer.name->amplifies_noise && is_felt(config, bounds) &&
-      !config.compressor.adapts_grades())
-    notes.push_back(fmt::format(
-        "compressor: optimizer {} makes noise as large as the gradient where that is weak: "
-        "e-elastiquant with compressor.rate 3.5 ended where float32 did, 0.25 and 1.6 bits and "
-        "topk 1.5 to 2.9 points lower (docs/choosing.md)",
-        config.optimizer.name->name));
+  std::vector<std::string> amplified = optimizer_notes(config, layout);
+  if (!amplified.empty())
+    std::ranges::move(amplified, std::back_inserter(notes));
   else if (bounds.variance && *bounds.variance >= kFeltVariance && *bounds.variance < 1 &&
            !memory && !properties.scales_up && !config.compressor.adapts_grades())
     notes.push_back(

@@ -193,6 +193,8 @@ std::vector<std::string> notes_on_start(const Job& job, const setup::Run& run) {
   if (job.laboratory.link) notes.push_back(note_on_link(job.laboratory));
   if (run.messages.choice) notes.push_back(run.messages.choice->note);
   std::ranges::move(noise_notes(job.config), std::back_inserter(notes));
+  std::ranges::move(optimizer_notes(job.config, run.model.replica->layout()),
+                    std::back_inserter(notes));
   if (!run.messages.links.empty()) notes.push_back(note_on_links(run.messages.links));
   if (job.comm.size() == 1 && comm::launched_size() == 0 && !simulates &&
       synchronization.algorithm->exchanges())
