@@ -7,7 +7,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
+#include "codec/catalogue.hpp"
 #include "config/checks.hpp"
 #include "config/fields.hpp"
 #include "config/nearest.hpp"
@@ -108,6 +110,29 @@ void read_set(const std::string& set, GivenByKey& given) {
   given[key] = {set_value(*field, set.substr(equals + 1), where), where};
 }
 
+/// A file chooses these keys for the compressor that it names, and another one refuses them.
+constexpr std::pair<std::string_view, codec::Option> kOfOneCompressor[] = {
+    {"compressor.rate", codec::Option::rate},
+    {"compressor.rounding", codec::Option::rounding},
+    {"compressor.levels", codec::Option::levels},
+    {"compressor.elasticity", codec::Option::elasticity},
+    {"compressor.table", codec::Option::table},
+    {"compressor.unbiased", codec::Option::unbiased}};
+
+/// Leaves out what the file says of these keys if --set names a compressor that does not read them.
+void leave_to_own_compressor(const GivenByKey& sets, GivenByKey& file) {
+  const auto named = sets.find("compressor.name");
+  if (named == sets.end() || !named->second.value.is_string()) return;
+  const auto* const row = codec::CompressorRow::all().find(named->second.value.get<std::string>());
+  if (row == nullptr) return;
+  for (const auto& [key, option] : kOfOneCompressor) {
+    const auto found = file.find(key);
+    if (found == file.end() || row->reads.has(option)) continue;
+    check_value(*find_field(key), found->second.value, found->second.where);
+    file.erase(found);
+  }
+}
+
 /// Sets the values that depend on other keys, where nobody gave them.
 void resolve(const GivenByKey& given, RunConfig& config) {
   choose_compressor_defaults([&](std::string_view key) { return given.contains(key); },
@@ -142,8 +167,11 @@ RunConfig parse_config(const std::string& json_text, const std::string& origin,
                        const std::vector<std::string>& sets) {
   GivenByKey given;
   read_object(parse_document(json_text, origin), "", origin, given);
-  for (const std::string& set : sets) read_set(set, given);
-  const RunConfig config = config_of(given);
+  GivenByKey by_set;
+  for (const std::string& set : sets) read_set(set, by_set);
+  leave_to_own_compressor(by_set, given);
+  by_set.merge(given);
+  const RunConfig config = config_of(by_set);
   check_combinations(config, sets.empty() ? origin : origin + " with --set");
   return config;
 }

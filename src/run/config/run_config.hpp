@@ -283,7 +283,8 @@ struct RunConfig {
 double quadratic_rule_alpha(const RunConfig& config);
 
 /// Parses a JSON document, applies `sets` ("key=JSON", a bare word is a string; a key of type
-/// string takes the text as it stands unless it is a JSON string) in order, validates and resolves
+/// string takes the text as it stands unless it is a JSON string) in order, leaves out what the
+/// document says for another compressor than the one that `sets` name, validates and resolves
 /// keys that nobody gave: those of the section compressor become the compressor's own,
 /// data.partition.reshuffle is true where ranks share one model and data is iid. `origin` names the
 /// document in messages.

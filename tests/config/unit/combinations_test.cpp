@@ -717,6 +717,22 @@ TEST_CASE("a rate chooses nearest rounding, and needs error feedback", "[config]
         parse("{}", {compressor("e-elastiquant")}).compressor);
 }
 
+TEST_CASE("a file's number of bits is left out where --set names another compressor", "[config]") {
+  const std::string file = R"({"compressor": {"name": "e-elastiquant", "rate": 2.5}})";
+  for (const std::string name : {"none", "qsgd", "topk", "auto"}) {
+    CHECK(parse(file, {compressor(name)}) == parse("{}", {compressor(name)}));
+    CHECK_THAT(rejection(file, {compressor(name), "compressor.rate=2"}),
+               ContainsSubstring("compressor.rate 2,"));
+  }
+  CHECK(parse(file, {compressor("elastiquant")}).compressor.rate == 2.5);
+  CHECK(parse(file, {"train.epochs=3"}).compressor.rate == 2.5);
+  CHECK_THAT(rejection(R"({"compressor": {"name": "topk", "rate": 2.5}})", {"train.epochs=3"}),
+             ContainsSubstring("compressor.rate 2.5"));
+  CHECK_THAT(rejection(R"({"compressor": {"rate": "few"}})", {compressor("none")}),
+             ContainsSubstring("compressor.rate") && ContainsSubstring("few"));
+  CHECK_THAT(rejection(file, {compressor("elastiqant")}), ContainsSubstring("elastiquant"));
+}
+
 TEST_CASE("whole bits are rounded to nearest with error feedback", "[config]") {
   const Sets nearest = {compressor("elastiquant"), "compressor.rounding=nearest"};
   const auto with = [&](const std::string& more) {
