@@ -22,7 +22,8 @@ for archive in "$results"/*.tar.xz; do
   # What a sweep finished must be what its file and configs say today, or it is refused.
   mapfile -t extra < <(python3 - "$WORK/$name" <<'PY'
 import glob, json, sys
-print("\n".join(json.load(open(sorted(glob.glob(sys.argv[1] + "/*.recipe.json"))[0]))["extra"]))
+for word in json.load(open(sorted(glob.glob(sys.argv[1] + "/*.recipe.json"))[0]))["extra"]:
+    print(word)
 PY
   )
   run "$EQT_ROOT/scripts/sweep.sh" "$EQT_ROOT/configs/sweeps/$name.json" --out "$WORK/$name" --dry-run -- "${extra[@]}"
