@@ -134,7 +134,7 @@ constexpr std::size_t kDirectoryEntry = 128;  // [bytes] more than one needs bes
 
 }  // namespace
 
-/// The file of a ZipWriter in memory, which libzip calls as a source that is written.
+/// File is the archive in memory, which libzip calls as a source that is written.
 struct ZipWriter::File {
   std::string bytes;
   std::size_t place = 0;  // where libzip writes next
@@ -219,7 +219,7 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   add(name, zip_source_buffer(archive_, bytes.data(), bytes.size(), 0), bytes.size());
 }
 
-/// A record whose bytes are there while libzip reads them.
+/// Filled is a record whose bytes exist only while libzip reads them.
 struct ZipWriter::Filled {
   std::size_t size = 0;
   Fill fill;

@@ -52,8 +52,8 @@ std::vector<std::string> weight_findings(const config::RunConfig& config,
 /// @param layout of the network
 std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout);
 
-/// A line where the optimizer makes so much of the messages' noise that training was seen to end
-/// lower. Also part of compressor_notes().
+/// Returns a line where the optimizer makes so much of the messages' noise that training was seen
+/// to end lower. Also part of compressor_notes().
 std::vector<std::string> optimizer_notes(const config::RunConfig& config, const Layout& layout);
 
 /// The compressor auto: why the noise that it sees may not be that of a network's gradients. Also

@@ -13,7 +13,7 @@
 namespace eqt::model::precision {
 namespace {
 
-/// The product of two rows in 16 interleaved sums, which are added in halves.
+/// Returns the product of two rows: 16 interleaved sums, which are added in halves.
 float interleaved(const float* a, const float* b, std::size_t count) {
   std::array<float, 16> sums{};
   for (std::size_t i = 0; i < count; ++i) sums[i % 16] += a[i] * b[i];

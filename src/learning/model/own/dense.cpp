@@ -17,13 +17,13 @@ namespace eqt::model::precision {
 
 constexpr std::size_t kDenseLanes = 16;  // sums of a product of rows, whatever a vector holds
 
-/// A matrix with rows of `count` values that stand one behind the other.
+/// RowsOf is a matrix, whose rows of `count` values stand one behind the other.
 struct RowsOf {
   const float* values;
   std::size_t count;
 };
 
-/// The factors of a sum of rows: that of row k in sum r is at k * `by_row` + r * `by_sum`.
+/// Factors belong to sums of rows: that of row k in sum r is at k * `by_row` + r * `by_sum`.
 struct Factors {
   const float* values;
   std::size_t by_row, by_sum;
@@ -152,7 +152,7 @@ HWY_INLINE void store_rows(const Factors& factors, const RowsOf& rows, std::size
   for (; i < rows.count; ++i) store_sums<kSums, 1>(single, factors, rows, number, i, out);
 }
 
-/// out (sums, rows.count) = factors (sums, number) * rows (number, rows.count).
+/// Computes out (sums, rows.count) = factors (sums, number) * rows (number, rows.count).
 void DenseSums(const Factors& factors, const RowsOf& rows, std::size_t number, std::size_t sums,
                float* out) {
   constexpr std::size_t kTogether = 4;
