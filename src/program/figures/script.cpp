@@ -140,8 +140,12 @@ std::string lines_script(const std::vector<Line>& lines, Marks marks) {
 std::string x_tics(double least, double most, int pixels) {
   if (!std::isfinite(least) || !std::isfinite(most) || pixels <= 0) return "";
   constexpr int kDigit = 9, kGap = 10;  // [pixels]
-  // Equal values are drawn in the middle of a small range.
-  const double range = most > least ? most - least : std::max(std::abs(most) * 0.02, 1e-9);
+  constexpr double kEqual = 1e-9, kLeastRange = 1e-9;
+  // Values that are equal but for rounding are drawn in the middle of a small range. Steps between
+  // them would be lost in a sum with them, so that no tic would ever be the last.
+  const double size = std::max(std::abs(least), std::abs(most));
+  const double range =
+      most - least > kEqual * size ? most - least : std::max(size * 0.02, kLeastRange);
   double step = range;
   for (int count = 10; count > 0; --count) {
     const double decade = std::pow(10, std::floor(std::log10(range / count)));

@@ -75,6 +75,10 @@ TEST_CASE("numbers on the horizontal axis do not overlap", "[report]") {
   CHECK(x_tics(0, 25000, 230) == "set xtics 10000\n");  // four tics of 55 pixels each
   CHECK(x_tics(0, 25000, 210) == "set xtics 20000\n");
   CHECK(x_tics(3, 3, 380).starts_with("set xtics 0.0"));
+  // Means of equal values differ by a rounding: no step between them is left beside them.
+  for (const double value : {1413.672576, -1413.672576, 5e-12, 5.6e300})
+    CHECK(x_tics(std::nextafter(value, -INFINITY), value, 380) == x_tics(value, value, 380));
+  CHECK(x_tics(0, 0, 380).starts_with("set xtics "));
   CHECK(x_tics(0, INFINITY, 380).empty());
   // Whatever the range: tics times the width of the widest number are at most the plot's.
   for (const double most : {1e-6, 0.3, 7.7, 99.0, 12345.0, 8e6, 3e12}) {
