@@ -71,7 +71,7 @@ class ZipWriter {
   /// The bytes must stay until finish().
   void add(const std::string& name, std::span<const std::byte> bytes);
   /// Adds a record that `fill` writes while finish() runs: one after the other, so that only one of
-  /// them takes memory beside the archive.
+  /// them takes memory beside the archive. @pre fill throws nothing
   using Fill = std::function<void(std::span<std::byte>)>;
   void add(const std::string& name, std::size_t bytes, Fill fill);
   /// Another archive's record, which must stay until finish().

@@ -336,9 +336,8 @@ std::vector<std::string> optimizer_notes(const config::RunConfig& config, const 
   if (bounds.tensors == 0 || !is_felt(config, bounds)) return {};
   return {fmt::format(
       "compressor: optimizer {} makes noise as large as the gradient where that is weak: "
-      "e-elastiquant with compressor.rate 2.5 or 3.5 ended where float32 did, with 0.25 and 1.6 "
-      "bits "
-      "0.5 to 1.7 points lower, topk 2.6 to 2.9 (docs/choosing.md)",
+      "e-elastiquant with compressor.rate 2.5 or 3.5 ended where float32 did, with fewer bits 0.5 "
+      "to 1.7 points lower, topk 2.6 to 2.9 (docs/choosing.md)",
       config.optimizer.name->name)};
 }
 

@@ -193,7 +193,8 @@ void dense_backward(std::span<const float> g, std::span<const float> x,
   EQT_CHECK(g.size() == n * outputs, "{} gradients of {}", g.size(), n);
   std::ranges::fill(dbias, 0.0f);
   if (!dbias.empty())
-    for (std::size_t i = 0; i < g.size(); ++i) dbias[i % outputs] += g[i];
+    for (std::size_t s = 0; s < n; ++s)
+      for (std::size_t o = 0; o < outputs; ++o) dbias[o] += g[s * outputs + o];
   if (!dweight.empty()) {
     HWY_DYNAMIC_DISPATCH(DenseSums)
     ({g.data(), outputs, 1}, {x.data(), inputs}, n, outputs, dweight.data());
