@@ -328,17 +328,31 @@ std::vector<std::string> noise_notes(const config::RunConfig& config) {
       name, partition.name, config.compressor.noise_share)};
 }
 
+namespace {
+
+/// Returns whether noise is to be asked for at all: the optimizer makes more of it, and the bits
+/// are not chosen by it.
+bool may_amplify(const config::RunConfig& config) {
+  return config.optimizer.name->amplifies_noise && !config.compressor.adapts_grades();
+}
+
+std::string amplified_text(const config::RunConfig& config) {
+  return fmt::format(
+      "compressor: optimizer {} makes noise as large as the gradient where that is weak: "
+      "e-elastiquant with compressor.rate 2.5 or 3.5 ended where float32 did, with fewer bits 0.5 "
+      "to 1.7 points lower, topk 2.6 to 2.9 (docs/choosing.md)",
+      config.optimizer.name->name);
+}
+
+}  // namespace
+
 std::vector<std::string> optimizer_notes(const config::RunConfig& config, const Layout& layout) {
-  if (!config.optimizer.name->amplifies_noise || config.compressor.adapts_grades()) return {};
+  if (!may_amplify(config)) return {};
   const auto compressor = config.compressor.make();
   if (compressor->properties().lossless) return {};
   const VarianceBound bounds = bound_of(config, layout, *compressor);
   if (bounds.tensors == 0 || !is_felt(config, bounds)) return {};
-  return {fmt::format(
-      "compressor: optimizer {} makes noise as large as the gradient where that is weak: "
-      "e-elastiquant with compressor.rate 2.5 or 3.5 ended where float32 did, with fewer bits 0.5 "
-      "to 1.7 points lower, topk 2.6 to 2.9 (docs/choosing.md)",
-      config.optimizer.name->name)};
+  return {amplified_text(config)};
 }
 
 std::vector<std::string> compressor_notes(const config::RunConfig& config, const Layout& layout) {
@@ -366,9 +380,8 @@ std::vector<std::string> compressor_notes(const config::RunConfig& config, const
         "found {:.3g}: the error may be larger than the gradient; try more compressor.bits, a "
         "smaller compressor.bucket_size, or elastiquant, whose bound at equal bits is lower",
         name, *bounds.variance));
-  std::vector<std::string> amplified = optimizer_notes(config, layout);
-  if (!amplified.empty())
-    std::ranges::move(amplified, std::back_inserter(notes));
+  if (may_amplify(config) && is_felt(config, bounds))
+    notes.push_back(amplified_text(config));
   else if (bounds.variance && *bounds.variance >= kFeltVariance && *bounds.variance < 1 &&
            !memory && !properties.scales_up && !config.compressor.adapts_grades())
     notes.push_back(

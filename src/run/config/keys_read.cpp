@@ -27,10 +27,7 @@ void require_default(const RunConfig& config, std::string_view chosen_by, std::s
        origin, path, shown(found), chosen_by, names, chosen);
 }
 
-namespace {
-
-/// Returns true if the compressor reads a key of its section, or if no other compressor does not.
-bool reads_compressor_key(const CompressorConfig& compressor, std::string_view name) {
+std::optional<codec::Option> compressor_option(std::string_view name) {
   using codec::Option;
   constexpr std::pair<std::string_view, Option> kReaders[] = {{"bits", Option::bits},
                                                               {"bucket_size", Option::bucket_size},
@@ -55,14 +52,23 @@ bool reads_compressor_key(const CompressorConfig& compressor, std::string_view n
                                                               {"error_share", Option::menu},
                                                               {"observe_every", Option::menu},
                                                               {"decide_every", Option::menu}};
+  const auto* const reader =
+      std::ranges::find(kReaders, name, &std::pair<std::string_view, Option>::first);
+  if (reader == std::end(kReaders)) return {};
+  return reader->second;
+}
+
+namespace {
+
+/// Returns true if the compressor reads a key of its section, or if no other compressor does not.
+bool reads_compressor_key(const CompressorConfig& compressor, std::string_view name) {
   // Levels to which values go to the nearest follow from the values.
   constexpr std::string_view kOfLevels[] = {"norm", "levels", "elasticity", "table"};
   if (compressor.rounding == codec::Rounding::nearest && std::ranges::count(kOfLevels, name) > 0)
     return false;
   if (compressor.rate && name == "bits") return false;
-  const auto* const reader =
-      std::ranges::find(kReaders, name, &std::pair<std::string_view, Option>::first);
-  return reader == std::end(kReaders) || compressor.name->reads.has(reader->second);
+  const std::optional<codec::Option> option = compressor_option(name);
+  return !option || compressor.name->reads.has(*option);
 }
 
 /// Returns true if the schedule reads a key of its section, or if all schedules do.

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "codec/options.hpp"
 #include "config/run_config.hpp"
 #include "core/catalogue.hpp"
 
@@ -28,6 +30,10 @@ template <typename Row>
 const Row& row_in(const Row& row) {
   return row;
 }
+
+/// Returns which option of a compressor a key of its section sets; empty if it is not for some of
+/// the compressors alone.
+std::optional<codec::Option> compressor_option(std::string_view name);
 
 /// A row's name and whether it reads a key.
 struct KeyReader {

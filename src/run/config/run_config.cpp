@@ -7,11 +7,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <utility>
 
 #include "codec/catalogue.hpp"
 #include "config/checks.hpp"
 #include "config/fields.hpp"
+#include "config/keys_read.hpp"
 #include "config/nearest.hpp"
 #include "core/error.hpp"
 
@@ -110,14 +110,10 @@ void read_set(const std::string& set, GivenByKey& given) {
   given[key] = {set_value(*field, set.substr(equals + 1), where), where};
 }
 
-/// A file chooses these keys for the compressor that it names, and another one refuses them.
-constexpr std::pair<std::string_view, codec::Option> kOfOneCompressor[] = {
-    {"compressor.rate", codec::Option::rate},
-    {"compressor.rounding", codec::Option::rounding},
-    {"compressor.levels", codec::Option::levels},
-    {"compressor.elasticity", codec::Option::elasticity},
-    {"compressor.table", codec::Option::table},
-    {"compressor.unbiased", codec::Option::unbiased}};
+/// A file chooses these keys of the section compressor for the one that it names, and another one
+/// refuses them.
+constexpr std::string_view kOfOneCompressor[] = {"rate",       "rounding", "levels",
+                                                 "elasticity", "table",    "unbiased"};
 
 /// Leaves out what the file says of these keys if --set names a compressor that does not read them.
 void leave_to_own_compressor(const GivenByKey& sets, GivenByKey& file) {
@@ -125,10 +121,10 @@ void leave_to_own_compressor(const GivenByKey& sets, GivenByKey& file) {
   if (named == sets.end() || !named->second.value.is_string()) return;
   const auto* const row = codec::CompressorRow::all().find(named->second.value.get<std::string>());
   if (row == nullptr) return;
-  for (const auto& [key, option] : kOfOneCompressor) {
-    const auto found = file.find(key);
-    if (found == file.end() || row->reads.has(option)) continue;
-    check_value(*find_field(key), found->second.value, found->second.where);
+  for (const std::string_view name : kOfOneCompressor) {
+    const auto found = file.find(fmt::format("compressor.{}", name));
+    if (found == file.end() || row->reads.has(*compressor_option(name))) continue;
+    check_value(*find_field(found->first), found->second.value, found->second.where);
     file.erase(found);
   }
 }

@@ -128,17 +128,16 @@ template <bool kSquares>
 HWY_INLINE void all_float_sums(const float* x, std::size_t count, const float* mean,
                                std::size_t channels, double* out) {
   std::fill_n(out, channels, 0.0);
-  const std::size_t pixels = count / channels;
-  for (std::size_t p = 0; p < pixels; p += kFloatSum) {
-    const std::size_t some = std::min(kFloatSum, pixels - p);
-    const float* const from = x + p * channels;
-    std::size_t c = 0;
-    for (; c + kTile <= channels; c += kTile)
-      float_sums<kSquares, kTile>(from + c, channels, some, mean + c, out + c);
-    for (; c + kTile / 2 <= channels; c += kTile / 2)
-      float_sums<kSquares, kTile / 2>(from + c, channels, some, mean + c, out + c);
-    for (; c < channels; ++c) float_sums<kSquares, 1>(from + c, channels, some, mean + c, out + c);
-  }
+  for_each_tile(
+      count, channels, kFloatSum,
+      [&](std::size_t at, std::size_t c, std::size_t pixels, auto tile) HWY_ATTR {
+        // What is left of the channels is no constant.
+        if constexpr (std::is_same_v<decltype(tile), std::size_t>)
+          for (std::size_t i = 0; i < tile; ++i)
+            float_sums<kSquares, 1>(x + at + i, channels, pixels, mean + c + i, out + c + i);
+        else
+          float_sums<kSquares, decltype(tile)::value>(x + at, channels, pixels, mean + c, out + c);
+      });
 }
 
 void channel_sums(const float* x, std::size_t count, std::size_t channels, double* out) {
