@@ -31,10 +31,10 @@ constexpr double kLevel = 0.05;
 
 /// A figure whose differences are tested.
 struct Tested {
-  std::string table;  // its name
-  std::string title;  // for people, without a unit
-  bool fraction;      // from 0 to 1, shown as a percentage
-  Digits digits;      // of differences
+  std::string suffix;  // of the names of its tables
+  std::string title;   // for people, without a unit
+  bool fraction;       // from 0 to 1, shown as a percentage
+  Digits digits;       // of differences
   std::function<Figure(const Run&)> of;
 
   double scale() const { return fraction ? 100 : 1; }
@@ -53,8 +53,17 @@ struct Comparison {
   const Group* group;
   const Group* baseline;
   Spread ours, theirs;
-  Welch welch;
+  TTest welch;
   double difference() const { return ours.mean - theirs.mean; }
+};
+
+/// A comparison of the runs of a group and of its baseline that have the same seed.
+struct PairedComparison {
+  const Group* group;
+  const Group* baseline;
+  Spread differences;
+  double baseline_mean;  // of all its runs
+  TTest test;
 };
 
 /// The comparisons with one baseline, which share a variance.
@@ -102,16 +111,52 @@ const Group& group_named(const std::string& row, const std::vector<Group>& group
   return *found;
 }
 
-std::vector<Comparison> comparisons_of(const std::vector<Group>& groups, const Baseline& asked,
-                                       const Tested& tested) {
+/// Groups that may be tested, each with its baseline.
+std::vector<std::pair<const Group*, const Group*>> with_baselines(const std::vector<Group>& groups,
+                                                                  const Baseline& asked) {
   const Group* const named = asked.row.empty() ? nullptr : &group_named(asked.row, groups);
-  std::vector<Comparison> all;
+  std::vector<std::pair<const Group*, const Group*>> all;
   for (const Group& group : groups) {
     const Group* baseline = named == nullptr ? baseline_of(group, groups) : named;
-    if (baseline == nullptr || baseline == &group || !is_comparable(group, groups)) continue;
-    const Spread ours = group.spread(tested.of), theirs = baseline->spread(tested.of);
+    if (baseline != nullptr && baseline != &group && is_comparable(group, groups))
+      all.emplace_back(&group, baseline);
+  }
+  return all;
+}
+
+std::vector<Comparison> comparisons_of(const std::vector<Group>& groups, const Baseline& asked,
+                                       const Tested& tested) {
+  std::vector<Comparison> all;
+  for (const auto& [group, baseline] : with_baselines(groups, asked)) {
+    const Spread ours = group->spread(tested.of), theirs = baseline->spread(tested.of);
     if (const auto test = welch_test(ours, theirs))
-      all.push_back({&group, baseline, ours, theirs, *test});
+      all.push_back({group, baseline, ours, theirs, *test});
+  }
+  return all;
+}
+
+/// Figures by seed. A seed that several runs have is left out: which of them would be the pair?
+std::map<std::string, double> by_seed(const Group& group, const Tested& tested) {
+  std::map<std::string, std::vector<Figure>> found;
+  for (const Run* run : group.runs) found[run->seed].push_back(figures::finite(tested.of(*run)));
+  std::map<std::string, double> figures;
+  for (const auto& [seed, of] : found)
+    if (of.size() == 1 && of.front()) figures[seed] = *of.front();
+  return figures;
+}
+
+std::vector<PairedComparison> paired_comparisons_of(const std::vector<Group>& groups,
+                                                    const Baseline& asked, const Tested& tested) {
+  std::vector<PairedComparison> all;
+  for (const auto& [group, baseline] : with_baselines(groups, asked)) {
+    const std::map<std::string, double> theirs = by_seed(*baseline, tested);
+    std::vector<Figure> differences;
+    for (const auto& [seed, figure] : by_seed(*group, tested))
+      if (const auto other = theirs.find(seed); other != theirs.end())
+        differences.emplace_back(figure - other->second);
+    const Spread spread = figures::spread_of(differences);
+    if (const auto test = paired_test(spread))
+      all.push_back({group, baseline, spread, baseline->spread(tested.of).mean, *test});
   }
   return all;
 }
@@ -146,20 +191,29 @@ bool has_common_variance(const Family& family) {
   return family.pooled && family.pooled->equal_p >= kLevel;
 }
 
+/// Half the width of the 95 % interval of a difference.
+double reach_of(const TTest& test) { return student_quantile(kLevel, test.degrees) * test.error; }
+
 /// "-0.55 ± 0.24" with the standard error, of a difference that was found; otherwise how far from
-/// zero it may be by Welch's interval, which reaches so far.
-Cell difference_cell(const Comparison& c, bool is_found, double reach, const Tested& tested) {
-  const double difference = c.difference(), farthest = std::abs(difference) + reach;
-  const double scale = tested.scale();
-  if (is_found) return {measured_text(scale * difference, scale * c.welch.error), difference};
+/// zero it may be by the test's interval.
+Cell difference_cell(double difference, const TTest& test, bool is_found, const Tested& tested) {
+  const double scale = tested.scale(), farthest = std::abs(difference) + reach_of(test);
+  if (is_found) return {measured_text(scale * difference, scale * test.error), difference};
   return {fmt::format("none found (within {})", number_text(scale * farthest, tested.digits)),
           difference};
 }
 
+/// "yes, p 0.01", of two one-sided tests of a margin in the figure's own unit.
+Cell equivalence_cell(double difference, const TTest& test, double margin) {
+  if (!(margin > 0)) return number_cell({}, {-1, 2});
+  Cell cell = number_cell(equivalence_p(difference, test, margin), {-1, 2});
+  cell.text = (*cell.value <= kLevel ? "yes, p " : "not shown, p ") + cell.text;
+  return cell;
+}
+
 std::vector<Cell> cells_of(const Comparison& c, const Family& family, const Tested& tested,
                            double margin) {
-  const double scale = tested.scale(), difference = c.difference();
-  const double reach = student_quantile(kLevel, c.welch.degrees) * c.welch.error;
+  const double scale = tested.scale(), difference = c.difference(), reach = reach_of(c.welch);
   bool is_found = std::abs(difference) > reach;
   Figure low, high, p;
   if (family.pooled) {
@@ -169,26 +223,45 @@ std::vector<Cell> cells_of(const Comparison& c, const Family& family, const Test
     high = difference + family.quantile * error;
     p = dunnett_two_sided(difference / error, family.pooled->degrees, family.weights);
   }
-  Figure equivalent;
-  if (const double own = tested.margin(margin, c.theirs.mean); own > 0)
-    equivalent = equivalence_p(difference, c.welch, own);
-  Cell equivalence = number_cell(equivalent, {-1, 2});
-  if (equivalent)
-    equivalence.text = (*equivalent <= kLevel ? "yes, p " : "not shown, p ") + equivalence.text;
   return {text_cell(c.group->label),
-          difference_cell(c, is_found, reach, tested),
+          difference_cell(difference, c.welch, is_found, tested),
           number_cell(difference - reach, tested.digits, scale),
           number_cell(difference + reach, tested.digits, scale),
           number_cell(c.welch.p, {-1, 2}),
           number_cell(low, tested.digits, scale),
           number_cell(high, tested.digits, scale),
           number_cell(p, {-1, 2}),
-          equivalence,
+          equivalence_cell(difference, c.welch, tested.margin(margin, c.theirs.mean)),
           number_cell(c.welch.t, {2}),
           number_cell(c.welch.degrees, {1}),
           number_cell(runs_of(c.ours), {0}),
           number_cell(runs_of(c.theirs), {0}),
           text_cell(c.baseline->label)};
+}
+
+std::vector<Cell> cells_of(const PairedComparison& c, const Tested& tested, double margin) {
+  const double scale = tested.scale(), difference = c.differences.mean, reach = reach_of(c.test);
+  return {text_cell(c.group->label),
+          difference_cell(difference, c.test, std::abs(difference) > reach, tested),
+          number_cell(difference - reach, tested.digits, scale),
+          number_cell(difference + reach, tested.digits, scale),
+          number_cell(c.test.p, {-1, 2}),
+          equivalence_cell(difference, c.test, tested.margin(margin, c.baseline_mean)),
+          number_cell(c.test.t, {2}),
+          number_cell(runs_of(c.differences), {0}),
+          text_cell(c.baseline->label)};
+}
+
+std::string equivalence_note(const Tested& tested, double margin) {
+  return fmt::format(
+      "Within {}{}: two one-sided tests show at 5 % that the means differ by less than that, "
+      "the margin; \"not shown\" is not \"differs\".",
+      tested.margin_text(margin), tested.fraction ? "" : " of the baseline's");
+}
+
+std::string bonferroni_note(std::size_t tests, const std::string& whose) {
+  return fmt::format("Of {} tests at {} some fail by chance: hold {} against {:.2g} (Bonferroni).",
+                     tests, kLevel, whose, kLevel / static_cast<double>(tests));
 }
 
 std::vector<std::string> notes_of(const std::vector<Comparison>& comparisons,
@@ -203,15 +276,8 @@ std::vector<std::string> notes_of(const std::vector<Comparison>& comparisons,
       "either sign.",
       "Dunnett: all rows of one baseline together, with their common variance; all its intervals "
       "are right in 95 of 100 such reports."};
-  notes.push_back(fmt::format(
-      "Within {}{}: two one-sided tests show at 5 % that the means differ by less than that, "
-      "the margin; \"not shown\" is not \"differs\".",
-      tested.margin_text(margin), tested.fraction ? "" : " of the baseline's"));
-  if (comparisons.size() > 1)
-    notes.push_back(
-        fmt::format("Of {} tests at {} some fail by chance: hold Welch's p against {:.2g} "
-                    "(Bonferroni).",
-                    comparisons.size(), kLevel, kLevel / static_cast<double>(comparisons.size())));
+  notes.push_back(equivalence_note(tested, margin));
+  if (comparisons.size() > 1) notes.push_back(bonferroni_note(comparisons.size(), "Welch's p"));
   for (const auto& [baseline, family] : families)
     if (family.pooled && !has_common_variance(family))
       notes.push_back(
@@ -223,7 +289,7 @@ std::vector<std::string> notes_of(const std::vector<Comparison>& comparisons,
 
 Table table_of(const std::vector<Group>& groups, const Baseline& asked, const Tested& tested) {
   const std::vector<Comparison> comparisons = comparisons_of(groups, asked, tested);
-  Table table{tested.table,
+  Table table{"significance" + tested.suffix,
               fmt::format("{} against {}", capitalised(tested.title),
                           asked.row.empty() ? "float32" : visible(asked.row)),
               {{"run", "runs"},
@@ -250,17 +316,49 @@ Table table_of(const std::vector<Group>& groups, const Baseline& asked, const Te
   return table;
 }
 
+Table paired_table_of(const std::vector<Group>& groups, const Baseline& asked,
+                      const Tested& tested) {
+  Table table{"paired" + tested.suffix,
+              fmt::format("{} against {}, runs of the same seed", capitalised(tested.title),
+                          asked.row.empty() ? "float32" : visible(asked.row)),
+              {{"run", "runs"},
+               {"difference", "difference" + tested.unit(), Type::number},
+               {"interval_low", "95 % from", Type::number},
+               {"interval_high", "to", Type::number},
+               {"p", "p", Type::number},
+               {"equivalence_p", "within " + tested.margin_text(asked.margin), Type::number},
+               {"t", "t", Type::number},
+               {"pairs", "pairs", Type::number},
+               {"baseline", "baseline"}},
+              {},
+              {}};
+  const std::vector<PairedComparison> comparisons = paired_comparisons_of(groups, asked, tested);
+  if (comparisons.empty()) return table;
+  for (const PairedComparison& c : comparisons)
+    table.rows.push_back(cells_of(c, tested, asked.margin));
+  table.notes = {
+      fmt::format(
+          "The paired t-test of differences between two runs of the same seed, ± standard "
+          "error{}; \"none found (within x)\" where the interval contains 0. Seeds that only "
+          "one of the two has are left out.",
+          tested.fraction ? " in points" : ""),
+      equivalence_note(tested, asked.margin)};
+  if (comparisons.size() > 1) table.notes.push_back(bonferroni_note(comparisons.size(), "p"));
+  return table;
+}
+
 }  // namespace
 
 std::vector<Table> significance_tables(const std::vector<Group>& groups, const Baseline& baseline) {
   const MainFigure main = main_figure(groups);
   std::vector<Table> tables;
-  for (const Tested& tested : {Tested{"significance", main.title(), main.metric.fraction,
-                                      main.digits(), [&](const Run& run) { return main.of(run); }},
-                               Tested{"significance-loss", "training loss", false, Digits{4},
+  for (const Tested& tested : {Tested{"", main.title(), main.metric.fraction, main.digits(),
+                                      [&](const Run& run) { return main.of(run); }},
+                               Tested{"-loss", "training loss", false, Digits{4},
                                       [](const Run& run) { return run.outcome.train_loss; }}})
-    if (Table table = table_of(groups, baseline, tested); !table.rows.empty())
-      tables.push_back(std::move(table));
+    for (const auto& make : {table_of, paired_table_of})
+      if (Table table = make(groups, baseline, tested); !table.rows.empty())
+        tables.push_back(std::move(table));
   return tables;
 }
 
@@ -280,13 +378,13 @@ const Group* baseline_of(const Group& group, const std::vector<Group>& groups) {
   return as_near == 1 ? nearest : nullptr;
 }
 
-std::optional<Welch> welch_test(const Spread& a, const Spread& b) {
+std::optional<TTest> welch_test(const Spread& a, const Spread& b) {
   if (!a.deviation || !b.deviation) return {};
   const double of_a = *a.deviation * *a.deviation / runs_of(a);
   const double of_b = *b.deviation * *b.deviation / runs_of(b);
   const double sum = of_a + of_b;
   if (!(sum > 0) || !std::isfinite(sum)) return {};
-  Welch test;
+  TTest test;
   test.error = std::sqrt(sum);
   test.t = (a.mean - b.mean) / test.error;
   // Relative to the sum, so that squares of small variances do not underflow.
@@ -296,7 +394,18 @@ std::optional<Welch> welch_test(const Spread& a, const Spread& b) {
   return test;
 }
 
-double equivalence_p(double difference, const Welch& test, double margin) {
+std::optional<TTest> paired_test(const Spread& differences) {
+  const Figure error = differences.standard_error();
+  if (!error || !(*error > 0) || !std::isfinite(*error)) return {};
+  TTest test;
+  test.error = *error;
+  test.t = differences.mean / test.error;
+  test.degrees = runs_of(differences) - 1;
+  test.p = student_two_sided(test.t, test.degrees);
+  return test;
+}
+
+double equivalence_p(double difference, const TTest& test, double margin) {
   return std::max(student_upper((margin + difference) / test.error, test.degrees),
                   student_upper((margin - difference) / test.error, test.degrees));
 }

@@ -84,6 +84,22 @@ TEST_CASE("Welch's test needs two runs each, and a deviation", "[report]") {
   CHECK(welch_test(two, still)->degrees == Approx(1.0).epsilon(1e-14));
 }
 
+TEST_CASE("the paired test agrees with Student's example", "[report]") {
+  // The hours of sleep that two drugs gained (Student 1908, section IX). Expected: SciPy 1.17.1,
+  // ttest_rel.
+  const std::vector<double> one = {0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0};
+  const std::vector<double> other = {1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4};
+  std::vector<Figure> differences;
+  for (std::size_t i = 0; i < one.size(); ++i) differences.emplace_back(one[i] - other[i]);
+  const auto test = paired_test(spread_of(differences));
+  REQUIRE(test);
+  CHECK(test->t == Approx(-4.062127683382037).epsilon(1e-12));
+  CHECK(test->degrees == 9);
+  CHECK(test->p == Approx(0.002832890197384273).epsilon(1e-10));
+  CHECK_FALSE(paired_test(spread_of(std::vector<Figure>{1.0})));
+  CHECK_FALSE(paired_test(spread_of(std::vector<Figure>{1.0, 1.0, 1.0})));
+}
+
 TEST_CASE("equivalence is shown by two one-sided tests", "[report]") {
   // Expected: statsmodels, ttost_ind(usevar="unequal") of the first example above.
   const Spread a{15, 15, 20.82, 2.8048936827317665},
@@ -158,6 +174,40 @@ TEST_CASE("differences have Welch's interval, and none is found where it contain
     if (run.compressor == "qsgd") *run.outcome.test_accuracy -= 0.1;
   const Table worse = significance_tables(groups_of(runs), {}).front();
   CHECK(cell_of(worse, 0, "difference").text == "-9.5 ± 0.7");
+}
+
+TEST_CASE("runs of the same seed are compared as pairs", "[report]") {
+  std::vector<Run> runs;
+  add_runs(runs, "none", {0.848, 0.844, 0.852, 0.900});
+  add_runs(runs, "qsgd", {0.857, 0.846, 0.851, 0.700, 0.710, 0.720});
+  const std::vector<std::string> seeds = {"1", "2", "3", "4", "3", "2", "1", "5", "6", "6"};
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].seed = seeds[i];
+  const std::vector<Table> tables = significance_tables(groups_of(runs), {"", 0.5});
+  REQUIRE(tables.size() == 2);
+  const Table& table = tables[1];
+  CHECK(table.name == "paired");
+  CHECK(table.caption == "Test accuracy against float32, runs of the same seed");
+  REQUIRE(table.rows.size() == 1);
+  // Expected: SciPy 1.17.1, ttest_rel and ttest_1samp with alternatives, of the seeds 1 to 3.
+  CHECK(value_of(table, 0, "pairs") == 3);
+  CHECK(value_of(table, 0, "difference") == Approx(0.01 / 3).epsilon(1e-9));
+  CHECK(value_of(table, 0, "t") == Approx(3.779644730092272).epsilon(1e-9));
+  CHECK(cell_of(table, 0, "difference").text == "none found (within 0.71)");
+  CHECK(value_of(table, 0, "interval_low") == Approx(-0.0004612497002634266).epsilon(1e-9));
+  CHECK(value_of(table, 0, "interval_high") == Approx(0.007127916366930099).epsilon(1e-9));
+  CHECK(value_of(table, 0, "equivalence_p") == Approx(0.09967961548728253).epsilon(1e-9));
+  CHECK(cell_of(table, 0, "equivalence_p").text == "not shown, p 0.1");
+  CHECK(cell_of(significance_tables(groups_of(runs), {"", 0.75})[1], 0, "equivalence_p").text ==
+        "yes, p 0.021");
+  // Every run of the other row 1.1 points higher: the pairs' deviation is as it was.
+  for (Run& run : runs)
+    if (run.compressor == "qsgd") *run.outcome.test_accuracy += 0.011;
+  const Table higher = significance_tables(groups_of(runs), {})[1];
+  CHECK(cell_of(higher, 0, "difference").text == "1.43 ± 0.09");
+  // Without a seed in common there is nothing to pair.
+  for (Run& run : runs)
+    if (run.compressor == "qsgd") run.seed += "0";
+  CHECK(significance_tables(groups_of(runs), {}).size() == 1);
 }
 
 TEST_CASE("rows of one baseline are compared together", "[report]") {
