@@ -66,9 +66,8 @@ class ErrorFeedback final : public GradientMemory {
 //
 // Source   Y. Lin et al., ICLR 2018, arXiv:1712.01887, algorithms 1 and 4
 // Symbols  u momentum (velocity), v accumulated velocity, m momentum factor
-// Steps    clip g locally; u = m u + g, v = v + u (Nesterov: u = m (u + g), v = v + u + g); send
-// the
-//          top of v; zero u where v was sent, and subtract from v what was
+// Steps    clip g locally; u = m u + g, v = v + u (Nesterov: u = m (u + g), v = v + u + g);
+//          send the top of v; zero u where v was sent (masking), and subtract from v what was
 // Differs  the clipping threshold is applied per tensor, as in the authors' code. The paper sends
 //          exact values and zeroes v; here v keeps what rounding left out of a value that was sent,
 //          as error feedback does (A. Sarfi et al., SparseLoCo, 2025, arXiv:2508.15706)
@@ -95,7 +94,7 @@ class DgcMemory final : public GradientMemory {
   }
 
   void remember(const FusionBucket& bucket, const Contribution& contribution) override {
-    contribution.zero_sent(velocity_);
+    if (options_.masking) contribution.zero_sent(velocity_);
     contribution.subtract_from(accumulated_, bucket, workspace_);
   }
 

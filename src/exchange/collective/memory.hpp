@@ -71,9 +71,12 @@ struct DgcOptions {
   bool nesterov = false;
   double clip_norm = 0;  // threshold for the gradient of all ranks; 0 = no clipping
   int ranks = 1;
+  bool masking = true;  // momentum factor masking
 };
 /// DGC (Lin et al. 2018): local clipping, momentum correction and momentum factor masking on
-/// compressed segments; raw ones pass unchanged (their momentum stays in the optimizer).
+/// compressed segments; raw ones pass unchanged (their momentum stays in the optimizer). Masking
+/// takes from each value that is sent what its momentum would still have added, m / (1 - m) times
+/// the newest gradient and less of the older ones: without it all of that is sent later.
 std::unique_ptr<GradientMemory> make_dgc_memory(std::size_t count, const DgcOptions& options);
 
 /// Signum's momentum (Bernstein et al. 2019, algorithm 1): m <- beta m + (1 - beta) g replaces g,

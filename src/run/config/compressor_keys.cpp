@@ -113,6 +113,9 @@ std::vector<CompressorField> make_fields() {
           .from(0, kHuge)
           .says("dgc: clipping threshold for the norm of all ranks' gradient; each rank clips its "
                 "own at this / sqrt(ranks); 0 = no clipping"),
+      EQT_FIELD(momentum_masking, must_stay)
+          .says("dgc: the momentum of a value that is sent begins at 0 again (momentum factor "
+                "masking); false: it stays, which loses less where many values are sent"),
       EQT_FIELD(menu, must_stay)
           .says("auto: grades to choose from, of 2 to 16 compressors as \"name\", \"name:bits\", "
                 "\"name:bits@factor\" of the best elasticity, \"bf16:lossless\", or "

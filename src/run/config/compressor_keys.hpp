@@ -27,6 +27,7 @@ struct CompressorConfig : codec::CompressorOptions {
   std::uint64_t adapt_every = 0;  // [steps], 0 = 0, 100, 2000 and each 10000th
   double warmup_epochs = 4;       // dgc: epochs in which density falls to its value
   double clip_norm = 0;           // dgc: local gradient clipping threshold, 0 = off
+  bool momentum_masking = true;   // dgc: zero the momentum of values that are sent
   std::size_t skip_below = 1024;  // [values]
   codec::SmallTensors small_tensors = codec::SmallTensors::float32;
   double noise_share = 0.1;            // auto: most noise added, in units of the gradients' own

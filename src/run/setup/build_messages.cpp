@@ -70,7 +70,8 @@ std::unique_ptr<collective::GradientMemory> make_memory(const config::RunConfig&
                                        {.momentum = static_cast<float>(config.optimizer.momentum),
                                         .nesterov = config.optimizer.nesterov,
                                         .clip_norm = config.compressor.clip_norm,
-                                        .ranks = ranks});
+                                        .ranks = ranks,
+                                        .masking = config.compressor.momentum_masking});
   }
   if (properties.votes) {
     if (config.optimizer.momentum == 0) return nullptr;

@@ -227,6 +227,32 @@ TEST_CASE("DGC keeps what rounding leaves out of the values that are sent", "[me
   }
 }
 
+TEST_CASE("DGC sends the momentum's sum without masking, and gradients alone where all is masked",
+          "[memory]") {
+  // u_n = m u_(n-1) + g_n; with Nesterov m u_n + g_n. In exact binary fractions, all values sent.
+  const auto all = codec::make_compressor("dgc", {.density = 1});
+  const std::vector<std::vector<float>> gradients = {
+      {64, -8, 16, 3}, {16, 24, -40, 2}, {-32, 1, 8, 5}};
+  for (const bool nesterov : {false, true}) {
+    for (const bool masking : {false, true}) {
+      OwnMessage message(*all, 4);
+      const auto memory =
+          make_dgc_memory(4, {.momentum = 0.5f, .nesterov = nesterov, .masking = masking});
+      std::vector<float> velocity(4), expected(4);
+      for (std::size_t step = 0; step < gradients.size(); ++step) {
+        auto values = gradients[step];
+        for (std::size_t i = 0; i < 4; ++i) {
+          velocity[i] = (masking ? 0 : 0.5f * velocity[i]) + values[i];
+          expected[i] = nesterov ? 0.5f * velocity[i] + values[i] : velocity[i];
+        }
+        memory->compensate(message.bucket(), values);
+        CHECK(values == expected);
+        memory->remember(message.bucket(), message.encode(values, step));
+      }
+    }
+  }
+}
+
 TEST_CASE("DGC keeps nothing of tensors that are sent exactly", "[memory]") {
   const auto compressor = codec::make_compressor("dgc", {.density = 0.25, .value_bits = 1});
   OwnMessage message(*compressor, 4, false);

@@ -70,7 +70,7 @@ TEST_CASE("an empty document resolves to the documented defaults", "[config]") {
                    "density": 0.01,
                    "value_bits": 32, "threshold": 0, "unbiased": false, "rank": 2,
                    "atoms": "spectral", "clip": 2.5,
-                   "warmup_epochs": 4, "clip_norm": 0, "rate": null, "rounding": "independent",
+                   "warmup_epochs": 4, "clip_norm": 0, "momentum_masking": true, "rate": null, "rounding": "independent",
                    "skip_below": 1024, "small_tensors": "float32", "granularity": "layer",
                    "menu": ["e-elastiquant:3@1", "e-elastiquant:4@0.75", "e-elastiquant:4@1",
                             "e-elastiquant:5@1", "e-elastiquant:6@1", "e-elastiquant:8@1",
@@ -99,7 +99,7 @@ TEST_CASE("every value reaches its member", "[config]") {
                         "topology": {"kind": "graph", "weights": "given", "rows": 2, "file": "g"}},
     "compressor": {"name": "elastiquant", "bits": 8, "bucket_size": 512, "norm": "max",
                    "coding": "huffman", "levels": "exponential", "elasticity": 0.9, "adapt_every": 9, "density": 1,
-                   "clip": 0, "warmup_epochs": 1, "clip_norm": 2, "skip_below": 0,
+                   "clip": 0, "warmup_epochs": 1, "clip_norm": 2, "momentum_masking": false, "skip_below": 0,
                    "granularity": "model"},
     "output": {"progress": "off", "step_records": false, "tensorboard": false,
                "dump_gradients": 120}})");
@@ -151,6 +151,7 @@ TEST_CASE("every value reaches its member", "[config]") {
   CHECK(c.compressor.clip == 0);
   CHECK(c.compressor.warmup_epochs == 1);
   CHECK(c.compressor.clip_norm == 2);
+  CHECK_FALSE(c.compressor.momentum_masking);
   CHECK(c.compressor.skip_below == 0);
   CHECK(eqt::name_of(c.compressor.granularity) == "model");
   CHECK(c.output.progress == eqt::metrics::ProgressStyle::off);
