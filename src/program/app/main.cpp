@@ -18,6 +18,7 @@
 #include "bench/bench.hpp"
 #include "codec/simd.hpp"
 #include "comm/session.hpp"
+#include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "doctor/doctor.hpp"
 #include "planner/plan.hpp"
@@ -110,7 +111,9 @@ int run(int argc, char** argv) {
             },
             [](const ReportCommand& asked) {
               require_folders(asked.request.folders, "report");
-              return fmt::print("{}", report::make_report(asked.request)), 0;
+              report::Request request = asked.request;
+              request.defaults = config::resolved_json({});
+              return fmt::print("{}", report::make_report(request)), 0;
             },
             [](const EvaluateCommand& asked) { return run_evaluate(asked), 0; },
             [](const PredictCommand& asked) { return run_predict(asked), 0; },

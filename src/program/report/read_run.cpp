@@ -404,6 +404,21 @@ std::string Run::setting(const std::string& key, const std::string& otherwise) c
   return found == settings.end() ? otherwise : found->second;
 }
 
+void add_defaults(const std::string& defaults, std::vector<Run>& runs) {
+  if (defaults.empty()) return;
+  std::map<std::string, std::string> usual;
+  flatten(parse_document(defaults, "the defaults"), "", usual);
+  for (const auto& [key, value] : usual) {
+    const auto differs = [&](const Run& run) {
+      const auto found = run.settings.find(key);
+      return found != run.settings.end() && found->second != value;
+    };
+    if (std::ranges::none_of(runs, differs)) continue;
+    for (Run& run : runs)
+      if (run.settings.contains("compressor.name")) run.settings.try_emplace(key, value);
+  }
+}
+
 bool is_empty(const Run& run) { return run.version.empty() && run.epochs.empty(); }
 
 Run read_run(const std::string& folder) {

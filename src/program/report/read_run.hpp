@@ -21,6 +21,11 @@ std::vector<std::string> run_folders(const std::vector<std::string>& paths);
 /// @throws Error{data} if a file is no JSON, of another schema or malformed
 Run read_run(const std::string& folder);
 
+/// Gives runs that lack a key, since an older program made them, its value in `defaults` (a config
+/// with all keys, as JSON) if another of the runs has another value: such a key was added so that
+/// older runs are those with the default. "": gives nothing.
+void add_defaults(const std::string& defaults, std::vector<Run>& runs);
+
 /// True if a run folder has no run record.
 bool is_empty(const Run& run);
 

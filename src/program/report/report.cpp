@@ -216,6 +216,7 @@ std::string make_report(const Request& request) {
   std::vector<std::string> warnings;
   std::vector<Run> runs = read_runs(request.folders, warnings);
   check_one_data_set(runs);
+  add_defaults(request.defaults, runs);
   const std::vector<Group> groups = groups_of(runs);
   label_runs(groups, runs);
   for (const std::string& warning : warnings_of(groups)) warnings.push_back(warning);

@@ -19,6 +19,7 @@ struct Request {
   std::string format = "text";       // of the answer otherwise, of answer_formats()
   std::string steps;                 // "A:B" of the timeline; "" = the last ones
   Baseline baseline{};               // of tests of differences
+  std::string defaults = {};         // a config with all keys at their defaults, as JSON; "": none
 };
 
 /// Notations of tables by name: "text", "markdown", "latex".

@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "report/comparison.hpp"
 #include "report/planned.hpp"
+#include "report/read_run.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
 
@@ -115,6 +116,27 @@ TEST_CASE("a key that an older program does not write does not separate runs", "
   std::vector<Run> differ = same;
   differ.push_back(run_with("3", {{"ranks", "2"}, {"train.new", "1"}}));
   CHECK(groups_of(differ).size() == 3);
+}
+
+TEST_CASE("a key that an older program does not write has its default", "[report]") {
+  const std::string defaults = R"({"compressor": {"name": "none", "new": true, "newer": 1}})";
+  const auto dgc = [](const std::string& seed, std::map<std::string, std::string> more) {
+    more["compressor.name"] = "dgc";
+    return run_with(seed, std::move(more));
+  };
+  std::vector<Run> runs = {dgc("1", {}), dgc("2", {{"compressor.new", "true"}}),
+                           dgc("1", {{"compressor.new", "false"}}), run_with("1", {})};
+  add_defaults(defaults, runs);
+  CHECK(runs[0].setting("compressor.new") == "true");
+  CHECK_FALSE(runs[0].settings.contains("compressor.newer"));  // nobody has another value
+  CHECK_FALSE(runs[3].settings.contains("compressor.new"));    // it has no config
+  runs.pop_back();
+  const std::vector<Group> groups = groups_of(runs);
+  CHECK(labels_of(groups) == Labels{"new false", "new true"});
+  CHECK(groups[1].runs.size() == 2);
+  std::vector<Run> without = {dgc("1", {}), dgc("1", {{"compressor.new", "false"}})};
+  add_defaults("", without);
+  CHECK(groups_of(without).size() == 1);
 }
 
 TEST_CASE("unfinished runs are not in the mean of a finished group", "[report]") {
