@@ -57,7 +57,7 @@ struct Comparison {
   double difference() const { return ours.mean - theirs.mean; }
 };
 
-/// A comparison of the runs of a group and of its baseline that have the same seed.
+/// A paired comparison is of the runs of a group and of its baseline that have the same seed.
 struct PairedComparison {
   const Group* group;
   const Group* baseline;
@@ -111,7 +111,7 @@ const Group& group_named(const std::string& row, const std::vector<Group>& group
   return *found;
 }
 
-/// Groups that may be tested, each with its baseline.
+/// Returns the groups that may be tested, each with its baseline.
 std::vector<std::pair<const Group*, const Group*>> with_baselines(const std::vector<Group>& groups,
                                                                   const Baseline& asked) {
   const Group* const named = asked.row.empty() ? nullptr : &group_named(asked.row, groups);
@@ -135,7 +135,8 @@ std::vector<Comparison> comparisons_of(const std::vector<Group>& groups, const B
   return all;
 }
 
-/// Figures by seed. A seed that several runs have is left out: which of them would be the pair?
+/// Returns figures by seed. A seed that several runs have is left out: which of them would be the
+/// pair?
 std::map<std::string, double> by_seed(const Group& group, const Tested& tested) {
   std::map<std::string, std::vector<Figure>> found;
   for (const Run* run : group.runs) found[run->seed].push_back(figures::finite(tested.of(*run)));
@@ -191,10 +192,10 @@ bool has_common_variance(const Family& family) {
   return family.pooled && family.pooled->equal_p >= kLevel;
 }
 
-/// Half the width of the 95 % interval of a difference.
+/// Returns half the width of the 95 % interval of a difference.
 double reach_of(const TTest& test) { return student_quantile(kLevel, test.degrees) * test.error; }
 
-/// "-0.55 ± 0.24" with the standard error, of a difference that was found; otherwise how far from
+/// Returns "-0.55 ± 0.24" with the standard error, if a difference was found; otherwise how far from
 /// zero it may be by the test's interval.
 Cell difference_cell(double difference, const TTest& test, bool is_found, const Tested& tested) {
   const double scale = tested.scale(), farthest = std::abs(difference) + reach_of(test);
@@ -203,7 +204,7 @@ Cell difference_cell(double difference, const TTest& test, bool is_found, const 
           difference};
 }
 
-/// "yes, p 0.01", of two one-sided tests of a margin in the figure's own unit.
+/// Returns "yes, p 0.01" of two one-sided tests of a margin in the figure's own unit.
 Cell equivalence_cell(double difference, const TTest& test, double margin) {
   if (!(margin > 0)) return number_cell({}, {-1, 2});
   Cell cell = number_cell(equivalence_p(difference, test, margin), {-1, 2});

@@ -17,7 +17,7 @@ namespace eqt::report {
 
 using figures::Spread;
 
-/// A t-test of whether two means, a and b, are equal.
+/// A t-test says whether two means, a and b, are equal.
 struct TTest {
   double error = 0;    // standard error of the difference mean a - mean b
   double t = 0;        // difference / error
