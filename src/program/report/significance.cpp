@@ -195,8 +195,8 @@ bool has_common_variance(const Family& family) {
 /// Returns half the width of the 95 % interval of a difference.
 double reach_of(const TTest& test) { return student_quantile(kLevel, test.degrees) * test.error; }
 
-/// Returns "-0.55 ± 0.24" with the standard error, if a difference was found; otherwise how far from
-/// zero it may be by the test's interval.
+/// Returns "-0.55 ± 0.24" with the standard error, if a difference was found; otherwise how far
+/// from zero it may be by the test's interval.
 Cell difference_cell(double difference, const TTest& test, bool is_found, const Tested& tested) {
   const double scale = tested.scale(), farthest = std::abs(difference) + reach_of(test);
   if (is_found) return {measured_text(scale * difference, scale * test.error), difference};
