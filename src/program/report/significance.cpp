@@ -111,11 +111,13 @@ const Group& group_named(const std::string& row, const std::vector<Group>& group
   return *found;
 }
 
+/// Groups that may be tested are kept with their baselines.
+using Compared = std::vector<std::pair<const Group*, const Group*>>;
+
 /// Returns the groups that may be tested, each with its baseline.
-std::vector<std::pair<const Group*, const Group*>> with_baselines(const std::vector<Group>& groups,
-                                                                  const Baseline& asked) {
+Compared with_baselines(const std::vector<Group>& groups, const Baseline& asked) {
   const Group* const named = asked.row.empty() ? nullptr : &group_named(asked.row, groups);
-  std::vector<std::pair<const Group*, const Group*>> all;
+  Compared all;
   for (const Group& group : groups) {
     const Group* baseline = named == nullptr ? baseline_of(group, groups) : named;
     if (baseline != nullptr && baseline != &group && is_comparable(group, groups))
@@ -124,10 +126,9 @@ std::vector<std::pair<const Group*, const Group*>> with_baselines(const std::vec
   return all;
 }
 
-std::vector<Comparison> comparisons_of(const std::vector<Group>& groups, const Baseline& asked,
-                                       const Tested& tested) {
+std::vector<Comparison> comparisons_of(const Compared& compared, const Tested& tested) {
   std::vector<Comparison> all;
-  for (const auto& [group, baseline] : with_baselines(groups, asked)) {
+  for (const auto& [group, baseline] : compared) {
     const Spread ours = group->spread(tested.of), theirs = baseline->spread(tested.of);
     if (const auto test = welch_test(ours, theirs))
       all.push_back({group, baseline, ours, theirs, *test});
@@ -146,10 +147,10 @@ std::map<std::string, double> by_seed(const Group& group, const Tested& tested) 
   return figures;
 }
 
-std::vector<PairedComparison> paired_comparisons_of(const std::vector<Group>& groups,
-                                                    const Baseline& asked, const Tested& tested) {
+std::vector<PairedComparison> paired_comparisons_of(const Compared& compared,
+                                                    const Tested& tested) {
   std::vector<PairedComparison> all;
-  for (const auto& [group, baseline] : with_baselines(groups, asked)) {
+  for (const auto& [group, baseline] : compared) {
     const std::map<std::string, double> theirs = by_seed(*baseline, tested);
     std::vector<Figure> differences;
     for (const auto& [seed, figure] : by_seed(*group, tested))
@@ -288,11 +289,16 @@ std::vector<std::string> notes_of(const std::vector<Comparison>& comparisons,
   return notes;
 }
 
-Table table_of(const std::vector<Group>& groups, const Baseline& asked, const Tested& tested) {
-  const std::vector<Comparison> comparisons = comparisons_of(groups, asked, tested);
+/// Returns "Test accuracy against float32".
+std::string caption_of(const Baseline& asked, const Tested& tested) {
+  return fmt::format("{} against {}", capitalised(tested.title),
+                     asked.row.empty() ? "float32" : visible(asked.row));
+}
+
+Table table_of(const Compared& compared, const Baseline& asked, const Tested& tested) {
+  const std::vector<Comparison> comparisons = comparisons_of(compared, tested);
   Table table{"significance" + tested.suffix,
-              fmt::format("{} against {}", capitalised(tested.title),
-                          asked.row.empty() ? "float32" : visible(asked.row)),
+              caption_of(asked, tested),
               {{"run", "runs"},
                {"difference", "difference" + tested.unit(), Type::number},
                {"interval_low", "Welch, 95 % from", Type::number},
@@ -317,11 +323,9 @@ Table table_of(const std::vector<Group>& groups, const Baseline& asked, const Te
   return table;
 }
 
-Table paired_table_of(const std::vector<Group>& groups, const Baseline& asked,
-                      const Tested& tested) {
+Table paired_table_of(const Compared& compared, const Baseline& asked, const Tested& tested) {
   Table table{"paired" + tested.suffix,
-              fmt::format("{} against {}, runs of the same seed", capitalised(tested.title),
-                          asked.row.empty() ? "float32" : visible(asked.row)),
+              caption_of(asked, tested) + ", runs of the same seed",
               {{"run", "runs"},
                {"difference", "difference" + tested.unit(), Type::number},
                {"interval_low", "95 % from", Type::number},
@@ -333,7 +337,7 @@ Table paired_table_of(const std::vector<Group>& groups, const Baseline& asked,
                {"baseline", "baseline"}},
               {},
               {}};
-  const std::vector<PairedComparison> comparisons = paired_comparisons_of(groups, asked, tested);
+  const std::vector<PairedComparison> comparisons = paired_comparisons_of(compared, tested);
   if (comparisons.empty()) return table;
   for (const PairedComparison& c : comparisons)
     table.rows.push_back(cells_of(c, tested, asked.margin));
@@ -352,13 +356,14 @@ Table paired_table_of(const std::vector<Group>& groups, const Baseline& asked,
 
 std::vector<Table> significance_tables(const std::vector<Group>& groups, const Baseline& baseline) {
   const MainFigure main = main_figure(groups);
+  const Compared compared = with_baselines(groups, baseline);
   std::vector<Table> tables;
   for (const Tested& tested : {Tested{"", main.title(), main.metric.fraction, main.digits(),
                                       [&](const Run& run) { return main.of(run); }},
                                Tested{"-loss", "training loss", false, Digits{4},
                                       [](const Run& run) { return run.outcome.train_loss; }}})
     for (const auto& make : {table_of, paired_table_of})
-      if (Table table = make(groups, baseline, tested); !table.rows.empty())
+      if (Table table = make(compared, baseline, tested); !table.rows.empty())
         tables.push_back(std::move(table));
   return tables;
 }

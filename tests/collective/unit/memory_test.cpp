@@ -23,6 +23,13 @@ namespace {
 const std::vector<std::vector<float>> kGradients = {
     {0.3f, -1.0f, 0.2f, 0.5f}, {0.4f, 0.1f, -0.6f, 0.5f}, {-0.2f, 0.3f, -0.5f, 0.1f}};
 
+/// Returns what momentum SGD with m = 1/2 applies, u_n = m u_(n-1) + g_n or with Nesterov m u_n +
+/// g_n, and replaces u.
+float momentum_direction(float& u, float g, bool nesterov) {
+  u = 0.5f * u + g;
+  return nesterov ? 0.5f * u + g : u;
+}
+
 }  // namespace
 
 TEST_CASE("error feedback with top-1 follows the three-step trace", "[memory]") {
@@ -153,7 +160,7 @@ TEST_CASE("only the bucket that is sent decays, and never to a subnormal number"
 
 TEST_CASE("momentum before compression: what is sent and the residual are the velocities' sum",
           "[memory]") {
-  // u_n = m u_(n-1) + g_n; with Nesterov m u_n + g_n is sent. In exact binary fractions.
+  // All values are exact binary fractions.
   const auto silent = codec::make_compressor("threshold", {.threshold = 1e9});
   const std::vector<std::vector<float>> gradients = {
       {64, -8, 0, 3}, {16, 24, -40, 0}, {-32, 1, 8, 5}};
@@ -164,8 +171,7 @@ TEST_CASE("momentum before compression: what is sent and the residual are the ve
     for (std::size_t step = 0; step < gradients.size(); ++step) {
       auto values = gradients[step];
       for (std::size_t i = 0; i < 4; ++i) {
-        velocity[i] = 0.5f * velocity[i] + values[i];
-        sum[i] += nesterov ? 0.5f * velocity[i] + values[i] : velocity[i];
+        sum[i] += momentum_direction(velocity[i], values[i], nesterov);
       }
       memory->prepare(message.bucket(), values);
       memory->compensate(message.bucket(), values);
@@ -229,7 +235,7 @@ TEST_CASE("DGC keeps what rounding leaves out of the values that are sent", "[me
 
 TEST_CASE("DGC sends the momentum's sum without masking, and gradients alone where all is masked",
           "[memory]") {
-  // u_n = m u_(n-1) + g_n; with Nesterov m u_n + g_n. In exact binary fractions, all values sent.
+  // All values are exact binary fractions, and all are sent.
   const auto all = codec::make_compressor("dgc", {.density = 1});
   const std::vector<std::vector<float>> gradients = {
       {64, -8, 16, 3}, {16, 24, -40, 2}, {-32, 1, 8, 5}};
@@ -242,8 +248,8 @@ TEST_CASE("DGC sends the momentum's sum without masking, and gradients alone whe
       for (std::size_t step = 0; step < gradients.size(); ++step) {
         auto values = gradients[step];
         for (std::size_t i = 0; i < 4; ++i) {
-          velocity[i] = (masking ? 0 : 0.5f * velocity[i]) + values[i];
-          expected[i] = nesterov ? 0.5f * velocity[i] + values[i] : velocity[i];
+          if (masking) velocity[i] = 0;
+          expected[i] = momentum_direction(velocity[i], values[i], nesterov);
         }
         memory->compensate(message.bucket(), values);
         CHECK(values == expected);

@@ -85,8 +85,8 @@ TEST_CASE("Welch's test needs two runs each, and a deviation", "[report]") {
 }
 
 TEST_CASE("the paired test agrees with Student's example", "[report]") {
-  // The hours of sleep that two drugs gained (Student 1908, section IX). Expected: SciPy 1.17.1,
-  // ttest_rel.
+  // These are the hours of sleep that two drugs gained (Student 1908, section IX). Expected: SciPy
+  // 1.17.1, ttest_rel.
   const std::vector<double> one = {0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0};
   const std::vector<double> other = {1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4};
   std::vector<Figure> differences;
@@ -199,7 +199,7 @@ TEST_CASE("runs of the same seed are compared as pairs", "[report]") {
   CHECK(cell_of(table, 0, "equivalence_p").text == "not shown, p 0.1");
   CHECK(cell_of(significance_tables(groups_of(runs), {"", 0.75})[1], 0, "equivalence_p").text ==
         "yes, p 0.021");
-  // Every run of the other row 1.1 points higher: the pairs' deviation is as it was.
+  // Every run of the other row ends 1.1 points higher, so the pairs' deviation is as it was.
   for (Run& run : runs)
     if (run.compressor == "qsgd") *run.outcome.test_accuracy += 0.011;
   const Table higher = significance_tables(groups_of(runs), {})[1];

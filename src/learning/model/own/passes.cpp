@@ -131,7 +131,7 @@ HWY_INLINE void all_float_sums(const float* x, std::size_t count, const float* m
   for_each_tile(
       count, channels, kFloatSum,
       [&](std::size_t at, std::size_t c, std::size_t pixels, auto tile) HWY_ATTR {
-        // What is left of the channels is no constant.
+        // The compiler does not know how many channels the last tile has.
         if constexpr (std::is_same_v<decltype(tile), std::size_t>)
           for (std::size_t i = 0; i < tile; ++i)
             float_sums<kSquares, 1>(x + at + i, channels, pixels, mean + c + i, out + c + i);
