@@ -92,7 +92,8 @@ TEST_CASE("bert in bf16 has float32's loss and gradient but for rounding", "[ber
   options.precision = Precision::bf16;
   const auto half = make_replica(options), again = make_replica(options);
   CHECK(std::ranges::equal(half->parameters(), exact->parameters()));
-  const data::Batch batch = batch_of(12, 1);
+  // Rows that are filled up hide tokens from the attention, in which bf16 has another lowest score.
+  const data::Batch batch = batch_of(12, 1, GENERATE(0, 3));
   for (Replica* const replica : {exact.get(), half.get(), again.get()})
     for (const TensorSlice& slice : replica->layout())
       if (slice.shape.size() == 2)
@@ -165,6 +166,7 @@ TEST_CASE("bert learns, and dropout is a function of seed, batch and rank", "[be
 
 TEST_CASE("a language model sees nothing of what follows", "[bert]") {
   ModelOptions options = options_of();
+  options.precision = GENERATE(Precision::fp32, Precision::bf16);
   options.task.kind = tasks::language_model;
   options.target = texts()[0];
   options.outputs = kTokens;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <limits>
 #include <memory>
 
 #include "core/error.hpp"
@@ -19,6 +18,10 @@ namespace eqt::model {
 namespace {
 
 constexpr double kDeviation = 0.02;  // of initial weights: Devlin et al.'s code
+
+/// The score of a token that must not be looked at: the lowest number of bf16, which autocast may
+/// give the scores and which does not hold float32's lowest. Its softmax is 0 in both.
+constexpr double kUnseen = -0x1.fep127;
 
 bool starts_with_any(std::string_view name, std::initializer_list<std::string_view> beginnings) {
   return std::ranges::any_of(beginnings, [&](auto part) { return name.starts_with(part); });
@@ -198,8 +201,7 @@ at::Tensor Encoder::attention(Layer& layer, const at::Tensor& x, const at::Tenso
   };
   at::Tensor scores = at::matmul(by_head(layer.query), by_head(layer.key).transpose(2, 3)) /
                       std::sqrt(static_cast<double>(width));
-  if (hidden_from.defined())
-    scores = scores.masked_fill(hidden_from, std::numeric_limits<float>::lowest());
+  if (hidden_from.defined()) scores = scores.masked_fill(hidden_from, kUnseen);
   const at::Tensor weights = layer.weights->forward(at::softmax(scores, -1));
   const at::Tensor mixed = at::matmul(weights, by_head(layer.value));
   if (is_traced()) return layer.attended(at::cat(mixed.unbind(1), 2));
