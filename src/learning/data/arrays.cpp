@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -190,16 +191,18 @@ Part open_table_part(bool trains, const DatasetOptions& options) {
   const std::size_t samples = part.y->samples();
   std::vector<int> labels(samples);
   std::vector<std::string> classes = {"the table"};
+  std::string place;
   if (options.target == TargetKind::classes) {
     const ArrayTargets targets = read_targets(*part.y, options.target, samples);
     labels.assign(targets.integers.begin(), targets.integers.end());
     classes.clear();
-    for (int label = 0; label < targets.classes; ++label)
-      classes.push_back(fmt::format("{}, class {}", part.y->path(), label));
+    // A class is named without the table's path, so that a copy elsewhere is split in the same way.
+    for (int label = 0; label < targets.classes; ++label) classes.push_back(std::to_string(label));
+    place = part.y->path() + ", class ";
   }
   const std::vector<bool> is_test =
       samples_for_test(labels, classes, options.test_fraction, options.seed, "rows",
-                       "name a folder with train.csv and test.csv");
+                       "name a folder with train.csv and test.csv", place);
   std::vector<std::size_t> rows;
   for (std::size_t row = 0; row < samples; ++row)
     if (is_test[row] != trains) rows.push_back(row);

@@ -15,7 +15,7 @@ namespace eqt::data {
 std::vector<bool> samples_for_test(std::span<const int> labels,
                                    const std::vector<std::string>& classes, double fraction,
                                    std::uint64_t seed, std::string_view samples,
-                                   std::string_view remedy) {
+                                   std::string_view remedy, std::string_view place) {
   std::vector<std::vector<std::size_t>> members(classes.size());
   for (std::size_t i = 0; i < labels.size(); ++i)
     members.at(static_cast<std::size_t>(labels[i])).push_back(i);
@@ -24,11 +24,10 @@ std::vector<bool> samples_for_test(std::span<const int> labels,
     const std::size_t count = members[c].size();
     if (count == 0) continue;  // another rank's class
     if (count == 1) {
-      fail(
-          Kind::data,
-          "{}: expected at least 2 {} of the class, one to train and one to test, found 1; add {}, "
-          "or {}",
-          classes[c], samples, samples, remedy);
+      fail(Kind::data,
+           "{}{}: expected at least 2 {} of the class, one to train and one to test, found 1; add "
+           "{}, or {}",
+           place, classes[c], samples, samples, remedy);
     }
     const auto tests = std::clamp<std::size_t>(
         static_cast<std::size_t>(std::round(fraction * static_cast<double>(count))), 1, count - 1);

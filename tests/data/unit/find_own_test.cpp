@@ -223,6 +223,11 @@ TEST_CASE("a table of numbers alone is training and test set") {
   options.needs_train = false;
   CHECK(rows_of(*open_dataset(options).test) == test);
   options.needs_train = true;
+  // They are the same wherever the table lies.
+  place.write("elsewhere/copy.csv", table);
+  DatasetOptions copied = options;
+  copied.path = place.path("elsewhere/copy.csv").string();
+  CHECK(rows_of(*open_dataset(copied).test) == test);
   options.target = TargetKind::values;
   CHECK(open_dataset(options).test->size() == 10);
 }
