@@ -67,6 +67,8 @@ train 2 stops "${still[@]}" --resume
 expect_code 0 "resuming a run that stopped early"
 expect_equal 3 "$(summary epochs)" "resuming a run that stopped early: epochs"
 expect_equal "$stopped" "$(summary parameter_hash)" "resuming a run that stopped early: the parameters"
+grep -q '"type":"note".*no step is left: train.early_stopping ended the run' "$RUN/metrics.jsonl" ||
+  wrong "resuming a run that stopped early: expected a note that says so"
 train 2 local "${still[@]}" --set synchronization.algorithm=local-sgd --set synchronization.local_steps=3 --set checkpoint.every_epochs=0
 expect_code 0 "early stopping of local-sgd between two averages"
 

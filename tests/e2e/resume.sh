@@ -167,6 +167,39 @@ longer 2 delayed "${delayed[@]}" --set train.steps=9 --resume
 expect_code 0 "a longer run of delayed averages"
 expect_equal "$bytes" "$(summary sent_bytes)" "a longer run of delayed averages: bytes"
 
+# after FOLDER STEP: the steps behind STEP in which ranks sent something.
+after() {
+  python3 -c 'import json, sys
+steps = [json.loads(line) for line in open(sys.argv[1]) if "\"type\":\"step\"" in line]
+print(*[step["step"] for step in steps if step["sent_bytes"] > 0 and step["step"] > int(sys.argv[2])])' \
+    "$WORK/$1/metrics.jsonl" "$2"
+}
+late=(--set synchronization.algorithm=d-psgd --set synchronization.local_steps=2 --set synchronization.delay=1
+  --set synchronization.final_rounds=3)
+longer 2 late_planned "${late[@]}" --set train.steps=15
+longer 2 late "${late[@]}" --set train.steps=6
+longer 2 late "${late[@]}" --set train.steps=15 --resume
+expect_code 0 "a longer run of late gossip with final rounds"
+expect_equal "$(after late_planned 7)" "$(after late 7)" "late gossip behind final rounds: steps that send"
+# A higher rate makes rounds shorter: the mean of the round that ended with step 8 would have been due before step 10.
+rounds=(--set synchronization.algorithm=local-sgd --set synchronization.local_steps=qsr --set synchronization.delay=auto
+  --set synchronization.local_steps_alpha=0.1 --set synchronization.local_steps_most=8)
+train 2 rounds "${rounds[@]}" --set optimizer.learning_rate=0.01 --set train.steps=16 --set checkpoint.every_steps=5 \
+  --set checkpoint.keep=9
+cut_to rounds 10
+train 2 rounds "${rounds[@]}" --set optimizer.learning_rate=0.1 --set train.steps=16 --set checkpoint.every_steps=5 --resume
+expect_code 0 "rounds that are shorter after a stop"
+expect_equal "11 13 15 16" "$(after rounds 10)" "rounds that are shorter after a stop: steps that send"
+
+# Checkpoints keep the accuracy alone of what was measured: a run that was killed behind its last one measures again.
+train 1 results --set train.steps=4 --set checkpoint.every_steps=2
+top5=$(summary test_top5)
+expect_different null "$top5" "accuracy among the five likeliest"
+cut_to results 4
+train 1 results --set train.steps=4 --set checkpoint.every_steps=2 --resume
+expect_code 0 "a run that has only its results left to write"
+expect_equal "$top5" "$(summary test_top5)" "a run that has only its results left to write: top-5 accuracy"
+
 # A disk that is full. A set takes about 7 MB: one fits, or none.
 mkdir -p "$WORK/full"
 full_disk() {

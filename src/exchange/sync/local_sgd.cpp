@@ -130,7 +130,8 @@ class LocalSgd final : public Synchronizer, private LateExchange {
     const bool last = step_ + 1 == plan_.total_steps;
     if (last) ended_ = step_ + 1;
     for (std::size_t f = 0; f < rounds_.size(); ++f) {
-      if (rounds_[f].sent && plan_.merges_after(step_, *rounds_[f].sent))
+      if (const auto sent = rounds_[f].sent;
+          sent && (plan_.merges_after(step_, *sent) || plan_.is_overdue(step_, *sent)))
         result.add(merge(f, false));
       if (!plan_.averages_after(step_, f)) continue;
       receive();  // the next round is sent

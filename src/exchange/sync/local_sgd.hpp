@@ -52,6 +52,9 @@ struct LocalSgdPlan {
   bool merges_after(StepId step, StepId sent) const {
     return step + 1 == total_steps || step == sent + delay_after(sent);
   }
+  /// Returns true if that mean should have been applied after an earlier step: a resumed run may
+  /// have shorter rounds than the one that sent it.
+  bool is_overdue(StepId step, StepId sent) const { return step > sent + delay_after(sent); }
 
  private:
   StepId delay_after(StepId sent) const;

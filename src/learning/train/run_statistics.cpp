@@ -473,7 +473,7 @@ void RunStatistics::visit_nodes(StateVisitor& visitor, std::string_view name,
 }
 
 /// If a task's main metric is the accuracy, that and the best so far say enough: what else was
-/// measured is measured again before the run ends.
+/// measured is measured again before the run ends, also by a trainer that has no step left.
 void RunStatistics::visit_metrics(StateVisitor& visitor) {
   if (metrics_.front().name == kAccuracy) {
     metrics_.front().value = last_.test_accuracy.value_or(metrics_.front().value);

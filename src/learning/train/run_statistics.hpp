@@ -61,6 +61,11 @@ class RunStatistics {
   /// Collective.
   void close_epoch(std::uint64_t epoch, StepId done, const Assessment& assessment);
 
+  /// Takes the metrics of the model behind the last step, of which checkpoints keep the main one.
+  void note_metrics(const model::Evaluation& evaluation) {
+    metrics_ = options_.measures.of(&evaluation);
+  }
+
   /// The summary of the closed epochs: all but names, parameters and hash. Collective.
   metrics::Summary summary();
 

@@ -202,11 +202,33 @@ void Trainer::begin() {
   const std::optional<StepId> done = p_.checkpointer->restore_newest();
   EQT_CHECK(done.has_value(), "nothing to resume from");
   if (selection_.has_stopped()) {
+    if (*done < plan_.total_steps) say_that_it_has_stopped(*done);
     plan_.total_steps = *done;
     plan_.ends_equal = false;  // as in select()
   }
   go_to(*done);
   final_rounds_done_ &= done_ == plan_.total_steps;  // a run that is made longer ends again
+  if (done_ == plan_.total_steps && !epoch_open_) measure_again();
+}
+
+void Trainer::say_that_it_has_stopped(StepId done) {
+  if (p_.comm.rank() != 0) return;
+  p_.sink.write(metrics::NoteRecord{
+      .step = done,
+      .text = fmt::format("no step is left: train.early_stopping ended the run, whose best test "
+                          "result is that of epoch {}; a longer run needs another --out",
+                          selection_.best_epoch())});
+}
+
+/// Measures the model of a run that has no step left, for its summary.
+void Trainer::measure_again() {
+  if (plan_.emulated || !plan_.evaluates_after(done_)) return;
+  enter(phases::kEvaluating, done_);
+  exchange_with_average();
+  const Assessment assessment = evaluator_.assess(true, model_weight());
+  exchange_with_average();
+  if (assessment.model) statistics_.note_metrics(*assessment.model);
+  phase_.leave();
 }
 
 /// Continues after `done` steps, with the restored state.
@@ -342,7 +364,7 @@ void Trainer::run_final_rounds() {
 }
 
 void Trainer::adopt_result() {
-  if (average_) average_->exchange_with(p_.replica);
+  exchange_with_average();
   if (!plan_.emulated) evaluator_.adopt_mean(model_weight());
 }
 
@@ -363,14 +385,19 @@ std::uint64_t Trainer::parameter_hash() {
   return XXH3_64bits(parameters.data(), parameters.size_bytes());
 }
 
+/// Exchanges the weights with their moving average, if there is one.
+void Trainer::exchange_with_average() {
+  if (average_) average_->exchange_with(p_.replica);
+}
+
 /// Assesses the model that the run would leave now.
 Assessment Trainer::assess() {
   Assessment assessment;
   if (!plan_.emulated) {  // collective: all ranks share the plan
-    if (average_) average_->exchange_with(p_.replica);
+    exchange_with_average();
     assessment = evaluator_.assess(plan_.evaluates_after(done_), model_weight());
     select(assessment);
-    if (average_) average_->exchange_with(p_.replica);
+    exchange_with_average();
   }
   if (plan_.replicas_equal && !assessment.abandoned) assessment.replicas_identical = true;
   return assessment;

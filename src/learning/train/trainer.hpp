@@ -159,6 +159,8 @@ class Trainer {
   void begin();
   void share_initial_state();
   void go_to(StepId done);
+  void say_that_it_has_stopped(StepId done);
+  void measure_again();
   void seek(StepId own);
   void save_if_due();
   void save_in_memory_if_due();
@@ -190,6 +192,7 @@ class Trainer {
   void weigh_batches();
   void take_batches(std::uint64_t epoch, std::size_t batch);
   void balance(const metrics::StepRecord& record);
+  void exchange_with_average();
   Assessment assess();
   void select(const Assessment& assessment);
   void keep_best();

@@ -178,6 +178,11 @@ void check_groups(const RunConfig& config, const codec::Properties& compressor,
          "leave it out",
          origin, momentum ? "momentum" : "orthogonal false", optimizer.name->name);
   }
+  if (compressor.forgets_sent && any_has_momentum(optimizer.groups))
+    fail(Kind::usage,
+         "{}: expected optimizer.groups without momentum with the compressor {}, whose memory has "
+         "one momentum for all; leave it out",
+         origin, config.compressor.name->name);
   const bool apart =
       !optimizer.decay_norms ||
       std::ranges::any_of(optimizer.groups, [](const ParameterGroup& group) {

@@ -39,6 +39,9 @@ bool gains_by_feedback(const RunConfig& config);
 /// gradients or differences.
 ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties& properties);
 
+/// Returns whether parameters of a group have a momentum of their own.
+bool any_has_momentum(const ParameterGroups& groups);
+
 /// Returns whether ranks accumulate momentum before they compress: where it is asked for, and by
 /// itself with a rate, SGD and allreduce.
 bool corrects_momentum(const RunConfig& config, const codec::Properties& properties);

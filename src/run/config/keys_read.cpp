@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "codec/compressor.hpp"
 #include "config/fields.hpp"
 
 namespace eqt::config {
@@ -67,6 +68,10 @@ bool reads_compressor_key(const CompressorConfig& compressor, std::string_view n
   if (compressor.rounding == codec::Rounding::nearest && std::ranges::count(kOfLevels, name) > 0)
     return false;
   if (compressor.rate && name == "bits") return false;
+  // DGC's memory and the fit of levels are beside the codec, whose options do not name them.
+  constexpr std::string_view kOfMemory[] = {"warmup_epochs", "clip_norm", "momentum_masking"};
+  if (std::ranges::count(kOfMemory, name) > 0) return compressor.make()->properties().forgets_sent;
+  if (name == "adapt_every") return compressor.make()->adaptive_levels() != nullptr;
   const std::optional<codec::Option> option = compressor_option(name);
   return !option || compressor.name->reads.has(*option);
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -379,6 +380,9 @@ NoMomentum why_no_momentum(const RunConfig& config, const codec::Properties& pro
     return {fmt::format("optimizer.name \"{}\" and optimizer.momentum {}, which leave none to move",
                         config.optimizer.name->name, config.optimizer.momentum),
             "set optimizer.momentum of \"sgd\", or leave it out"};
+  if (any_has_momentum(config.optimizer.groups))
+    return {"optimizer.groups with momentum, where the ranks accumulate one momentum for all",
+            "leave one of both out"};
   if (properties.forgets_sent)
     return {fmt::format("the compressor \"{}\", which accumulates momentum by itself",
                         config.compressor.name->name)};
@@ -496,6 +500,10 @@ ErrorFeedback settled_feedback(const RunConfig& config, const codec::Properties&
   if (wanted != ErrorFeedback::automatic) return wanted;
   return properties.needs_feedback || gains_by_feedback(config) ? ErrorFeedback::ef14
                                                                 : ErrorFeedback::none;
+}
+
+bool any_has_momentum(const ParameterGroups& groups) {
+  return std::ranges::any_of(groups, [](const auto& group) { return group.momentum.has_value(); });
 }
 
 bool corrects_momentum(const RunConfig& config, const codec::Properties& properties) {

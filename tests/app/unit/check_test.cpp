@@ -275,4 +275,21 @@ TEST_CASE("check names keys without effect", "[check]") {
           .err,
       ContainsSubstring("without effect: checkpoint.keep, compressor.density, schedule.factor, "
                         "synchronization.topology.kind\n"));
+  // Keys of DGC's memory and of the fit of levels, which are not the codec's own.
+  const std::vector<std::string> beside = {"compressor.warmup_epochs=0", "compressor.clip_norm=1",
+                                           "compressor.momentum_masking=false",
+                                           "compressor.adapt_every=50"};
+  const auto said_of = [&](const std::string& compressor) {
+    std::vector<std::string> sets = beside;
+    sets.push_back("compressor.name=" + compressor);
+    return checked(sets).err;
+  };
+  CHECK_THAT(said_of("qsgd"), ContainsSubstring("without effect: compressor.adapt_every, "
+                                                "compressor.clip_norm, "
+                                                "compressor.momentum_masking, "
+                                                "compressor.warmup_epochs\n"));
+  CHECK_THAT(said_of("dgc"), ContainsSubstring("without effect: compressor.adapt_every\n"));
+  CHECK_THAT(said_of("alq"), ContainsSubstring("without effect: compressor.clip_norm, "
+                                               "compressor.momentum_masking, "
+                                               "compressor.warmup_epochs\n"));
 }

@@ -381,6 +381,9 @@ TEST_CASE("momentum before compression is SGD's, with a residual of ef14", "[con
   CHECK_FALSE(corrects(with(key + "=off")));
   CHECK_FALSE(corrects(with("optimizer.momentum=0")));
   CHECK_FALSE(corrects(with("optimizer.name=adamw")));
+  // Ranks accumulate one momentum for all parameters.
+  const std::string apart = R"(optimizer.groups=[{"names":["fc.*"],"momentum":0}])";
+  CHECK_FALSE(corrects(with(apart)));
   CHECK_FALSE(corrects(with("synchronization.algorithm=local-sgd")));
   CHECK(corrects({compressor("qsgd"), feedback + "ef14", on, "optimizer.nesterov=true"}));
   const auto refused = [&](const Sets& others, const std::string& word) {
@@ -397,6 +400,7 @@ TEST_CASE("momentum before compression is SGD's, with a residual of ef14", "[con
   refused({compressor("topk"), feedback + "ef21"}, "\"ef21\"");
   refused({compressor("topk"), "optimizer.momentum=0"}, "optimizer.momentum");
   refused({compressor("topk"), "optimizer.name=adamw"}, "\"adamw\"");
+  refused({compressor("topk"), apart}, "optimizer.groups with momentum");
   refused({compressor("topk"), "synchronization.algorithm=local-sgd"}, "\"local-sgd\"");
   refused({compressor("topk"), "synchronization.algorithm=choco-sgd"}, "\"choco-sgd\"");
 }

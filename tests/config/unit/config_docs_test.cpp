@@ -75,6 +75,7 @@ std::vector<std::string> companions(const std::string& key) {
   if (key.starts_with("synchronization.event_"))
     return {algorithm + "choco-sgd", "synchronization.event_threshold=2"};
   if (key == "synchronization.final_rounds") return {algorithm + "d-psgd"};
+  if (key == "synchronization.resync_every") return {algorithm + "choco-sgd"};
   const auto& pictures = eqt::data::sets::folder.keys;
   if (key.starts_with("data.") && std::ranges::count(pictures, key.substr(5)) > 0)
     return {"data.name=folder"};

@@ -63,6 +63,10 @@ TEST_CASE("updates that know no groups refuse them", "[config]") {
     sets.back() = frozen;
     CHECK_NOTHROW(parse("{}", sets));
   }
+  const std::string momentum = groups(R"([{"names":["fc.*"],"momentum":0}])");
+  CHECK_THAT(rejection("{}", {"compressor.name=dgc", momentum}),
+             ContainsSubstring("optimizer.groups without momentum"));
+  CHECK_NOTHROW(parse("{}", {"compressor.name=dgc", group}));
   CHECK_NOTHROW(parse("{}", {"synchronization.algorithm=choco-sgd", group, norms}));
   CHECK_NOTHROW(parse("{}", {"optimizer.name=adamw", "compressor.name=topk", group, norms}));
 }

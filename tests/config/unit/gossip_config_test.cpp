@@ -31,6 +31,8 @@ TEST_CASE("keys of gossip that would have no effect are refused", "[config]") {
          s + "order .*combine-then-adapt.*local-sgd");
   refuse({algorithm("d-psgd"), "synchronization.adaptive_step=true"},
          s + "adaptive_step .*choco-sgd");
+  refuse({algorithm("d-psgd"), "synchronization.resync_every=4"},
+         s + "resync_every 4 only with.*choco-sgd.*quant-sgp.*d-psgd");
   refuse({algorithm("ad-psgd"), "synchronization.local_steps=4"}, s + "local_steps .*local-sgd");
   refuse({algorithm("choco-sgd"), "synchronization.local_steps=qsr"},
          s + "local_steps .*choco-sgd.*qsr.*local-sgd alone");

@@ -173,6 +173,9 @@ TEST_CASE("a delay of auto is half of the next round, rounded up", "[local_sgd]"
   CHECK(plan.merges_after(15, 10));  // 9: 5
   CHECK_FALSE(plan.merges_after(4, 1));
   CHECK_FALSE(plan.merges_after(10, 4));
+  // A run that goes on with these rounds may have been longer on its way than they are.
+  CHECK_FALSE(plan.is_overdue(3, 1));
+  CHECK(plan.is_overdue(4, 1));
 }
 
 TEST_CASE("SlowMo's step is divided by the rate of its round", "[local_sgd]") {

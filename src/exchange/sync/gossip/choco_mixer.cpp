@@ -331,10 +331,10 @@ std::unique_ptr<Mixer> make_choco_mixer(const MixerParts& parts, std::size_t cou
 namespace {
 constexpr std::string_view kChocoKeys[] = {"consensus_step", "order",         "local_steps",
                                            "final_rounds",   "adaptive_step", "event_threshold",
-                                           "event_silence",  "delay"};
+                                           "event_silence",  "delay",         "resync_every"};
 constexpr std::string_view kQuantSgpKeys[] = {"consensus_step", "order",         "local_steps",
                                               "final_rounds",   "adaptive_step", "event_threshold",
-                                              "event_silence"};
+                                              "event_silence",  "resync_every"};
 }  // namespace
 
 const AlgorithmRow kChocoSgd = {

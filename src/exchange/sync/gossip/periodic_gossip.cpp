@@ -36,13 +36,16 @@ class PeriodicGossip final : public Synchronizer, private ModelMixing {
       std::ranges::copy(p_.parameters.first(before_.span().size()), before_.span().begin());
     }
     epoch_ = epoch;
+    const std::uint64_t ended = step / plan_.local_steps;
     if (plan_.delay > 0) {
       // Not after the update, so that the communication thread is idle between the steps. A run
-      // that was longer than it was planned to be has mixed its former last round already.
-      if (begins_round() && step / plan_.local_steps > rounds_ && !sent_) send(step - 1);
+      // that is made longer has mixed its former last round already; rounds of gossip alone at its
+      // former end are none of training.
+      rounds_ = std::min(rounds_, ended);
+      if (begins_round() && ended > rounds_ && !sent_) send(step - 1);
       return;
     }
-    rounds_ = step / plan_.local_steps;
+    rounds_ = ended;
     if (mixes()) p_.gossip->begin(rounds_, epoch);
   }
 
