@@ -55,6 +55,25 @@ without=$(hash_of norms --set optimizer.decay_norms=false)
 expect_equal "$without" "$(hash_of by_name --set 'optimizer.groups=[{"names":["*bn?.*","*.bias","*downsample.1.*"],"weight_decay":0}]')" \
   "no decay of norms and biases"
 expect_different "$without" "$(hash_of all)" "decay of norms"
+# Groups have their own rates and decays in directions, too: on one rank D2 and gradient tracking are plain SGD but for
+# rounding, and so is the first step of quasi-global momentum.
+own='optimizer.groups=[{"names":["layer1.*"],"rate_factor":4,"weight_decay":0.2}]'
+direction() {
+  train 1 "$1" "${from[@]}" --set "synchronization.algorithm=$1" --set synchronization.topology.kind=complete \
+    --set "$own" --set optimizer.momentum="$2" --set train.steps="$3" "${@:4}"
+  expect_code 0 "$1 with groups, momentum $2"
+}
+direction d-psgd 0 4
+plain=$(summary train_loss)
+for name in d2 gradient-tracking; do
+  direction "$name" 0 4
+  expect_number "$(summary train_loss)" '<' "$(awk -v p="$plain" 'BEGIN { print 1.0001 * p }')" "$name with groups: loss"
+  expect_number "$(summary train_loss)" '>' "$(awk -v p="$plain" 'BEGIN { print 0.9999 * p }')" "$name with groups: loss"
+done
+direction d-psgd 0.9 1
+plain=$(summary parameter_hash)
+direction d-psgd 0.9 1 --set optimizer.momentum_kind=quasi-global
+expect_equal "$plain" "$(summary parameter_hash)" "quasi-global momentum with groups: the first step"
 
 # Early stopping: nothing becomes better at a learning rate of 0.
 still=(--set optimizer.learning_rate=0 --set train.steps=0 --set train.epochs=9 --set data.limit_train=64

@@ -46,6 +46,15 @@ inline std::vector<GossipScheme> all_schemes() {
        .rule = quasi_global,
        .momentum = 0.9,
        .nesterov = true},
+      {.name = "d-psgd, groups", .momentum = 0.9, .groups = true},
+      {.name = "d2, groups", .rule = d2, .groups = true},
+      {.name = "gradient-tracking, groups", .rule = gradient_tracking, .groups = true},
+      {.name = "quasi-global, groups",
+       .mixing = choco,
+       .rule = quasi_global,
+       .momentum = 0.9,
+       .nesterov = true,
+       .groups = true},
   };
 }
 

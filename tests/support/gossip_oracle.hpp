@@ -30,7 +30,23 @@ struct GossipScheme {
   double momentum = 0;  // local: m's; quasi-global: beta and mu
   bool nesterov = false;
   double weight_decay = 0;
+  bool groups = false;  // tensors have rates, decays and momentums of their own
 };
+
+/// Returns the rules of all values.
+inline UpdateRules rules_of(const GossipScheme& scheme, const Layout& layout) {
+  if (!scheme.groups) return {{.end = total_count(layout), .weight_decay = scheme.weight_decay}};
+  UpdateRules rules;
+  for (const TensorSlice& slice : layout) {
+    const std::size_t kind = rules.size() % 3;
+    UpdateRule rule{.begin = slice.offset, .end = slice.offset + slice.count};
+    rule.rate_factor = kind == 0 ? 0.5f : kind == 1 ? 4 : 1;
+    rule.weight_decay = kind == 0 ? 0.01 : kind == 1 ? 0 : 0.02;
+    if (kind == 1 && scheme.momentum > 0) rule.momentum = 0.5f;
+    rules.push_back(rule);
+  }
+  return rules;
+}
 
 /// Compression and consensus step.
 struct GossipSettings {
@@ -63,6 +79,7 @@ class GossipOracle {
         skip_below_(skip_below),
         n_(static_cast<std::size_t>(topology.ranks())),
         w_(n_, 1.0),
+        rules_(rule_by_value(scheme, layout)),
         x_(n_, start),
         z_(x_),
         m_(zeros()),
@@ -88,7 +105,7 @@ class GossipOracle {
     Vectors g(n_);
     for (std::size_t i = 0; i < n_; ++i) {
       g[i] = gradient(i, z_[i]);
-      for (std::size_t k = 0; k < g[i].size(); ++k) g[i][k] += scheme_.weight_decay * z_[i][k];
+      for (std::size_t k = 0; k < g[i].size(); ++k) g[i][k] += rules_[k].weight_decay * z_[i][k];
     }
     const Vectors d = direction(g, rate);
     const bool mixes = (step_ + 1) % settings_.local_steps == 0;
@@ -99,8 +116,8 @@ class GossipOracle {
     if (mixes && scheme_.combine_first) mix(x_, model_memory_, 0);
     for (std::size_t i = 0; i < n_; ++i)
       for (std::size_t k = 0; k < d[i].size(); ++k) {
-        x_[i][k] -= rate * d[i][k];
-        z_[i][k] -= rate * d[i][k];
+        x_[i][k] -= factor(k) * rate * d[i][k];
+        z_[i][k] -= factor(k) * rate * d[i][k];
       }
     if (settings_.delay > 0) {
       late_round(mixes);
@@ -111,6 +128,16 @@ class GossipOracle {
   }
 
  private:
+  static UpdateRules rule_by_value(const GossipScheme& scheme, const Layout& layout) {
+    UpdateRules rules;
+    for (const UpdateRule& rule : rules_of(scheme, layout)) rules.resize(rule.end, rule);
+    return rules;
+  }
+  double factor(std::size_t k) const { return static_cast<double>(rules_[k].rate_factor); }
+  double momentum(std::size_t k) const {
+    return rules_[k].momentum ? static_cast<double>(*rules_[k].momentum) : scheme_.momentum;
+  }
+
   /// x += mixed(x') - x', where x' is the model that was sent some steps before.
   void late_round(bool mixes) {
     const bool last = step_ + 1 == settings_.total_steps;
@@ -191,9 +218,9 @@ class GossipOracle {
   /// The direction d of x -= rate * d.
   Vectors direction(const Vectors& g, double rate) {
     Vectors d = g;
-    const double beta = scheme_.momentum;
     for (std::size_t i = 0; i < n_; ++i) {
       for (std::size_t k = 0; k < d[i].size(); ++k) {
+        const double beta = momentum(k);
         double& m = m_[i][k];
         switch (scheme_.rule) {
           case Rule::local_momentum:
@@ -207,7 +234,8 @@ class GossipOracle {
           }
           case Rule::d2:  // x_half = x + (x - x_prev) - rate (g - g_prev), movement per rate kept
             if (step_ > 0) {
-              d[i][k] = (z_before_[i][k] - z_[i][k]) / rate_before_ + g[i][k] - g_before_[i][k];
+              d[i][k] = (z_before_[i][k] - z_[i][k]) / (factor(k) * rate_before_) + g[i][k] -
+                        g_before_[i][k];
             }
             break;
           case Rule::gradient_tracking:
@@ -223,10 +251,11 @@ class GossipOracle {
 
   void learn() {
     if (scheme_.rule != Rule::quasi_global) return;
-    const double mu = scheme_.momentum;
     for (std::size_t i = 0; i < n_; ++i)
-      for (std::size_t k = 0; k < z_[i].size(); ++k)
-        m_[i][k] = mu * m_[i][k] + (1 - mu) * (round_start_[i][k] - z_[i][k]) / round_rates_;
+      for (std::size_t k = 0; k < z_[i].size(); ++k) {
+        const double mu = momentum(k), moved = round_start_[i][k] - z_[i][k];
+        m_[i][k] = mu * m_[i][k] + (1 - mu) * moved / (factor(k) * round_rates_);
+      }
   }
 
   /// x += gamma (W q - q), for any q.
@@ -317,8 +346,9 @@ class GossipOracle {
   StepId step_ = 0;
   double rate_before_ = 0, round_rates_ = 0;
   std::vector<double> w_;
-  Vectors x_, z_;  // numerators, models
-  Vectors m_;      // momentum, or mh
+  const UpdateRules rules_;  // of each value
+  Vectors x_, z_;            // numerators, models
+  Vectors m_;                // momentum, or mh
   Vectors g_before_, z_before_, y_, round_start_;
   Memory model_memory_, y_memory_;
   Vectors correction_;  // with a delay: not applied yet

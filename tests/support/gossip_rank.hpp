@@ -51,7 +51,7 @@ class GossipRank {
     const sync::MixerParts parts{comm, compressor, topology, plan_};
     const std::size_t count = parameters_.size();
     mixer_ = make_mixer(scheme, parts, count, setup);
-    direction_ = make_direction(scheme, count);
+    direction_ = make_direction(scheme, layout);
     if (direction_ != nullptr && !direction_->mixed().empty()) {
       direction_mixer_ = make_mixer(scheme, parts, count, setup);
     }
@@ -59,10 +59,13 @@ class GossipRank {
       push_sum_ = std::make_unique<sync::PushSum>(topology, comm.rank(), count);
     }
     optim::SgdOptions sgd{.momentum = 0, .momentum_corrected = {}};
+    if (scheme.groups) sgd.rules = rules_of(scheme, layout);
     if (scheme.rule == Rule::local_momentum) {
       sgd.momentum = static_cast<float>(scheme.momentum);
       sgd.nesterov = scheme.nesterov;
       sgd.weight_decay = static_cast<float>(scheme.weight_decay);
+    } else {
+      sgd.rules = sync::rates_alone(sgd.rules);
     }
     optimizer_ = optim::make_sgd(count, sgd);
     const bool periodic = settings.local_steps > 1 || settings.delay > 0;
@@ -146,15 +149,13 @@ class GossipRank {
   }
 
   static std::unique_ptr<sync::Direction> make_direction(const GossipScheme& scheme,
-                                                         std::size_t count) {
-    const auto decay = static_cast<float>(scheme.weight_decay);
-    const auto momentum = static_cast<float>(scheme.momentum);
-    if (scheme.rule == Rule::d2) return sync::make_d2(count, decay);
-    if (scheme.rule == Rule::gradient_tracking) return sync::make_gradient_tracking(count, decay);
+                                                         const Layout& layout) {
+    const UpdateRules rules = rules_of(scheme, layout);
+    if (scheme.rule == Rule::d2) return sync::make_d2(rules);
+    if (scheme.rule == Rule::gradient_tracking) return sync::make_gradient_tracking(rules);
     if (scheme.rule == Rule::local_momentum) return nullptr;
     return sync::make_quasi_global_momentum(
-        count,
-        {.beta = momentum, .mu = momentum, .nesterov = scheme.nesterov, .weight_decay = decay});
+        rules, {.momentum = static_cast<float>(scheme.momentum), .nesterov = scheme.nesterov});
   }
 
   comm::Communicator& comm_;

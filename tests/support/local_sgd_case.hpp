@@ -68,7 +68,8 @@ struct Result {
 
 inline std::unique_ptr<sync::Direction> make_direction(const Settings& settings) {
   if (!settings.quasi_global) return nullptr;
-  return sync::make_quasi_global_momentum(kValues, {.nesterov = true, .weight_decay = 0.01f});
+  return sync::make_quasi_global_momentum({{.end = kValues, .weight_decay = 0.01}},
+                                          {.nesterov = true});
 }
 
 /// The results of a run on one rank.

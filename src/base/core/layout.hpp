@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each tensor lies in a flat buffer of float32 values.
+// Where each tensor lies in a flat buffer of float32 values, and how its ranges are updated.
 
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,18 @@ inline std::size_t total_count(const Layout& layout) {
 inline std::string slice_name(const Layout& layout, std::uint32_t slice) {
   return slice < layout.size() ? layout[slice].name : "model";
 }
+
+/// Tells how the values of a range of the flat buffer are updated.
+struct UpdateRule {
+  std::size_t begin = 0, end = 0;  // [values]
+  float rate_factor = 1;           // of the learning rate
+  double weight_decay = 0;
+  std::optional<float> momentum = {};  // sgd, muon: in place of the optimizer's
+  bool orthogonal = true;              // muon: matrices are made orthogonal
+
+  bool operator==(const UpdateRule&) const = default;
+};
+/// One after another, without gaps, over all values.
+using UpdateRules = std::vector<UpdateRule>;
 
 }  // namespace eqt

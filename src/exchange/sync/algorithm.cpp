@@ -22,13 +22,11 @@ constexpr Named<MomentumKind> kMomentumKinds[] = {
 }  // namespace
 
 std::unique_ptr<Direction> make_direction(const AlgorithmRow& row,
-                                          const AlgorithmSettings& settings, std::size_t count) {
-  if (row.make_direction != nullptr) return row.make_direction(count, settings.weight_decay);
+                                          const AlgorithmSettings& settings) {
+  if (row.make_direction != nullptr) return row.make_direction(settings.rules);
   if (settings.momentum_kind == MomentumKind::local) return nullptr;
-  return make_quasi_global_momentum(count, {.beta = settings.momentum,
-                                            .mu = settings.momentum,
-                                            .nesterov = settings.nesterov,
-                                            .weight_decay = settings.weight_decay});
+  return make_quasi_global_momentum(settings.rules,
+                                    {.momentum = settings.momentum, .nesterov = settings.nesterov});
 }
 
 std::optional<comm::Fault> fault_in_round(std::optional<comm::Fault> fault, StepId local_steps) {

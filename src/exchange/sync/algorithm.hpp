@@ -12,6 +12,7 @@
 
 #include "codec/compressor.hpp"
 #include "core/catalogue.hpp"
+#include "core/layout.hpp"
 
 namespace eqt::topology {
 class Topology;
@@ -78,7 +79,7 @@ struct AlgorithmRow {
   std::unique_ptr<Mixer> (*make_mixer)(const MixerParts& parts, std::size_t count,
                                        const MixerOptions& options) = nullptr;
   /// Its own direction, without momentum; null: the optimizer's or quasi-global momentum.
-  std::unique_ptr<Direction> (*make_direction)(std::size_t count, float weight_decay) = nullptr;
+  std::unique_ptr<Direction> (*make_direction)(const UpdateRules& rules) = nullptr;
   bool mixes_direction = false;  // the direction is mixed, too: two messages per step
   /// Checks its own conditions on the graph; null: none.
   /// @throws Error{usage}

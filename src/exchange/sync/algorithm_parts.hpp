@@ -46,12 +46,13 @@ struct AlgorithmSettings {
   /// others keep their own.
   std::function<double(std::uint64_t epoch)> density = {};
 
-  // Algorithms with a direction of their own read these: what momentum accumulates, and weight
-  // decay.
+  // Algorithms with a direction of their own read these: what momentum accumulates, and the rates
+  // and weight decays of all ranges of the model.
   MomentumKind momentum_kind = MomentumKind::local;
   float momentum = 0;
   bool nesterov = false;
-  float weight_decay = 0;
+  UpdateRules rules = {};
+  float weight_decay = 0;  // of lazy messages, for all values
 
   LocalSgdPlan rounds = {};  // local steps, delays, and all steps of the run
   OuterStep outer = {};
@@ -104,9 +105,8 @@ struct BuiltAlgorithm {
 
 /// The direction that these settings make from gradients, including momentum; null: the optimizer's
 /// own momentum.
-/// @param count values of the model
 std::unique_ptr<Direction> make_direction(const AlgorithmRow& row,
-                                          const AlgorithmSettings& settings, std::size_t count);
+                                          const AlgorithmSettings& settings);
 
 /// Divides the fault's step: where a rank's messages are those of rounds of `local_steps`, rounds
 /// count as steps.

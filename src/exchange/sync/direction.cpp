@@ -15,29 +15,39 @@
 namespace eqt::sync {
 namespace {
 
+std::size_t count_of(const UpdateRules& rules) {
+  EQT_CHECK(!rules.empty() && rules.front().begin == 0, "rules for all values");
+  return rules.back().end;
+}
+
 class QuasiGlobalMomentum final : public Direction {
  public:
-  QuasiGlobalMomentum(std::size_t count, const QuasiGlobalOptions& options)
-      : options_(options), movement_(count) {}
+  QuasiGlobalMomentum(const UpdateRules& rules, const QuasiGlobalOptions& options)
+      : options_(options), rules_(rules), movement_(count_of(rules)) {}
 
   std::string_view name() const noexcept override { return "quasi-global momentum"; }
 
   void direct(std::span<const float> model, std::span<float> gradient) override {
-    const auto [beta, mu, nesterov, decay] = options_;
     const auto mh = movement_.span();
-    for (std::size_t i = 0; i < gradient.size(); ++i) {
-      const float g = gradient[i] + decay * model[i];
-      const float b = beta * mh[i] + g;
-      gradient[i] = nesterov ? g + beta * b : b;
+    const bool nesterov = options_.nesterov;
+    for (const UpdateRule& rule : rules_) {
+      const float beta = momentum_of(rule), decay = static_cast<float>(rule.weight_decay);
+      for (std::size_t i = rule.begin; i < rule.end; ++i) {
+        const float g = gradient[i] + decay * model[i];
+        const float b = beta * mh[i] + g;
+        gradient[i] = nesterov ? g + beta * b : b;
+      }
     }
   }
 
   void observe(std::span<const float> before, std::span<const float> after, float rate) override {
-    if (!(rate > 0)) return;  // the movement per rate is unknown
-    const float mu = options_.mu, share = (1 - mu) / rate;
     const auto mh = movement_.span();
-    for (std::size_t i = 0; i < mh.size(); ++i) {
-      mh[i] = mu * mh[i] + share * (before[i] - after[i]);
+    for (const UpdateRule& rule : rules_) {
+      const float own = rate * rule.rate_factor;
+      if (!(own > 0)) continue;  // the movement per rate is unknown
+      const float mu = momentum_of(rule), share = (1 - mu) / own;
+      for (std::size_t i = rule.begin; i < rule.end; ++i)
+        mh[i] = mu * mh[i] + share * (before[i] - after[i]);
     }
   }
 
@@ -46,41 +56,53 @@ class QuasiGlobalMomentum final : public Direction {
   }
 
  private:
+  float momentum_of(const UpdateRule& rule) const {
+    return rule.momentum.value_or(options_.momentum);
+  }
+
   const QuasiGlobalOptions options_;
+  const UpdateRules rules_;
   FlatBuffer movement_;  // mh
 };
 
 /// Gradients with weight decay, and their change from step to step.
 class GradientChange {
  public:
-  GradientChange(std::size_t count, float weight_decay) : decay_(weight_decay), previous_(count) {}
+  explicit GradientChange(const UpdateRules& rules) : rules_(rules), previous_(count_of(rules)) {}
+
+  const UpdateRules& rules() const { return rules_; }
 
   /// base += g - g_prev, where g is the gradient with weight decay, and remembers g.
   void add_to(std::span<const float> model, std::span<const float> gradient,
               std::span<float> base) {
     const auto previous = previous_.span();
-    for (std::size_t i = 0; i < base.size(); ++i) {
-      const float g = gradient[i] + decay_ * model[i];
-      base[i] += g - previous[i];
-      previous[i] = g;
+    for (const UpdateRule& rule : rules_) {
+      const float decay = static_cast<float>(rule.weight_decay);
+      for (std::size_t i = rule.begin; i < rule.end; ++i) {
+        const float g = gradient[i] + decay * model[i];
+        base[i] += g - previous[i];
+        previous[i] = g;
+      }
     }
   }
 
-  /// The next change is from 0.
-  void forget() { std::ranges::fill(previous_.span(), 0.0f); }
+  /// The next change of the range is from 0.
+  void forget(const UpdateRule& range) {
+    std::ranges::fill(previous_.span().subspan(range.begin, range.end - range.begin), 0.0f);
+  }
 
   void visit_state(StateVisitor& visitor) {
     visitor.values("previous gradient", previous_.span(), Across::fresh);
   }
 
  private:
-  const float decay_;
+  const UpdateRules rules_;
   FlatBuffer previous_;
 };
 
 class D2 final : public Direction {
  public:
-  D2(std::size_t count, float weight_decay) : change_(count, weight_decay), movement_(count) {}
+  explicit D2(const UpdateRules& rules) : change_(rules), movement_(count_of(rules)) {}
 
   std::string_view name() const noexcept override { return "D2"; }
 
@@ -92,16 +114,18 @@ class D2 final : public Direction {
 
   void observe(std::span<const float> before, std::span<const float> after, float rate) override {
     const auto movement = movement_.span();
-    if (!(rate > 0)) {
-      // D is not known then, so it starts again as plain SGD, and the mean direction is the mean
-      // gradient.
-      std::ranges::fill(movement, 0.0f);
-      change_.forget();
-      return;
-    }
-    const float inverse = 1 / rate;
-    for (std::size_t i = 0; i < movement.size(); ++i) {
-      movement[i] = (before[i] - after[i]) * inverse;
+    for (const UpdateRule& rule : change_.rules()) {
+      const float own = rate * rule.rate_factor;
+      if (!(own > 0)) {
+        // D is not known then, so it starts again as plain SGD, and the mean direction is the mean
+        // gradient.
+        std::ranges::fill(movement.subspan(rule.begin, rule.end - rule.begin), 0.0f);
+        change_.forget(rule);
+        continue;
+      }
+      const float inverse = 1 / own;
+      for (std::size_t i = rule.begin; i < rule.end; ++i)
+        movement[i] = (before[i] - after[i]) * inverse;
     }
   }
 
@@ -118,8 +142,7 @@ class D2 final : public Direction {
 
 class GradientTracking final : public Direction {
  public:
-  GradientTracking(std::size_t count, float weight_decay)
-      : change_(count, weight_decay), tracked_(count) {}
+  explicit GradientTracking(const UpdateRules& rules) : change_(rules), tracked_(count_of(rules)) {}
 
   std::string_view name() const noexcept override { return "gradient tracking"; }
 
@@ -143,22 +166,30 @@ class GradientTracking final : public Direction {
 
 }  // namespace
 
-std::unique_ptr<Direction> make_quasi_global_momentum(std::size_t count,
-                                                      const QuasiGlobalOptions& options) {
-  if (!(options.beta >= 0 && options.beta < 1 && options.mu >= 0 && options.mu < 1)) {
-    fail(Kind::usage,
-         "quasi-global momentum: expected beta and mu of at least 0 and below 1, found {} and {}",
-         options.beta, options.mu);
+UpdateRules rates_alone(UpdateRules rules) {
+  for (UpdateRule& rule : rules) {
+    rule.weight_decay = 0;
+    rule.momentum.reset();
   }
-  return std::make_unique<QuasiGlobalMomentum>(count, options);
+  return rules;
 }
 
-std::unique_ptr<Direction> make_d2(std::size_t count, float weight_decay) {
-  return std::make_unique<D2>(count, weight_decay);
+std::unique_ptr<Direction> make_quasi_global_momentum(const UpdateRules& rules,
+                                                      const QuasiGlobalOptions& options) {
+  for (const UpdateRule& rule : rules) {
+    const float momentum = rule.momentum.value_or(options.momentum);
+    if (!(momentum >= 0 && momentum < 1))
+      fail(Kind::usage,
+           "quasi-global momentum: expected a momentum of at least 0 and below 1, found {}",
+           momentum);
+  }
+  return std::make_unique<QuasiGlobalMomentum>(rules, options);
 }
 
-std::unique_ptr<Direction> make_gradient_tracking(std::size_t count, float weight_decay) {
-  return std::make_unique<GradientTracking>(count, weight_decay);
+std::unique_ptr<Direction> make_d2(const UpdateRules& rules) { return std::make_unique<D2>(rules); }
+
+std::unique_ptr<Direction> make_gradient_tracking(const UpdateRules& rules) {
+  return std::make_unique<GradientTracking>(rules);
 }
 
 namespace {

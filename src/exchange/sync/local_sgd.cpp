@@ -396,7 +396,7 @@ BuiltAlgorithm make(AlgorithmParts parts, const AlgorithmSettings& settings) {
   if (options.fault)
     options.fault->step = rounds.averages_before(
         options.fault->step, options.fault->bucket.value_or(0) % rounds.fragments);
-  owned->direction = make_direction(parts.row, settings, parts.parameters.size());
+  owned->direction = make_direction(parts.row, settings);
   return {.owned = owned,
           .synchronizer = make_local_sgd(
               {.comm = parts.comm,

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -25,20 +24,7 @@ class Optimizer {
   virtual void visit_state(StateVisitor& visitor, Across models) = 0;
 };
 
-/// Tells how the values of a range of the flat buffer are updated.
-struct UpdateRule {
-  std::size_t begin = 0, end = 0;  // [values]
-  float rate_factor = 1;           // of the learning rate
-  double weight_decay = 0;
-  std::optional<float> momentum = {};  // sgd, muon: in place of the optimizer's
-  bool orthogonal = true;              // muon: matrices are made orthogonal
-
-  bool operator==(const UpdateRule&) const = default;
-};
-/// One after another, without gaps, over all values; none: all are updated in the same way.
-using UpdateRules = std::vector<UpdateRule>;
-
-/// The rules, or one for all values.
+/// Returns the rules, or one for all values where there are none.
 /// @throws Error{usage} for a factor or decay that is out of range
 UpdateRules rules_for(std::size_t count, double weight_decay, const UpdateRules& rules);
 

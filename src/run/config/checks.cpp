@@ -178,29 +178,27 @@ void check_groups(const RunConfig& config, const codec::Properties& compressor,
          "leave it out",
          origin, momentum ? "momentum" : "orthogonal false", optimizer.name->name);
   }
-  if (compressor.forgets_sent && any_has_momentum(optimizer.groups))
-    fail(Kind::usage,
-         "{}: expected optimizer.groups without momentum with the compressor {}, whose memory has "
-         "one momentum for all; leave it out",
-         origin, config.compressor.name->name);
+  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+  const bool directed = algorithm.plain_gradients();
+  if ((compressor.forgets_sent || directed) && any_has_momentum(optimizer.groups))
+    fail(Kind::usage, "{}: expected optimizer.groups without momentum with {}; leave it out",
+         origin,
+         directed ? fmt::format("synchronization.algorithm \"{}\", which has none", algorithm.name)
+                  : fmt::format("the compressor {}, whose memory has one momentum for all",
+                                config.compressor.name->name));
   const bool apart =
       !optimizer.decay_norms ||
       std::ranges::any_of(optimizer.groups, [](const ParameterGroup& group) {
         return group.rate_factor != 1 || group.weight_decay || group.momentum || !group.orthogonal;
       });
   if (!apart) return;
-  const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
-  const bool directed =
-      algorithm.plain_gradients() || optimizer.momentum_kind == sync::MomentumKind::quasi_global;
-  if (!directed && !compressor.votes) return;
+  if (!algorithm.lazy && !compressor.votes) return;
   fail(Kind::usage,
        "{}: expected the same rate and weight decay for all parameters with {}, found "
        "optimizer.groups or optimizer.decay_norms false; leave them out",
        origin,
        compressor.votes ? fmt::format("the compressor {}", config.compressor.name->name)
-       : algorithm.plain_gradients()
-           ? fmt::format("synchronization.algorithm \"{}\"", algorithm.name)
-           : std::string("optimizer.momentum_kind \"quasi-global\""));
+                        : fmt::format("synchronization.algorithm \"{}\"", algorithm.name));
 }
 
 /// With data.partition.epoch "weighted" a rank's loss is multiplied by a number of its own. That

@@ -308,17 +308,17 @@ std::vector<std::string> frozen_patterns(const config::RunConfig& config) {
   return patterns;
 }
 
-optim::UpdateRules update_rules(const config::RunConfig& config, const Layout& layout) {
+UpdateRules update_rules(const config::RunConfig& config, const Layout& layout) {
   const config::RunConfig::Optimizer& optimizer = config.optimizer;
   require_matches(optimizer.groups, layout);
-  optim::UpdateRules rules;
+  UpdateRules rules;
   for (const TensorSlice& slice : layout) {
     const ParameterGroup* const group = group_of(slice.name, optimizer.groups);
     const bool decays = optimizer.decay_norms || slice.shape.size() > 1;
-    optim::UpdateRule rule = {.begin = slice.offset,
-                              .end = slice.offset + slice.count,
-                              .rate_factor = 1,
-                              .weight_decay = decays ? optimizer.weight_decay : 0};
+    UpdateRule rule = {.begin = slice.offset,
+                       .end = slice.offset + slice.count,
+                       .rate_factor = 1,
+                       .weight_decay = decays ? optimizer.weight_decay : 0};
     if (group != nullptr) {
       rule.rate_factor = static_cast<float>(group->rate_factor);
       rule.weight_decay = group->weight_decay.value_or(rule.weight_decay);
@@ -334,10 +334,10 @@ optim::UpdateRules update_rules(const config::RunConfig& config, const Layout& l
     else
       rules.push_back(rule);
   }
-  const optim::UpdateRule usual = {.begin = 0,
-                                   .end = total_count(layout),
-                                   .rate_factor = 1,
-                                   .weight_decay = optimizer.weight_decay};
+  const UpdateRule usual = {.begin = 0,
+                            .end = total_count(layout),
+                            .rate_factor = 1,
+                            .weight_decay = optimizer.weight_decay};
   if (rules.size() == 1 && rules[0] == usual) rules.clear();
   return rules;
 }

@@ -103,6 +103,6 @@ std::vector<std::string> frozen_patterns(const config::RunConfig& config);
 
 /// Rates and decays of the trained parameters; none where all have those of the config.
 /// @throws Error{usage} if a group's pattern matches no trained parameter
-optim::UpdateRules update_rules(const config::RunConfig& config, const Layout& layout);
+UpdateRules update_rules(const config::RunConfig& config, const Layout& layout);
 
 }  // namespace eqt::setup

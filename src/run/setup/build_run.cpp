@@ -20,6 +20,7 @@
 #include "setup/build_model.hpp"
 #include "setup/look_at_data.hpp"
 #include "setup/same_everywhere.hpp"
+#include "sync/direction.hpp"
 
 namespace eqt::setup {
 namespace {
@@ -100,6 +101,7 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& confi
   const bool plain = run.sync.algorithm.directs;
   // Signum's momentum comes before the vote, and its weight decay is in none.
   const codec::Properties compressor = run.messages.compressor->properties();
+  UpdateRules rules = update_rules(config, layout);
   return o.name->make(layout,
                       {.momentum = plain || compressor.votes ? 0.0 : o.momentum,
                        .nesterov = !plain && o.nesterov,
@@ -110,7 +112,7 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& confi
                        .fixed_norm = o.fixed_norm,
                        .weight_decay = plain ? 0.0 : o.weight_decay,
                        .momentum_corrected = momentum_corrected(config, compressor, layout),
-                       .rules = plain ? optim::UpdateRules{} : update_rules(config, layout)});
+                       .rules = plain ? sync::rates_alone(std::move(rules)) : std::move(rules)});
 }
 
 std::unique_ptr<optim::Schedule> build_schedule(const config::RunConfig& config,

@@ -22,6 +22,7 @@
 #include "metrics/run_files.hpp"
 #include "setup/build_collective.hpp"
 #include "setup/build_grades.hpp"
+#include "setup/build_model.hpp"
 #include "setup/same_everywhere.hpp"
 
 namespace eqt::setup {
@@ -215,10 +216,11 @@ sync::AlgorithmParts algorithm_parts(const config::RunConfig& config, const Sync
 }  // namespace
 
 sync::AlgorithmSettings algorithm_settings(const config::RunConfig& config, const train::Plan& plan,
-                                           const optim::Schedule& schedule,
+                                           const optim::Schedule& schedule, const Layout& layout,
                                            bool communication_thread, int ranks) {
   const auto& s = config.synchronization;
   const config::RunConfig::Optimizer& o = config.optimizer;
+  const UpdateRules own = update_rules(config, layout);
   return {.run_seed = config.seed,
           .overlap = s.overlap && communication_thread,
           .timeout_seconds = s.timeout_seconds,
@@ -231,6 +233,7 @@ sync::AlgorithmSettings algorithm_settings(const config::RunConfig& config, cons
           .momentum_kind = o.momentum_kind,
           .momentum = static_cast<float>(o.momentum),
           .nesterov = o.nesterov,
+          .rules = optim::rules_for(total_count(layout), o.weight_decay, own),
           .weight_decay = static_cast<float>(o.weight_decay),
           .rounds = rounds_of(config, plan, schedule),
           .outer = outer_step(config),
@@ -265,8 +268,9 @@ SyncParts build_synchronization(const config::RunConfig& config, const SyncBase&
     parts.adaptation = make_adaptation(config, base);
     parts.encoding =
         choose_encoder(config, base, row.averages_gradients ? parts.collective.get() : nullptr);
-    const sync::AlgorithmSettings settings = algorithm_settings(
-        config, base.plan, base.schedule, base.communication_thread, base.comm.size());
+    const sync::AlgorithmSettings settings =
+        algorithm_settings(config, base.plan, base.schedule, base.replica.layout(),
+                           base.communication_thread, base.comm.size());
     sync::AlgorithmParts own = algorithm_parts(config, base, parts);
     if (!plays_ranks) {
       parts.algorithm = row.make(std::move(own), settings);

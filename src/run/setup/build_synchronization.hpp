@@ -57,10 +57,10 @@ struct SyncBase {
 void require_thread(const config::RunConfig& config, bool communication_thread);
 
 /// Returns what the config says about its algorithm.
-/// @param ranks of the job
+/// @param layout of the trained parameters @param ranks of the job
 /// @throws Error{usage}, Error{data} for decisions that cannot be repeated
 sync::AlgorithmSettings algorithm_settings(const config::RunConfig& config, const train::Plan& plan,
-                                           const optim::Schedule& schedule,
+                                           const optim::Schedule& schedule, const Layout& layout,
                                            bool communication_thread, int ranks);
 
 /// Builds the algorithm, and takes base.messages.buckets.

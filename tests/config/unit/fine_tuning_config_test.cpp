@@ -51,9 +51,7 @@ TEST_CASE("updates that know no groups refuse them", "[config]") {
   const std::string frozen = groups(R"([{"names":["fc.*"],"frozen":true}])");
   const std::string norms = "optimizer.decay_norms=false";
   const std::vector<std::vector<std::string>> without = {
-      {"synchronization.algorithm=d2", "optimizer.momentum=0"},
-      {"synchronization.algorithm=d-psgd", "optimizer.momentum_kind=quasi-global"},
-      {"compressor.name=signsgd"}};
+      {"synchronization.algorithm=laq", "optimizer.momentum=0"}, {"compressor.name=signsgd"}};
   for (std::vector<std::string> sets : without) {
     INFO(sets.front());
     sets.push_back(group);
@@ -67,6 +65,12 @@ TEST_CASE("updates that know no groups refuse them", "[config]") {
   CHECK_THAT(rejection("{}", {"compressor.name=dgc", momentum}),
              ContainsSubstring("optimizer.groups without momentum"));
   CHECK_NOTHROW(parse("{}", {"compressor.name=dgc", group}));
+  const std::vector<std::string> d2 = {"synchronization.algorithm=d2", "optimizer.momentum=0"};
+  CHECK_THAT(rejection("{}", {d2[0], d2[1], momentum}),
+             ContainsSubstring("optimizer.groups without momentum"));
+  CHECK_NOTHROW(parse("{}", {d2[0], d2[1], group, norms}));
+  CHECK_NOTHROW(parse("{}", {"synchronization.algorithm=d-psgd",
+                             "optimizer.momentum_kind=quasi-global", group, momentum, norms}));
   CHECK_NOTHROW(parse("{}", {"synchronization.algorithm=choco-sgd", group, norms}));
   CHECK_NOTHROW(parse("{}", {"optimizer.name=adamw", "compressor.name=topk", group, norms}));
 }

@@ -47,7 +47,7 @@ std::string built(comm::Communicator& comm, const Sets& sets) {
        .parameters = parameters,
        .gradient = gradient,
        .topology = topology.get()},
-      setup::algorithm_settings(config, {}, *schedule, false, comm.size()));
+      setup::algorithm_settings(config, {}, *schedule, layout, false, comm.size()));
   return algorithm.note;
 }
 

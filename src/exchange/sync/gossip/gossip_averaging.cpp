@@ -413,7 +413,7 @@ void make_parts(const AlgorithmParts& parts, const AlgorithmSettings& settings,
             parts.row.name);
   owned.mixer = make_mixer(parts, settings, step, owned.buckets,
                            settings.network_weights ? parts.network : nullptr);
-  owned.direction = make_direction(parts.row, settings, parts.parameters.size());
+  owned.direction = make_direction(parts.row, settings);
   if (owned.direction != nullptr && !owned.direction->mixed().empty())
     owned.direction_mixer = make_mixer(parts, settings, step, owned.buckets, nullptr);
   if (parts.row.push_sum)
