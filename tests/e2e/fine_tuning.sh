@@ -60,7 +60,7 @@ expect_different "$without" "$(hash_of all)" "decay of norms"
 own='optimizer.groups=[{"names":["layer1.*"],"rate_factor":4,"weight_decay":0.2}]'
 direction() {
   train 1 "$1" "${from[@]}" --set "synchronization.algorithm=$1" --set synchronization.topology.kind=complete \
-    --set "$own" --set optimizer.momentum="$2" --set train.steps="$3" "${@:4}"
+    --set "$own" --set optimizer.momentum="$2" --set train.steps="$3" "${@:4}" --overwrite
   expect_code 0 "$1 with groups, momentum $2"
 }
 direction d-psgd 0 4
