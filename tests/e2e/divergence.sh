@@ -22,9 +22,11 @@ expect_failure 4 'step 6: the parameter of conv1.weight holds -?nan at index 0 o
 [[ -z $(find "$RUN/checkpoints" -name '*6*' -type f) ]] || wrong "a model with a NaN was saved"
 
 rollback=(--set train.on_divergence=rollback --set train.rollback_factor=0.25)
-for how in allreduce local-sgd choco-sgd; do
+for how in allreduce local-sgd choco-sgd gradient-tracking; do
+  plain=()
+  [[ $how != gradient-tracking ]] || plain=(--set optimizer.momentum=0)
   poisoned nan:rank=1,step=7 "${rollback[@]}" --set checkpoint.every_steps=3 \
-    --set "synchronization.algorithm=$how"
+    --set "synchronization.algorithm=$how" "${plain[@]}"
   expect_code 0 "$how: a rollback"
   [[ $CODE -eq 0 ]] || continue
   expect_equal 12 "$(summary steps)" "$how: steps after a rollback"
@@ -40,6 +42,29 @@ assert rates[0] == 4 * rates[-1], rates
 losses = [r["train_loss"] for r in records if r["type"] == "epoch"]
 assert len(losses) == 3 and all(loss == loss for loss in losses), losses
 PY
+done
+
+# A run that goes back to a set of other ranks begins parts again that no rank of it has: at the same rate it ends as
+# without the failure.
+for how in deep-squeeze sgp; do
+  cell=(--set "synchronization.algorithm=$how" --set train.epochs=9 --set data.limit_train=240 "${rollback[@]}"
+    --set train.rollback_factor=1)
+  case $how in
+    deep-squeeze) cell+=(--set compressor.name=topk) ;;
+    sgp) cell+=(--set synchronization.topology.kind=star --set synchronization.topology.weights=uniform) ;;
+  esac
+  hashes=()
+  for fault in "" nan:rank=1,step=7; do
+    train 4 "back_$how" "${cell[@]}" --set train.steps=5 --set checkpoint.every_steps=5 --overwrite
+    expect_code 0 "$how on four ranks"
+    [[ -z $fault ]] || export EQT_FAULT=$fault
+    train 3 "back_$how" "${cell[@]}" --set train.steps=9 --set checkpoint.every_steps=100 --resume
+    unset EQT_FAULT
+    expect_code 0 "$how: fault \"$fault\" on three ranks"
+    hashes+=("$(summary parameter_hash)")
+  done
+  grep -q 'went back' "$RUN/metrics.jsonl" || wrong "$how: no rollback"
+  expect_equal "${hashes[0]}" "${hashes[1]}" "$how: parameters after a rollback to a set of other ranks"
 done
 
 # A gradient that 16 bits cannot hold is one of these failures, not an error of the compressor.

@@ -191,6 +191,32 @@ train 2 rounds "${rounds[@]}" --set optimizer.learning_rate=0.1 --set train.step
 expect_code 0 "rounds that are shorter after a stop"
 expect_equal "11 13 15 16" "$(after rounds 10)" "rounds that are shorter after a stop: steps that send"
 
+# A run that is made shorter closes the epoch that its checkpoint is in, as one that was to be that short.
+short=(--set synchronization.algorithm=d-psgd --set synchronization.final_rounds=2 --set train.epochs=9
+  --set data.limit_train=192 --set checkpoint.every_steps=5)
+train 3 short_planned "${short[@]}" --set train.steps=5
+expect_code 0 "a short run"
+train 3 short "${short[@]}" --set train.steps=8
+cut_to short 5
+train 3 short "${short[@]}" --set train.steps=5 --resume
+expect_code 0 "a run that is made shorter"
+for key in steps epochs sent_bytes train_loss test_accuracy parameter_hash; do
+  expect_equal "$(value "$WORK/short_planned/summary.json" "$key")" "$(summary "$key")" "a run that is made shorter: $key"
+done
+# On more ranks the steps that one rank took may be less than one.
+few=(--set data.limit_train=400 --set train.batch_size=10 --set checkpoint.every_steps=1 --set train.steps=1)
+train 1 few "${few[@]}"
+train 4 few "${few[@]}" --resume
+expect_code 0 "a step of one rank on four"
+# Slices that events left out are counted on other ranks, too.
+events=(--set synchronization.algorithm=choco-sgd --set synchronization.event_threshold=2 --set compressor.name=topk
+  --set checkpoint.every_steps=3 --set train.epochs=9)
+train 3 events "${events[@]}" --set train.steps=6
+train 2 events "${events[@]}" --set train.steps=9 --resume
+expect_code 0 "events on fewer ranks"
+train 4 events "${events[@]}" --set train.steps=12 --resume
+expect_code 0 "events on more ranks"
+
 # Checkpoints keep the accuracy alone of what was measured: a run that was killed behind its last one measures again.
 train 1 results --set train.steps=4 --set checkpoint.every_steps=2
 top5=$(summary test_top5)

@@ -103,8 +103,12 @@ class PlaceIndex {
 
 }  // namespace
 
-RestoringVisitor::RestoringVisitor(comm::Communicator& comm, const SavedSet& set)
-    : comm_(comm), set_(set), as_it_was_(set.ranks() == comm.size() && !set.lacks_any()) {}
+RestoringVisitor::RestoringVisitor(comm::Communicator& comm, const SavedSet& set,
+                                   InitialParts* initial)
+    : comm_(comm),
+      set_(set),
+      initial_(initial),
+      as_it_was_(set.ranks() == comm.size() && !set.lacks_any()) {}
 
 void RestoringVisitor::values(std::string_view name, std::span<float> values, Across across) {
   restore(full(name), SectionKind::floats, values, across);
@@ -134,8 +138,17 @@ void RestoringVisitor::restore(const std::string& name, SectionKind kind, std::s
     case Across::own:
       return take_from(name, kind, values, [&](Rank rank) { return present(rank % n); });
     case Across::fresh:
-      return;
+      return begin_again(name, values);
   }
+}
+
+/// Gives a part its initial values, which it has the first time that it is visited.
+template <typename T>
+void RestoringVisitor::begin_again(const std::string& name, std::span<T> values) {
+  if (initial_ == nullptr) return;
+  const std::span<const std::byte> now = std::as_bytes(values);
+  const auto [at, is_first] = initial_->try_emplace(name, now.begin(), now.end());
+  if (!is_first) copy_to(at->second, values);
 }
 
 template <typename T>
@@ -181,27 +194,24 @@ void RestoringVisitor::take_mean(const std::string& name, SectionKind kind, std:
 
 template <typename T>
 void RestoringVisitor::take_sum(const std::string& name, SectionKind kind, std::span<T> values) {
-  if constexpr (std::is_floating_point_v<T>) {
-    const int n = set_.ranks(), m = comm_.size(), me = comm_.rank();
-    std::vector<double> sums(values.size());
-    const auto wants = [&](Rank old, Rank rank) {
-      return m <= n ? old % m == rank : old == rank % n;
-    };
-    hand_out(name, kind, values.size(), wants, [&](Rank old, std::span<const std::byte> bytes) {
-      // Ranks that share an old rank's values: old, old + n, ... below m; one if there are fewer
-      // ranks now.
-      const int sharers = m <= n ? 1 : (m - 1 - old) / n + 1;
-      const bool last = me / n + 1 == sharers || sharers == 1;
-      for (std::size_t i = 0; i < sums.size(); ++i) {
-        const T whole = element<T>(bytes, i);
-        const T share = whole / static_cast<T>(sharers);
-        sums[i] += static_cast<double>(last ? whole - share * static_cast<T>(sharers - 1) : share);
-      }
-    });
-    for (std::size_t i = 0; i < sums.size(); ++i) values[i] = static_cast<T>(sums[i]);
-  } else {
-    EQT_CHECK(false, "the sum of {}", name);
-  }
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
+  const int n = set_.ranks(), m = comm_.size(), me = comm_.rank();
+  std::vector<Sum> sums(values.size());
+  const auto wants = [&](Rank old, Rank rank) {
+    return m <= n ? old % m == rank : old == rank % n;
+  };
+  hand_out(name, kind, values.size(), wants, [&](Rank old, std::span<const std::byte> bytes) {
+    // Ranks that share an old rank's values: old, old + n, ... below m; one if there are fewer
+    // ranks now.
+    const int sharers = m <= n ? 1 : (m - 1 - old) / n + 1;
+    const bool last = me / n + 1 == sharers || sharers == 1;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const T whole = element<T>(bytes, i);
+      const T share = whole / static_cast<T>(sharers);
+      sums[i] += static_cast<Sum>(last ? whole - share * static_cast<T>(sharers - 1) : share);
+    }
+  });
+  for (std::size_t i = 0; i < sums.size(); ++i) values[i] = static_cast<T>(sums[i]);
 }
 
 void RestoringVisitor::placed(std::string_view name, std::span<float> values,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,9 @@
 
 namespace eqt::checkpoint {
 
+/// The bytes that parts had at the beginning which no conversion restores, by their names.
+using InitialParts = std::map<std::string, std::vector<std::byte>>;
+
 /// Overwrites the values that it visits. Visits are collective; all ranks visit the same parts.
 ///
 /// With the same number of ranks, each takes the values of its own file, bit for bit. Otherwise, or
@@ -27,12 +31,15 @@ namespace eqt::checkpoint {
 ///   rank the rest
 /// - own: v_(j mod n), or that of the next rank whose file exists
 /// - placed: each value goes to the rank that owns its place now; places without a value get 0
+/// - fresh: what it is now, or its initial value where `initial` has one
 ///
 /// @throws Error{data} if the set has no such part, or one of another length because the config
 /// differs
 class RestoringVisitor final : public ScopedVisitor {
  public:
-  RestoringVisitor(comm::Communicator& comm, const SavedSet& set);
+  /// @param initial filled by the first conversion, of a run that has just begun, and read by
+  /// later ones, of a run that goes back; null: a run does so once
+  RestoringVisitor(comm::Communicator& comm, const SavedSet& set, InitialParts* initial = nullptr);
 
   void values(std::string_view name, std::span<float> values, Across across) override;
   void doubles(std::string_view name, std::span<double> values, Across across) override;
@@ -45,6 +52,8 @@ class RestoringVisitor final : public ScopedVisitor {
  private:
   template <typename T>
   void restore(const std::string& name, SectionKind kind, std::span<T> values, Across across);
+  template <typename T>
+  void begin_again(const std::string& name, std::span<T> values);
   template <typename T>
   void take_mean(const std::string& name, SectionKind kind, std::span<T> values);
   template <typename T>
@@ -70,6 +79,7 @@ class RestoringVisitor final : public ScopedVisitor {
 
   comm::Communicator& comm_;
   const SavedSet& set_;
+  InitialParts* const initial_;
   const bool as_it_was_;         // every rank has its own file
   std::vector<double> weights_;  // by old rank; filled when first needed
 };

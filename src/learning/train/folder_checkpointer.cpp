@@ -263,7 +263,8 @@ class FolderCheckpointer final : public Checkpointer {
     std::optional<Resumption> found = std::exchange(resumption_, std::nullopt);
     if (!found) found = look();
     if (!found) return {};
-    checkpoint::RestoringVisitor visitor(comm_, found->set);
+    checkpoint::RestoringVisitor visitor(comm_, found->set,
+                                         options_.goes_back ? &initial_ : nullptr);
     visit_(visitor);
     forget_others(*found);
     tell(*found);
@@ -396,6 +397,7 @@ class FolderCheckpointer final : public Checkpointer {
   metrics::Sink& sink_;
   const FolderCheckpointerOptions options_;
   std::optional<Resumption> resumption_;
+  checkpoint::InitialParts initial_;
   Visit visit_;
   Store disk_;
   std::optional<Store> memory_;

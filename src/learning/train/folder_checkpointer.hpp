@@ -33,6 +33,7 @@ struct FolderCheckpointerOptions {
   std::uint64_t start = 0;          // drawn by rank 0 for this job, the same on all ranks
   double memory_seconds = 0;        // between states in the hosts' memory, at least; 0 = none
   std::uint64_t memory_number = 0;  // of the run, the same on all ranks; 0: never in memory
+  bool goes_back = false;           // the run may return to a set that it resumed from
   // Saved with the state.
   std::string config;      // resolved, as JSON
   std::string collective;  // that is used

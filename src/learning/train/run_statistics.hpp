@@ -61,6 +61,9 @@ class RunStatistics {
   /// Collective.
   void close_epoch(std::uint64_t epoch, StepId done, const Assessment& assessment);
 
+  /// Returns true if steps were noted since the last closed epoch. @pre no record is pending
+  bool has_open_epoch() const { return epoch_.sums.mean_steps > 0; }
+
   /// Takes the metrics of the model behind the last step, of which checkpoints keep the main one.
   void note_metrics(const model::Evaluation& evaluation) {
     metrics_ = options_.measures.of(&evaluation);

@@ -3,14 +3,14 @@
 
 #include <array>
 #include <cmath>
-#include <vector>
 
 namespace eqt::train {
 
 double score_of(const model::Measures& measures, const model::Evaluation& evaluation) {
-  const std::vector<metrics::MetricRecord> all = measures.of(&evaluation);
-  if (all.empty() || !std::isfinite(all.front().value)) return -evaluation.loss();
-  return all.front().higher_is_better ? all.front().value : -all.front().value;
+  const metrics::MetricRecord main = measures.of(&evaluation).front();
+  // A main metric that is better the lower it is grows with the loss, and may be too large for a
+  // number, as a perplexity.
+  return main.higher_is_better && std::isfinite(main.value) ? main.value : -evaluation.loss();
 }
 
 Selection::Verdict Selection::note(std::uint64_t epoch, double score) {

@@ -10,7 +10,7 @@
 
 namespace eqt::train {
 
-/// The main metric as a number that is better if it is larger.
+/// Returns a number that is better if it is larger: the main metric, or the loss below 0.
 double score_of(const model::Measures& measures, const model::Evaluation& evaluation);
 
 class Selection {

@@ -208,7 +208,10 @@ void Trainer::begin() {
   }
   go_to(*done);
   final_rounds_done_ &= done_ == plan_.total_steps;  // a run that is made longer ends again
-  if (done_ == plan_.total_steps && !epoch_open_) measure_again();
+  if (done_ < plan_.total_steps || epoch_open_) return;
+  // A run that was to be longer may have been within an epoch, which is closed here.
+  epoch_open_ = statistics_.has_open_epoch();
+  if (!epoch_open_) measure_again();
 }
 
 void Trainer::say_that_it_has_stopped(StepId done) {

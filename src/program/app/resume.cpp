@@ -96,6 +96,12 @@ void keep_memory(config::RunConfig& before, config::RunConfig& now) {
   if (is == ErrorFeedback::automatic && either && config::gains_by_feedback(now)) is = was;
 }
 
+/// Returns whether the state has parts that belong to fusion buckets: measured seconds of each, or
+/// differences of fragments, which are made of buckets.
+bool saves_by_bucket(const config::RunConfig& config) {
+  return config.compressor.adapts_grades() || config.synchronization.fragments > 1;
+}
+
 }  // namespace
 
 std::string settle_resumed_config(const config::RunConfig& saved, const std::string& collective,
@@ -111,7 +117,8 @@ std::string settle_resumed_config(const config::RunConfig& saved, const std::str
   for (const config::Field& field : config::fields()) {
     const std::string found = field.read(now).dump(), expected = field.read(before).dump();
     if (found == expected) continue;
-    const bool may = field.on_resume == config::OnResume::may_change ||
+    const bool fixed = field.key == "synchronization.bucket_mib" && saves_by_bucket(before);
+    const bool may = (field.on_resume == config::OnResume::may_change && !fixed) ||
                      (field.on_resume == config::OnResume::may_change_with_ranks && !same_ranks);
     std::string& list = may ? changed : refused;
     list +=

@@ -218,15 +218,16 @@ RunFolder::RunFolder(const std::string& path, Results results) : path_(path), re
     for (const fs::path& result : found) metrics::require_replaceable(result.string());
 }
 
-void RunFolder::begin() {
+void RunFolder::begin(bool goes_on) {
   remove_unfinished(path_);
   if (results_ == Results::refuse) return;  // there were no results
   remove_evaluations(path_);
-  if (results_ != Results::replace) return;
+  if (goes_on) return;
   // From here on no summary of an older run may be left, even if this run fails.
   for (const fs::path& result : results_in(path_)) remove_old(result);
   for (const char* name : kMadeOfResults) remove_old(fs::path(path_) / name);
-  remove_old(fs::path(path_) / files::kTuned);  // a run that goes on would take it for its own
+  if (results_ == Results::keep) return;  // what train.tune has chosen holds for this run, too
+  remove_old(fs::path(path_) / files::kTuned);
 }
 
 bool RunFolder::replaces(const std::string& file) const {

@@ -55,8 +55,9 @@ class RunFolder {
   /// Removes the results that are to be replaced, evaluations of them, and what killed runs have
   /// left unfinished. Called when the run begins, so that a run that is refused before does not
   /// change the older one.
+  /// @param goes_on from a checkpoint: the results stay
   /// @throws Error{output}
-  void begin();
+  void begin(bool goes_on = false);
   /// Returns true if begin() or the run replaces the file, which the run may want to read.
   bool replaces(const std::string& file) const;
   const std::string& path() const { return path_; }

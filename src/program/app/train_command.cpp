@@ -101,7 +101,7 @@ void require_no_checkpoints(const TrainCommand& command, const std::string& path
 void remove_replaced(const std::string& path, bool resumes, RunFolder* folder,
                      comm::Communicator& comm) {
   comm.agree_after([&] {
-    if (folder != nullptr) folder->begin();
+    if (folder != nullptr) folder->begin(resumes);
     if (resumes) return;
     checkpoint::StateFolder(path).remove_all();
     checkpoint::close_memory(path);
@@ -133,6 +133,7 @@ std::unique_ptr<train::Checkpointer> make_checkpointer(
        .start = mix64(now),
        .memory_seconds = config.checkpoint.memory_seconds,
        .memory_number = memory_number,
+       .goes_back = run.divergence != nullptr && run.divergence->recovers(),
        .config = config::resolved_json(setup::settled_config(config, run)),
        .collective = run.collective_name(),
        .data = config::packed(run.data.facts),

@@ -13,6 +13,8 @@ namespace {
 constexpr int kMaxDigits = 6;                          // of a mean
 constexpr int kSmallestPlain = -4, kLargestPlain = 6;  // powers of ten without an exponent
 
+constexpr double kRounding = 1e-12;  // of the largest value: what equal ones differ by
+
 /// The power of ten of a number's first digit; x > 0.
 int first_place(double x) { return static_cast<int>(std::floor(std::log10(x))); }
 
@@ -41,7 +43,7 @@ std::optional<double> Spread::standard_error() const {
 
 Figure finite(Figure figure) { return figure && std::isfinite(*figure) ? figure : Figure(); }
 
-Spread spread_of(std::span<const Figure> figures) {
+Spread spread_of(std::span<const Figure> figures, double scale) {
   std::vector<double> known;
   for (const Figure& figure : figures)
     if (finite(figure)) known.push_back(*figure);
@@ -51,8 +53,12 @@ Spread spread_of(std::span<const Figure> figures) {
   for (const double x : known) spread.mean += x / count;
   if (known.size() < 2) return spread;
   double squares = 0;  // around the mean: the sum of squares alone would cancel
-  for (const double x : known) squares += (x - spread.mean) * (x - spread.mean);
-  spread.deviation = std::sqrt(squares / (count - 1));
+  for (const double x : known) {
+    squares += (x - spread.mean) * (x - spread.mean);
+    scale = std::max(scale, std::abs(x));
+  }
+  const double deviation = std::sqrt(squares / (count - 1));
+  spread.deviation = deviation > kRounding * scale ? deviation : 0;
   return spread;
 }
 

@@ -27,9 +27,10 @@ struct Spread {
   bool operator==(const Spread&) const = default;
 };
 
-/// Mean and sample standard deviation sqrt(sum (x - mean)^2 / (n - 1)) of the figures that exist
-/// and are finite.
-Spread spread_of(std::span<const Figure> figures);
+/// Returns mean and sample standard deviation sqrt(sum (x - mean)^2 / (n - 1)) of the figures that
+/// exist and are finite. Figures that differ by nothing but rounding have a deviation of 0.
+/// @param scale of the numbers that they were computed from, if those were larger
+Spread spread_of(std::span<const Figure> figures, double scale = 0);
 
 /// The figure, or empty if it is not finite.
 Figure finite(Figure figure);

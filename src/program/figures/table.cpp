@@ -28,9 +28,6 @@ std::string padded(const std::string& text, std::size_t width, bool right) {
   return right ? space + text : text + space;
 }
 
-// Relative to the mean: smaller deviations are rounding errors of sums, not differences of runs.
-constexpr double kSmallest = 1e-12;
-
 std::string csv_number(Figure value) { return value ? fmt::format("{}", *value) : ""; }
 
 }  // namespace
@@ -54,7 +51,7 @@ Cell spread_cell(const Spread& spread, Digits digits, double scale) {
   Cell cell{number_text(spread.mean * scale, digits), spread.mean, spread.deviation,
             spread.standard_error(), spread.known};
   if (spread.deviation)
-    cell.text = *spread.deviation > kSmallest * std::abs(spread.mean)
+    cell.text = *spread.deviation > 0
                     ? measured_text(spread.mean * scale, *spread.deviation * scale)
                     : cell.text + " ± 0";
   if (spread.known < spread.asked)

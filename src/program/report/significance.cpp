@@ -153,10 +153,14 @@ std::vector<PairedComparison> paired_comparisons_of(const Compared& compared,
   for (const auto& [group, baseline] : compared) {
     const std::map<std::string, double> theirs = by_seed(*baseline, tested);
     std::vector<Figure> differences;
-    for (const auto& [seed, figure] : by_seed(*group, tested))
-      if (const auto other = theirs.find(seed); other != theirs.end())
-        differences.emplace_back(figure - other->second);
-    const Spread spread = figures::spread_of(differences);
+    double largest = 0;
+    for (const auto& [seed, figure] : by_seed(*group, tested)) {
+      const auto other = theirs.find(seed);
+      if (other == theirs.end()) continue;
+      differences.emplace_back(figure - other->second);
+      largest = std::max({largest, std::abs(figure), std::abs(other->second)});
+    }
+    const Spread spread = figures::spread_of(differences, largest);
     if (const auto test = paired_test(spread))
       all.push_back({group, baseline, spread, baseline->spread(tested.of).mean, *test});
   }

@@ -117,13 +117,15 @@ std::unique_ptr<optim::Optimizer> build_optimizer(const config::RunConfig& confi
 
 std::unique_ptr<optim::Schedule> build_schedule(const config::RunConfig& config,
                                                 const train::Plan& plan) {
-  return optim::make_schedule({.kind = config.schedule.kind,
-                               .learning_rate = config.optimizer.learning_rate,
-                               .milestones = config.schedule.milestones,
-                               .factor = config.schedule.factor,
-                               .warmup_epochs = config.schedule.warmup_epochs,
-                               .steps_per_epoch = plan.steps_per_epoch,
-                               .total_steps = plan.position(plan.total_steps)});
+  return optim::make_schedule(
+      {.kind = config.schedule.kind,
+       .learning_rate = config.optimizer.learning_rate,
+       .milestones = config.schedule.milestones,
+       .factor = config.schedule.factor,
+       .warmup_epochs = config.schedule.warmup_epochs,
+       .steps_per_epoch = plan.steps_per_epoch,
+       // On more ranks few steps may be none, of a run that has none left.
+       .total_steps = std::max<StepId>(1, plan.position(plan.total_steps))});
 }
 
 /// The sets that a rank opens, and what ranks with their own have agreed on.

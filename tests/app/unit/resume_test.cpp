@@ -21,6 +21,24 @@ TEST_CASE("a run that goes on with another precision says that parameters are fl
   test::says(test::refusal(Kind::usage, note), "seed 2 instead of 1");
 }
 
+TEST_CASE("fusion buckets stay where the saved state has parts of them", "[app]") {
+  const auto refused = [](const std::vector<std::string>& sets) {
+    const config::RunConfig saved = config::parse_config("{}", "test", sets);
+    config::RunConfig now = saved;
+    now.synchronization.bucket_mib = 1;
+    return test::refusal(Kind::usage,
+                         [&] { app::settle_resumed_config(saved, "allgather", true, now); });
+  };
+  test::says(refused({"compressor.name=auto"}), "synchronization.bucket_mib 1.0 instead of 4.0");
+  test::says(refused({"synchronization.algorithm=local-sgd", "synchronization.local_steps=4",
+                      "synchronization.fragments=2"}),
+             "synchronization.bucket_mib");
+  const config::RunConfig saved;
+  config::RunConfig now;
+  now.synchronization.bucket_mib = 1;
+  test::says(app::settle_resumed_config(saved, "allgather", true, now), "bucket_mib");
+}
+
 TEST_CASE("a run that is resumed keeps the error feedback that it began with", "[app]") {
   const auto config = [](const std::vector<std::string>& sets) {
     return config::parse_config(R"({"compressor": {"name": "e-elastiquant"}})", "test", sets);

@@ -85,6 +85,21 @@ TEST_CASE("old results are kept until the run begins", "[run_folder]") {
   CHECK(fs::exists(path / "notes.txt"));
 }
 
+TEST_CASE("a run that is resumed without a checkpoint begins without old results", "[run_folder]") {
+  const test::TemporaryFolder temporary;
+  const fs::path path = temporary.path();
+  const std::vector<std::string> results = {"metrics.jsonl", "model_best.pt", "encoder.json",
+                                            "events.out.tfevents.1.host"};
+  for (const std::string& name :
+       {results[0], results[1], results[2], results[3], std::string("tuned.json")})
+    std::ofstream(path / name) << "a result";
+  RunFolder(path, Results::keep).begin(true);
+  for (const std::string& name : results) CHECK(fs::exists(path / name));
+  RunFolder(path, Results::keep).begin(false);
+  for (const std::string& name : results) CHECK_FALSE(fs::exists(path / name));
+  CHECK(fs::exists(path / "tuned.json"));
+}
+
 TEST_CASE("links and folders that have a result's name", "[run_folder]") {
   const test::TemporaryFolder temporary;
   const fs::path path = temporary.path(), result = path / "summary.json";

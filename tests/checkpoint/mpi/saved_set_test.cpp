@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ constexpr std::uint64_t kSave = 99;
 struct Part {
   std::vector<float> parameters, model, residual, copies, owned;
   std::vector<double> totals{0};
+  std::vector<std::uint64_t> counts{0};
   std::uint64_t own = 0;
   double weight = 1;
   std::vector<SliceRange> places;
@@ -64,6 +66,7 @@ struct Part {
       for (std::uint64_t i = 0; i < range.count; ++i)
         owned[at++] = static_cast<float>(range.first + i);
     totals[0] = 100 * (rank + 1);
+    counts[0] = static_cast<std::uint64_t>(7 * (rank + 1));
     own = static_cast<std::uint64_t>(rank + 50);
     weight = rank + 1;
   }
@@ -77,6 +80,7 @@ struct Part {
     visitor.values("residual", residual, Across::sum);
     visitor.values("copies", copies, Across::fresh);
     visitor.doubles("totals", totals, Across::sum);
+    visitor.numbers("counts", counts, Across::sum);
     visitor.number("own", own, Across::own);
     visitor.placed("owned", owned, [this] { return places; });
   }
@@ -201,6 +205,29 @@ TEST_CASE("another number of ranks continues by the rules, and nothing is lost",
     std::vector<double> sum = part.totals;
     comm.allreduce_sum(sum);
     CHECK(sum[0] == Approx(totals).epsilon(1e-12));
+    std::vector<double> counted = {static_cast<double>(part.counts[0])};
+    comm.allreduce_sum(counted);
+    CHECK(counted[0] == 7 * n * (n + 1) / 2);
+  }
+}
+
+TEST_CASE("a run that goes back to another number of ranks begins parts again", "[saved_set]") {
+  comm::Communicator comm(test::session(), 30);
+  const int saved = comm.size() + 1;
+  const Shared shared(comm);
+  if (comm.rank() == 0) write_set(*shared.folder, 8, saved);
+  barrier(comm);
+  InitialParts initial;
+  Part part(comm.rank(), comm.size());
+  part.copies.assign(kModel, -1);
+  for (int time = 0; time < 3; ++time) {
+    Findings findings;
+    const auto set = open_newest(comm, *shared.folder, nullptr, findings);
+    REQUIRE(set.has_value());
+    RestoringVisitor visitor(comm, *set, &initial);
+    part.visit_state(visitor);
+    CHECK(part.copies == std::vector<float>(kModel, -1));
+    part.copies.assign(kModel, std::numeric_limits<float>::quiet_NaN());  // as training leaves it
   }
 }
 

@@ -48,3 +48,15 @@ TEST_CASE("the standard error is the deviation over the root of the runs", "[fig
   CHECK(*Spread{4, 4, 0, 3.0}.standard_error() == 1.5);
   CHECK_FALSE(Spread{1, 1, 0, {}}.standard_error());
 }
+
+TEST_CASE("figures that differ by nothing but rounding have no deviation", "[statistics]") {
+  for (const double value : {0.9, 0.95, 0.7231, 1e-9}) {
+    const std::vector<Figure> equal(7, value);
+    CHECK(spread_of(equal).deviation == 0);
+  }
+  // Differences of 0.05, from numbers whose last bits are at 1e-16.
+  const std::vector<Figure> differences = {0.95 - 0.90, 0.85 - 0.80, 0.15 - 0.10};
+  REQUIRE(differences[0] != differences[2]);
+  CHECK(spread_of(differences, 0.95).deviation == 0);
+  CHECK(*spread_of(std::vector<Figure>{1e-9, 2e-9}).deviation > 0);
+}

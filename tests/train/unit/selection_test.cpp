@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 
+using namespace eqt;
 using namespace eqt::train;
 
 TEST_CASE("the best evaluation is the first of the highest", "[selection]") {
@@ -43,4 +44,18 @@ TEST_CASE("a selection that is off notes nothing", "[selection]") {
   CHECK_FALSE(selection.is_on());
   CHECK_FALSE(selection.note(1, 1).is_best);
   CHECK_FALSE(selection.note(100, 0).stop);
+}
+
+TEST_CASE("scores are in the order of losses where a metric follows from the loss", "[selection]") {
+  // Of losses above 709 the perplexity is no number.
+  const model::Measures measures{.task = model::tasks::language_model, .outputs = 8};
+  const auto score = [&](double loss) {
+    return score_of(measures, {.loss_sum = 4 * loss, .count = 4});
+  };
+  CHECK(score(2047) > score(3734));
+  CHECK(score(97) > score(2047));
+  CHECK(score(1.5) > score(97));
+  const model::Measures accuracy{.task = model::tasks::classification, .outputs = 10};
+  CHECK(score_of(accuracy, {.loss_sum = 9, .count = 4, .sums = {3, 4}}) >
+        score_of(accuracy, {.loss_sum = 1, .count = 4, .sums = {2, 4}}));
 }

@@ -247,6 +247,9 @@ class GossipAveraging final : public Synchronizer, private LateExchange, private
     edges_.open();
     mix_parameters();
     if (!direction_work_) return;
+    if (p_.divergence != nullptr)  // a run that goes back ends the step as all others do
+      require_finite(*p_.layout, p_.direction->mixed(), 0, "the direction", context_.step,
+                     p_.comm.rank(), p_.divergence);
     MixContext second = context_;
     second.round = 1;
     second.measure = false;
@@ -441,7 +444,9 @@ BuiltAlgorithm make_gossip(AlgorithmParts parts, const AlgorithmSettings& settin
        .push_sum = owned->push_sum.get(),
        .plan = owned->buckets,
        .parameters = parts.parameters,
-       .gradient = parts.gradient},
+       .gradient = parts.gradient,
+       .layout = &parts.layout,
+       .divergence = parts.divergence},
       // Schedules of density are for gradients.
       {.run_seed = settings.run_seed,
        .consensus_step = step.consensus_step,

@@ -12,8 +12,10 @@
 #include "adaptation/adaptation.hpp"
 #include "comm/communicator.hpp"
 #include "comm/fault.hpp"
+#include "core/layout.hpp"
 #include "pipeline/plan.hpp"
 #include "sync/direction.hpp"
+#include "sync/divergence.hpp"
 #include "sync/gossip/mixer.hpp"
 #include "sync/gossip/push_sum.hpp"
 #include "sync/synchronizer.hpp"
@@ -56,6 +58,8 @@ struct GossipParts {
   PushSum* push_sum = nullptr;       // null: models themselves are mixed
   std::span<const pipeline::FusionBucket> plan;
   std::span<float> parameters, gradient;
+  const Layout* layout = nullptr;    // of the parameters; where there is a divergence
+  Divergence* divergence = nullptr;  // null: a mixed buffer that is not finite ends the run
 };
 
 /// x_half = update(x); x = mix(x_half), or with combine_first x = mix(x) + (x_half - x). With
