@@ -78,6 +78,7 @@ struct GraphKindRow {
   std::vector<Links> (*links)(const Options& options, int ranks, std::string& name);
   Weights usual = Weights::uniform;  // what `automatic` stands for, unless the graph is the user's
   enum class Direction { both_ways, one_way, as_asked } direction = Direction::both_ways;
+  bool has_rows = false;   // it reads Options::rows
   bool users_own = false;  // Options::graph says edges, direction and, if it has them, weights
 };
 /// Returns all rows, in the order of the documentation.

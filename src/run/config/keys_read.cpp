@@ -47,12 +47,7 @@ std::optional<codec::Option> compressor_option(std::string_view name) {
                                                               {"unbiased", Option::unbiased},
                                                               {"clip", Option::clip},
                                                               {"granularity", Option::granularity},
-                                                              {"menu", Option::menu},
-                                                              {"noise_share", Option::menu},
-                                                              {"noise_cap", Option::menu},
-                                                              {"error_share", Option::menu},
-                                                              {"observe_every", Option::menu},
-                                                              {"decide_every", Option::menu}};
+                                                              {"menu", Option::menu}};
   const auto* const reader =
       std::ranges::find(kReaders, name, &std::pair<std::string_view, Option>::first);
   if (reader == std::end(kReaders)) return {};
@@ -60,6 +55,20 @@ std::optional<codec::Option> compressor_option(std::string_view name) {
 }
 
 namespace {
+
+/// Returns true if the compressor's grades are chosen by a key of its section; empty if that is no
+/// key of choosing grades.
+std::optional<bool> chooses_grades_by(const CompressorConfig& compressor, std::string_view name) {
+  constexpr std::string_view kAlways[] = {"observe_every", "decide_every", "link"};
+  constexpr std::string_view kByNoise[] = {"noise_share", "noise_cap"};
+  const bool by_error = name == "error_share";
+  const bool by_noise = std::ranges::count(kByNoise, name) > 0;
+  if (!by_error && !by_noise && std::ranges::count(kAlways, name) == 0) return {};
+  if (!compressor.adapts_grades()) return false;
+  // Grades that need a memory are judged by what stays in it, the others by their noise.
+  const bool remembers = compressor.make()->properties().needs_feedback;
+  return by_error ? remembers : !by_noise || !remembers;
+}
 
 /// Returns true if the compressor reads a key of its section, or if no other compressor does not.
 bool reads_compressor_key(const CompressorConfig& compressor, std::string_view name) {
@@ -72,6 +81,7 @@ bool reads_compressor_key(const CompressorConfig& compressor, std::string_view n
   constexpr std::string_view kOfMemory[] = {"warmup_epochs", "clip_norm", "momentum_masking"};
   if (std::ranges::count(kOfMemory, name) > 0) return compressor.make()->properties().forgets_sent;
   if (name == "adapt_every") return compressor.make()->adaptive_levels() != nullptr;
+  if (const auto chooses = chooses_grades_by(compressor, name)) return *chooses;
   const std::optional<codec::Option> option = compressor_option(name);
   return !option || compressor.name->reads.has(*option);
 }
@@ -84,7 +94,51 @@ bool reads_schedule_key(const RunConfig& config, std::string_view name) {
   return reads(config.schedule.kind) || std::ranges::none_of(optim::ScheduleRow::all(), reads);
 }
 
+/// A key that has an effect only where others say so.
+struct SwitchedKey {
+  std::string_view key;
+  bool (*has_effect)(const RunConfig& config);
+};
+
+bool balances(const RunConfig& config) { return config.train.balances(); }
+bool tunes(const RunConfig& config) { return config.train.tunes(); }
+
+constexpr SwitchedKey kSwitchedKeys[] = {
+    {"model.new_head",
+     [](const RunConfig& config) {
+       const RunConfig::Model& model = config.model;
+       return !model.weights.empty() || (model.name->from_folder && !model.path.empty());
+     }},
+    {"train.batch_least", balances},
+    {"train.balance_every", balances},
+    {"train.rollback_factor",
+     [](const RunConfig& config) { return config.train.on_divergence == OnDivergence::rollback; }},
+    {"train.tune_epochs", tunes},
+    {"train.tune_rates", tunes},
+    {"synchronization.bucket_mib",
+     [](const RunConfig& config) {
+       const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
+       return algorithm.averages() || algorithm.mixes;
+     }},
+    {"synchronization.overlap",
+     [](const RunConfig& config) {
+       // Models are sent while the network computes only if they are late, or come before it.
+       const auto& s = config.synchronization;
+       return s.algorithm->averages_gradients || s.delay.count != 0u ||
+              s.order == sync::Order::combine_then_adapt;
+     }},
+    {"synchronization.topology.rows",
+     [](const RunConfig& config) {
+       const auto& s = config.synchronization;
+       return s.algorithm->mixes && row_of(s.topology.kind).has_rows;
+     }},
+    {"checkpoint.keep", [](const RunConfig& config) {
+       return config.checkpoint.every_steps > 0 || config.checkpoint.every_epochs > 0;
+     }}};
+
 bool has_effect(const RunConfig& config, std::string_view key) {
+  const auto* const switched = std::ranges::find(kSwitchedKeys, key, &SwitchedKey::key);
+  if (switched != std::end(kSwitchedKeys)) return switched->has_effect(config);
   constexpr std::string_view kCompressor = "compressor.";
   const sync::AlgorithmRow& algorithm = *config.synchronization.algorithm;
   if (key.starts_with(kCompressor)) {
@@ -93,10 +147,6 @@ bool has_effect(const RunConfig& config, std::string_view key) {
            reads_compressor_key(config.compressor, name);
   }
   if (key.starts_with("synchronization.topology.")) return algorithm.mixes;
-  if (key == "synchronization.bucket_mib" || key == "synchronization.overlap")
-    return algorithm.exchanges();
-  if (key == "checkpoint.keep")
-    return config.checkpoint.every_steps > 0 || config.checkpoint.every_epochs > 0;
   constexpr std::string_view kSchedule = "schedule.";
   if (key.starts_with(kSchedule)) return reads_schedule_key(config, key.substr(kSchedule.size()));
   return true;

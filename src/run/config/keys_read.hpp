@@ -31,8 +31,8 @@ const Row& row_in(const Row& row) {
   return row;
 }
 
-/// Returns which option of a compressor a key of its section sets; empty if it is not for some of
-/// the compressors alone.
+/// Returns which option of a compressor a key of its section sets; empty if it sets none that only
+/// some compressors read.
 std::optional<codec::Option> compressor_option(std::string_view name);
 
 /// A row's name and whether it reads a key.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verb check: what it prints and warns of.
 
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "app/check_findings.hpp"
 #include "app/verbs.hpp"
+#include "config/keys_read.hpp"
 #include "config/run_config.hpp"
 #include "support/captured.hpp"
 #include "support/catch.hpp"
@@ -292,4 +295,55 @@ TEST_CASE("check names keys without effect", "[check]") {
   CHECK_THAT(said_of("alq"), ContainsSubstring("without effect: compressor.clip_norm, "
                                                "compressor.momentum_masking, "
                                                "compressor.warmup_epochs\n"));
+}
+
+TEST_CASE("check names keys that another key would give an effect", "[check]") {
+  const auto idle = [](Sets sets, const std::string& set) {
+    sets.push_back(set);
+    return config::keys_without_effect(config::parse_config("{}", "test", sets));
+  };
+  struct Case {
+    std::string set;
+    Sets without, with;
+  };
+  const std::string algorithm = "synchronization.algorithm=";
+  const Sets laq = {algorithm + "laq", "optimizer.momentum=0"};
+  const Sets grades = {"compressor.name=elastiquant", "compressor.bits=auto"};
+  const Sets rates = {"compressor.name=auto", "synchronization.error_feedback=ef14"};
+  const Sets ring = {algorithm + "d-psgd"};
+  const Sets late = {algorithm + "local-sgd", "synchronization.local_steps=4",
+                     "synchronization.delay=auto"};
+  for (const Case& at : {
+           Case{"train.batch_least=4", {}, {"train.batch_sizes=auto"}},
+           Case{"train.balance_every=7", {}, {"train.batch_sizes=auto"}},
+           Case{"train.rollback_factor=0.3", {}, {"train.on_divergence=rollback"}},
+           Case{"train.tune_epochs=3", {}, {"train.tune=auto", "train.tune_target=0.5"}},
+           Case{"train.tune_rates=3", {}, {"train.tune=auto", "train.tune_target=0.5"}},
+           Case{"model.new_head=refuse", {}, {"model.weights=a.pt"}},
+           Case{"model.new_head=refuse", {"model.name=bert"}, {"model.name=bert", "model.path=a"}},
+           Case{"compressor.link=5", {}, grades},
+           Case{"compressor.link=5", {"compressor.name=elastiquant"}, {"compressor.name=auto"}},
+           Case{"compressor.observe_every=9", {"compressor.name=qsgd"}, grades},
+           Case{"compressor.decide_every=9", {"compressor.name=qsgd"}, rates},
+           Case{"compressor.noise_share=0.05", rates, grades},
+           Case{"compressor.noise_cap=0.9", rates, grades},
+           Case{"compressor.error_share=0.5", grades, rates},
+           Case{"synchronization.bucket_mib=2", laq, {}},
+           Case{"synchronization.bucket_mib=2", {algorithm + "none"}, ring},
+           Case{"synchronization.overlap=false", laq, {}},
+           Case{"synchronization.overlap=false", {algorithm + "local-sgd"}, late},
+           Case{"synchronization.overlap=false",
+                ring,
+                {algorithm + "d-psgd", "synchronization.order=combine-then-adapt"}},
+           Case{"synchronization.topology.rows=2",
+                ring,
+                {algorithm + "d-psgd", "synchronization.topology.kind=mesh"}},
+           Case{"synchronization.topology.rows=2",
+                {algorithm + "d-psgd", "synchronization.topology.kind=star"},
+                {algorithm + "d-psgd", "synchronization.topology.kind=torus"}},
+       }) {
+    INFO(at.set << " " << fmt::format("{}", fmt::join(at.without, " ")));
+    CHECK(idle(at.without, at.set) == Sets{at.set.substr(0, at.set.find('='))});
+    CHECK(idle(at.with, at.set).empty());
+  }
 }
