@@ -51,13 +51,14 @@ expect_equal "$hash" "$(summary parameter_hash)" "a replay's parameter_hash"
 train 3 others "${rounds[@]}" --set=$S.quorum=3 "--set=train.replay=$WORK/decisions.jsonl"
 expect_failure 3 'replay.*6 counts of 3 ranks.*found 8' "a replay on other ranks"
 
-# Goes on from the end of an epoch, on as many ranks and on others.
+# Goes on from the end of an epoch, on as many ranks and on others, which may need another quorum.
 cp -r "$WORK/real" "$WORK/cut"
 rm -rf "$WORK"/cut/checkpoints/step-*16 "$WORK/cut/summary.json" "$WORK/cut/model.pt"
-for ranks in 4 5; do
+for ranks in 4 5 2; do
   cp -r "$WORK/cut" "$WORK/resumed$ranks"
-  usual train "$ranks" "resumed$ranks" "${rounds[@]}" --set=$S.quorum=3 --set=compressor.name=topk \
-    --set=train.steps=16 --set=data.limit_train=512 --set=checkpoint.every_epochs=1 --resume
+  usual train "$ranks" "resumed$ranks" "${rounds[@]}" --set=$S.quorum=$((ranks == 2 ? 2 : 3)) \
+    --set=compressor.name=topk --set=train.steps=16 --set=data.limit_train=512 \
+    --set=checkpoint.every_epochs=1 --resume
   expect_code 0 "resumed on $ranks ranks"
   expect_equal true "$(summary replicas_identical)" "resumed on $ranks ranks: one model"
 done

@@ -102,6 +102,19 @@ bool saves_by_bucket(const config::RunConfig& config) {
   return config.compressor.adapts_grades() || config.synchronization.fragments > 1;
 }
 
+/// Returns true if a run may go on with another value of the key.
+bool may_differ(const config::Field& field, const config::RunConfig& before,
+                const config::RunConfig& now, bool same_ranks) {
+  if (field.key == "synchronization.bucket_mib" && saves_by_bucket(before)) return false;
+  if (field.on_resume != config::OnResume::may_change_with_ranks)
+    return field.on_resume == config::OnResume::may_change;
+  // Ranks that have taken a step in common have no state of rounds of a quorum, nor the reverse.
+  const bool begins_or_ends_quorum =
+      field.key == "synchronization.quorum" &&
+      before.synchronization.is_asynchronous() != now.synchronization.is_asynchronous();
+  return !same_ranks && !begins_or_ends_quorum;
+}
+
 }  // namespace
 
 std::string settle_resumed_config(const config::RunConfig& saved, const std::string& collective,
@@ -117,10 +130,7 @@ std::string settle_resumed_config(const config::RunConfig& saved, const std::str
   for (const config::Field& field : config::fields()) {
     const std::string found = field.read(now).dump(), expected = field.read(before).dump();
     if (found == expected) continue;
-    const bool fixed = field.key == "synchronization.bucket_mib" && saves_by_bucket(before);
-    const bool may = (field.on_resume == config::OnResume::may_change && !fixed) ||
-                     (field.on_resume == config::OnResume::may_change_with_ranks && !same_ranks);
-    std::string& list = may ? changed : refused;
+    std::string& list = may_differ(field, before, now, same_ranks) ? changed : refused;
     list +=
         fmt::format("{}{} {} instead of {}", list.empty() ? "" : ", ", field.key, found, expected);
   }

@@ -522,7 +522,7 @@ std::vector<Field> synchronization_fields() {
           .says(
               "local-sgd: weight of a rank's own model against the average, where that is applied "
               "(Streaming DiLoCo); null = ranks keep their whole progress"),
-      EQT_FIELD(synchronization.quorum, must_stay)
+      EQT_FIELD(synchronization.quorum, may_change_with_ranks)
           .from(0, 1'000'000)
           .in("ranks")
           .says("local-sgd: a round closes when so many ranks, at least half of them, have taken "

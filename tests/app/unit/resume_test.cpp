@@ -64,3 +64,24 @@ TEST_CASE("a run that is resumed keeps the error feedback that it began with", "
                "synchronization.error_feedback");
   }
 }
+
+TEST_CASE("a run that goes on with other ranks may have another quorum", "[app]") {
+  const auto config = [](const std::vector<std::string>& sets) {
+    return config::parse_config(R"({"synchronization": {"algorithm": "local-sgd", "local_steps": 4,
+                                    "delay": "auto"}})",
+                                "test", sets);
+  };
+  const config::RunConfig three = config({"synchronization.quorum=3"});
+  const config::RunConfig in_step = config({});
+  config::RunConfig two = config({"synchronization.quorum=2"});
+  test::says(app::settle_resumed_config(three, "allgather", false, two),
+             "synchronization.quorum 2 instead of 3");
+  const auto refused = [](const config::RunConfig& saved, config::RunConfig now, bool same_ranks) {
+    return test::refusal(Kind::usage,
+                         [&] { app::settle_resumed_config(saved, "allgather", same_ranks, now); });
+  };
+  test::says(refused(three, two, true), "synchronization.quorum 2 instead of 3");
+  // A quorum is neither begun nor ended.
+  test::says(refused(three, in_step, false), "synchronization.quorum 0 instead of 3");
+  test::says(refused(in_step, two, false), "synchronization.quorum 2 instead of 0");
+}
