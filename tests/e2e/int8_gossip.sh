@@ -54,4 +54,6 @@ refuse_config 'expected compressor.granularity "layer" with synchronization.netw
   "${own[@]}" "$mine" --set compressor.granularity=model
 refuse_config 'expected model.precision "int8" with synchronization.network_weights, found "fp32"' "network_weights with fp32" \
   "${own[@]}" "$mine" --set=model.precision=fp32
+refuse_config 'expected train.accumulate 1 with synchronization.network_weights.*found 2' "network_weights of several batches" \
+  "${own[@]}" "$mine" --set=train.accumulate=2
 finish

@@ -258,6 +258,12 @@ void check_network_weights(const RunConfig& config, const std::string& origin) {
   if (config.compressor.granularity != codec::Granularity::layer)
     refuse("compressor.granularity", name_of(codec::Granularity::layer),
            name_of(config.compressor.granularity));
+  if (config.train.accumulate > 1)
+    fail(Kind::usage,
+         "{}: expected train.accumulate 1 with synchronization.network_weights, which are rounded "
+         "before the last batch of a step, found {}; set it or leave "
+         "synchronization.network_weights out",
+         origin, config.train.accumulate);
   if (config.train.is_emulated())
     fail(Kind::usage,
          "{}: expected synchronization.network_weights false with train.emulate_compute, which "
