@@ -69,7 +69,8 @@ class RecursiveDoubling final : public Collective {
   }
 
   const CollectiveRow& row() const noexcept override { return kRecursiveDoubling; }
-  bool takes_residual() const noexcept override { return true; }
+  // One rank has no round in which a residual could be encoded.
+  bool takes_residual() const noexcept override { return ranks_ > 1; }
 
   Task mean(const FusionBucket& bucket, const MeanContext& context, std::span<float> values,
             MeanResult& result) override {

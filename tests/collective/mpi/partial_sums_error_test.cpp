@@ -240,3 +240,31 @@ TEST_CASE("a contribution and a fused residual give the same error", "[partial-s
     CHECK(worst < 2e-5);
   }
 }
+
+TEST_CASE("what a residual holds from before is applied, on one rank too", "[partial-sums]") {
+  comm::Communicator comm(test::session(), 30);
+  const Layout layout = test::one_tensor(2);
+  const std::size_t count = layout[0].count;
+  for (const Case& test_case : feedback_cases()) {
+    INFO(test_case.name << " " << codec::codec_name(test_case.compressor->id()));
+    const auto plan = pipeline::plan_buckets(layout, *test_case.compressor, {});
+    const auto collective = test_case.make(comm, *test_case.compressor, plan);
+    const auto memory = make_error_feedback(count);
+    const auto before = test::gradient_of(comm.rank(), count);
+    std::ranges::copy(before, memory->residual().begin());
+    std::vector<double> given(before.begin(), before.end());
+    std::vector<float> values(count);
+    step_with_memory(comm, *collective, plan, 0, collective->takes_residual(), *memory, values);
+    std::vector<double> kept(memory->residual().begin(), memory->residual().end());
+    comm.allreduce_sum(std::span(given));
+    comm.allreduce_sum(std::span(kept));
+    double worst = 0, applied_square = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double applied = static_cast<double>(values[i]) * comm.size();
+      worst = std::max(worst, std::abs(given[i] - applied - kept[i]));
+      applied_square += applied * applied;
+    }
+    CHECK(worst < 1e-4);
+    CHECK(applied_square > 0);
+  }
+}
