@@ -151,6 +151,8 @@ void BatchBalancer::visit_state(StateVisitor& visitor) {
   visitor.doubles("seconds", seconds, Across::fresh);
   if (!visitor.restores()) return;
   batches_.assign(batches.begin(), batches.end());
+  // With another train.batch_size the speeds are still known, and the batches are not.
+  if (sum_of(batches_) != total_) batches_ = options_.batches;
   window_.clear();
   for (std::size_t rank = 0; rank < estimates_.size(); ++rank) {
     std::vector<Measurement> known;

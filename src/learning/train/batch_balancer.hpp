@@ -63,7 +63,8 @@ class BatchBalancer {
   /// @throws Error{data} if what is replayed does not fit this run
   std::optional<metrics::DecisionRecord> decide(StepId done);
 
-  /// Visits the batches and what was measured; another number of ranks begins anew.
+  /// Visits the batches and what was measured; another number of ranks begins anew, and another
+  /// number of samples with the batches of the options.
   void visit_state(StateVisitor& visitor);
 
  private:

@@ -158,3 +158,18 @@ TEST_CASE("a restored balancer goes on as the saved one") {
   REQUIRE(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i].values == expected[i].values);
 }
+
+TEST_CASE("a balancer that is restored for other samples begins with equal batches") {
+  comm::Communicator comm(test::session(), 30);
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  BatchBalancer saved(comm, equal_batches(comm, 40, 20));
+  run(saved, 0, 40, uneven(comm), 40 * ranks);
+  for (const std::size_t batch : {10u, 39u, 41u, 80u, 1000u}) {
+    BatchBalancer resumed(comm, equal_batches(comm, batch, 20));
+    test::copy_numbers(saved, resumed);
+    CHECK(resumed.batches() == std::vector<std::size_t>(ranks, batch));
+    CHECK(resumed.deal().batch_size == batch * ranks);
+    run(resumed, 40, 80, uneven(comm), batch * ranks);
+    if (ranks > 1) CHECK(resumed.batches().back() < batch);
+  }
+}
