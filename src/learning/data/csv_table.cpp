@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -57,10 +58,9 @@ class Reader {
     line_ = line;
     if (table_.columns > 0) return add_row();
     table_.columns = fields_.size();
-    if (is_header())
-      table_.names = fields_;
-    else
-      add_row();
+    if (!is_header()) return add_row();
+    require_usable_names();
+    table_.names = fields_;
   }
 
   void finish() const {
@@ -97,6 +97,19 @@ class Reader {
           "sample",
           table_.path, line_);
     return false;
+  }
+
+  /// Columns are found by name where a table is predicted from.
+  void require_usable_names() const {
+    std::map<std::string_view, std::size_t> columns;
+    for (std::size_t column = 0; column < fields_.size(); ++column) {
+      const auto [other, is_new] = columns.emplace(fields_[column], column);
+      if (!is_new)
+        fail(Kind::data,
+             "{}, line {}: expected a name of its own for each column, found {} for columns {} and "
+             "{}; rename one of them",
+             table_.path, line_, shown(fields_[column]), other->second + 1, column + 1);
+    }
   }
 
   void add_row() {

@@ -18,7 +18,7 @@ namespace eqt::data {
 /// Finite numbers, in memory as doubles.
 struct CsvTable {
   std::string path;
-  std::vector<std::string> names;  // of the columns; empty: the file has no header
+  std::vector<std::string> names;  // of the columns, all different; empty: the file has no header
   std::size_t columns = 0;
   std::vector<double> values;    // (rows, columns)
   std::uint64_t first_line = 1;  // of the first row
@@ -35,7 +35,8 @@ struct CsvTable {
 
 /// Reads a whole file: at least one row, as many numbers in each.
 /// @throws Error{data} naming the file, the line and the column of what is no finite number, is
-/// missing or is too much, or a first line that is neither surely a sample nor names: 0, 1, 2, ...
+/// missing or is too much, a first line that is neither surely a sample nor names: 0, 1, 2, ..., or
+/// a name that two columns have
 CsvTable read_csv(const std::filesystem::path& file);
 
 /// The columns that a list of names or numbers (from 1 on), separated by commas, stands for; if

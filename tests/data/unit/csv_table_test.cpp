@@ -67,6 +67,14 @@ TEST_CASE("what is no table of finite numbers is refused with its line and colum
   refuses("1;2\n3;4\n", "found \"3;4\" in line 2");                 // "1;2" is a name
 }
 
+TEST_CASE("a name that two columns have is refused, also an empty one") {
+  refuses("x,x,y\n1,2,3\n", "line 1");
+  refuses("x,y,x\n1,2,3\n", "found \"x\" for columns 1 and 3");
+  refuses("a,b, a \n1,2,3\n", "found \"a\" for columns 1 and 3");
+  refuses(",,y\n1,2,3\n", "found \"\" for columns 1 and 2");
+  CHECK(read("x,X,x.1\n1,2,3\n").columns == 3);
+}
+
 TEST_CASE("lines end in LF, CR LF or CR, and pandas' row numbers are known") {
   for (const std::string end : {"\n", "\r\n", "\r"}) {
     const CsvTable table = read("a,b" + end + "1,2" + end + "3,4" + end + end);
