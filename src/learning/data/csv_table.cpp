@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "data/files.hpp"
 #include "data/text/rows.hpp"
+#include "data/text/unicode.hpp"
 
 namespace eqt::data {
 namespace {
@@ -99,10 +100,16 @@ class Reader {
     return false;
   }
 
-  /// Columns are found by name where a table is predicted from.
+  /// A run records the names in JSON, and columns are found by them where a table is predicted
+  /// from.
   void require_usable_names() const {
     std::map<std::string_view, std::size_t> columns;
     for (std::size_t column = 0; column < fields_.size(); ++column) {
+      if (!is_utf8(fields_[column]))
+        fail(Kind::data,
+             "{}, line {}: expected names of columns in UTF-8, found {} for column {}; save the "
+             "table as UTF-8",
+             table_.path, line_, shown(fields_[column]), column + 1);
       const auto [other, is_new] = columns.emplace(fields_[column], column);
       if (!is_new)
         fail(Kind::data,

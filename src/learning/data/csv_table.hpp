@@ -36,7 +36,7 @@ struct CsvTable {
 /// Reads a whole file: at least one row, as many numbers in each.
 /// @throws Error{data} naming the file, the line and the column of what is no finite number, is
 /// missing or is too much, a first line that is neither surely a sample nor names: 0, 1, 2, ..., or
-/// a name that two columns have
+/// a name that two columns have or that is not UTF-8
 CsvTable read_csv(const std::filesystem::path& file);
 
 /// The columns that a list of names or numbers (from 1 on), separated by commas, stands for; if

@@ -94,8 +94,7 @@ std::string preprocessing_json(std::string_view dataset, const data::DatasetPair
   const std::optional<data::ArraySpec> target = data.test->target();
   json["target"] = target ? json_of(*target) : Json(nullptr);
   json["class_names"] = data.class_names;
-  // Names in files of one's own may have any bytes.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 namespace {

@@ -75,6 +75,12 @@ TEST_CASE("a name that two columns have is refused, also an empty one") {
   CHECK(read("x,X,x.1\n1,2,3\n").columns == 3);
 }
 
+TEST_CASE("names of columns are UTF-8") {
+  refuses("x,gro\xDF,y\n1,2,3\n", "UTF-8, found \"gro?\" for column 2; save");
+  refuses("\xC3\n1\n", "line 1: expected names of columns in UTF-8");
+  CHECK(read("x,gro\xC3\x9F\n1,2\n").names[1] == "gro\xC3\x9F");
+}
+
 TEST_CASE("lines end in LF, CR LF or CR, and pandas' row numbers are known") {
   for (const std::string end : {"\n", "\r\n", "\r"}) {
     const CsvTable table = read("a,b" + end + "1,2" + end + "3,4" + end + end);
