@@ -302,9 +302,8 @@ void ArraySet::standardize_by(std::span<const Moments> moments) {
   mean_.clear();
   factor_.clear();
   for (const Moments& group : moments) {
-    const double deviation = group.deviation();
     mean_.push_back(group.mean);
-    factor_.push_back(deviation > 0 ? 1 / deviation : 1);
+    factor_.push_back(1 / group.divisor());
   }
 }
 

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/dataset.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
 
 #include "core/error.hpp"
 #include "data/catalogue.hpp"
+#include "data/files.hpp"
 
 namespace eqt::data {
 
@@ -43,6 +49,46 @@ void standardize(DatasetPair& pair, std::span<const Moments> moments) {
   if (pair.test != nullptr) pair.test->standardize_by(moments);
   if (!pair.normalization.mean.empty()) pair.normalization = normalization_of(moments);
   pair.moments = std::vector<Moments>(moments.begin(), moments.end());  // may be the same
+}
+
+namespace {
+
+constexpr double kMostFigure = 1e30, kLeastDeviation = 1e-30;
+
+/// @param where, remedy  for the message
+void require_usable_figure(double mean, double deviation, const std::string& where,
+                           std::string_view remedy) {
+  if (fits_float32(mean, deviation)) return;
+  fail(Kind::data,
+       "expected a mean of at most {} in size and a deviation from {} to {}, so that float32 can "
+       "hold what they standardize, found the mean {} and the deviation {} of {}; {}",
+       kMostFigure, kLeastDeviation, kMostFigure, mean, deviation, where, remedy);
+}
+
+/// Says which numbers of the samples share a mean and a deviation.
+std::string group_text(const DatasetPair& pair, std::size_t group) {
+  if (!pair.columns.empty()) return "column " + shown(pair.columns[group]);
+  return fmt::format("index {} (from 0) with data.standardize \"{}\"", group,
+                     name_of(pair.standardize));
+}
+
+}  // namespace
+
+bool fits_float32(double mean, double deviation) {
+  return std::abs(mean) <= kMostFigure && deviation <= kMostFigure &&
+         deviation >= kLeastDeviation && std::abs(mean) / deviation <= kMostFigure;
+}
+
+void require_usable_figures(const DatasetPair& pair) {
+  const auto& [mean, deviation] = pair.normalization;
+  for (std::size_t i = 0; i < mean.size(); ++i)
+    require_usable_figure(mean[i], deviation[i],
+                          fmt::format("channel {} of {}", i + 1, mean.size()),
+                          "correct data.mean and data.deviation, or leave them out");
+  if (!mean.empty()) return;
+  for (std::size_t i = 0; i < pair.moments.size(); ++i)
+    require_usable_figure(pair.moments[i].mean, pair.moments[i].divisor(), group_text(pair, i),
+                          "scale these numbers, or leave them out");
 }
 
 void settle_tokens(DatasetPair& pair, std::int64_t tokens) {
@@ -113,6 +159,11 @@ void require_limit(std::size_t limit, std::size_t samples, std::string_view key)
        samples, limit);
 }
 
-DatasetPair open_dataset(const DatasetOptions& options) { return options.set->open(options); }
+DatasetPair open_dataset(const DatasetOptions& options) {
+  DatasetPair pair = options.set->open(options);
+  // Parts are standardized by the figures of all of them.
+  if (options.needs_train && !options.is_part) require_usable_figures(pair);
+  return pair;
+}
 
 }  // namespace eqt::data

@@ -50,6 +50,8 @@ struct Moments {
   }
   /// Returns the deviation of the whole population, for which the squares are divided by the count.
   double deviation() const { return count == 0 ? 0 : std::sqrt(squares / count); }
+  /// Returns what numbers are divided by: the deviation, or 1 if they are all the same.
+  double divisor() const { return deviation() == 0 ? 1 : deviation(); }
 };
 
 struct DatasetRow;  // of data/catalogue.hpp
@@ -102,6 +104,10 @@ struct Normalization {
 /// have no deviation and get one step of 255, which leaves them finite.
 Normalization normalization_of(std::span<const Moments> moments);
 
+/// Returns true where (x - mean) / deviation may be computed in float32: no x of a data set becomes
+/// infinite.
+bool fits_float32(double mean, double deviation);
+
 /// Tells whether numbers are brought to mean 0 and deviation 1, and which numbers of a sample share
 /// both.
 enum class Standardize : std::uint8_t { off, first_axis, last_axis };
@@ -131,6 +137,10 @@ struct DatasetPair {
 
 /// Both sets prepare their inputs with these moments, which are those of the pair from now on.
 void standardize(DatasetPair& pair, std::span<const Moments> moments);
+/// Checks the means and deviations that a network is to be trained with, of pictures or of other
+/// numbers.
+/// @throws Error{data} naming the channel or the column where fits_float32() is false
+void require_usable_figures(const DatasetPair& pair);
 /// Both sets say that there are so many tokens. @pre pair.tokens is above 0, and at most `tokens`
 void settle_tokens(DatasetPair& pair, std::int64_t tokens);
 
@@ -175,8 +185,8 @@ struct DatasetOptions {
 
 /// Opens a data set.
 /// @throws Error{data} when a file is missing, truncated, wrong-sized or malformed: the message
-/// names the file, the expected and found size, and how to get it. @throws Error{usage} when a
-/// limit exceeds the set.
+/// names the file, the expected and found size, and how to get it; as require_usable_figures() for
+/// a whole set that a network is trained on. @throws Error{usage} when a limit exceeds the set.
 DatasetPair open_dataset(const DatasetOptions& options);
 
 }  // namespace eqt::data

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -68,7 +67,7 @@ void add_standardization(const data::DatasetPair& data, Json& json) {
   std::vector<double> mean, deviation;
   for (const data::Moments& moments : data.moments) {
     mean.push_back(moments.mean);
-    deviation.push_back(moments.deviation() > 0 ? moments.deviation() : 1);
+    deviation.push_back(moments.divisor());
   }
   json["standardize"] = name_of(data.standardize);
   json["mean"] = mean;
@@ -133,13 +132,6 @@ bool is_usable(const data::ArraySpec& spec) {
   return spec.bound >= 0;
 }
 
-/// (x - mean) / deviation is computed in float32, where no x of a data set may become infinite.
-bool is_usable(double mean, double deviation) {
-  constexpr double kMost = 1e30;
-  return std::abs(mean) <= kMost && deviation <= kMost && deviation >= 1 / kMost &&
-         std::abs(mean) / deviation <= kMost;
-}
-
 bool is_usable(const Preprocessing& found) {
   if (found.inputs.empty()) return false;
   for (const data::ArraySpec& input : found.inputs)
@@ -150,7 +142,7 @@ bool is_usable(const Preprocessing& found) {
   const auto& [mean, deviation] = found.normalization;
   if (mean.size() != channels || deviation.size() != channels) return false;
   for (std::size_t i = 0; i < channels; ++i)
-    if (!is_usable(mean[i], deviation[i])) return false;
+    if (!data::fits_float32(mean[i], deviation[i])) return false;
   return true;
 }
 
@@ -168,7 +160,7 @@ void read_standardization(const Json& json, const std::string& path, Preprocessi
   if (mean.size() != groups || deviation.size() != groups)
     malformed(path, "another number of means and deviations than its input has");
   for (std::size_t i = 0; i < groups; ++i) {
-    if (!is_usable(mean[i], deviation[i]))
+    if (!data::fits_float32(mean[i], deviation[i]))
       malformed(path, "a mean or deviation that is no such number");
     found.moments.push_back({.count = 1, .mean = mean[i], .squares = deviation[i] * deviation[i]});
   }

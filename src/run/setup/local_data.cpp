@@ -286,6 +286,7 @@ LocalData agree_on_local_data(const config::RunConfig& config, comm::Communicato
   const std::uint64_t tokens = std::ranges::max(sets, {}, &ToldSet::tokens).tokens;
   for (data::DatasetPair& pair : own) {
     if (!moments.empty()) data::standardize(pair, moments);
+    data::require_usable_figures(pair);
     if (tokens > 0) data::settle_tokens(pair, static_cast<std::int64_t>(tokens));
     relabel(all.class_names, pair);
   }

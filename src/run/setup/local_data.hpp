@@ -36,7 +36,8 @@ LocalData known_of(const std::vector<std::string>& told);
 /// Afterwards own test sets are those that data.partition.test asks for.
 /// @param own this rank's set, or those of all simulated ranks
 /// @throws Error{data}, the same on every rank, where sets cannot be learnt together: inputs or
-/// targets of another kind, names of classes that read alike. Collective.
+/// targets of another kind, names of classes that read alike, or as data::require_usable_figures().
+/// Collective.
 LocalData agree_on_local_data(const config::RunConfig& config, comm::Communicator& comm,
                               std::vector<data::DatasetPair>& own);
 

@@ -197,6 +197,38 @@ TEST_CASE("arrays: a feature that never changes becomes 0; large numbers lose no
   CHECK(first[1] == 0);
 }
 
+TEST_CASE("arrays: figures that float32 cannot standardize by are refused before training") {
+  const Folder folder;
+  folder.write("test.csv", "a,height,y\n1,1,0\n2,2,1\n");
+  DatasetOptions options = folder.options();
+  options.standardize = Standardize::last_axis;
+  for (const std::string large : {"1e32", "-1e35", "1e200", "1e308"}) {
+    folder.write("train.csv", "a,height,y\n1," + large + ",0\n2,0,1\n3,0,1\n");
+    refuses(options, {"column \"height\"", "scale"});
+  }
+  folder.write("train.csv", "a,height,y\n1e31,5,0\n1e31,6,1\n");  // the mean alone
+  refuses(options, {"column \"a\"", "1e+31"});
+  folder.write("train.csv", "a,height,y\n1,0,0\n2,3e-31,1\n");
+  refuses(options, {"column \"height\"", "e-31 of"});
+  folder.write("train.csv", "a,height,y\n1,0,0\n1,1e29,1\n");  // a never changes
+  CHECK(inputs_of(*open_dataset(options).train, {1}) == std::vector<float>{0, 1});
+  folder.write_usual();
+  folder.write("x_train.npy", npy_bytes<double>("<f8", "(4, 2)", {1, 1e33, 2, 0, 3, 0, 4, 0}));
+  refuses(options, {"index 1", "last-axis"});
+  options.is_part = true;  // those of all parts count
+  CHECK_NOTHROW(open_dataset(options));
+}
+
+TEST_CASE("pictures: a deviation that float32 cannot divide by is refused") {
+  DatasetPair pair;
+  pair.normalization = {{0.5, 0.5, 0.5}, {1, 1e-31, 1}};
+  const std::string sentence = test::refusal(Kind::data, [&] { require_usable_figures(pair); });
+  test::says(sentence, "channel 2 of 3");
+  test::says(sentence, "data.deviation");
+  pair.normalization.deviation[1] = 1e-29;
+  CHECK_NOTHROW(require_usable_figures(pair));
+}
+
 TEST_CASE("arrays: moments of parts together are those of the whole") {
   Moments whole, one, two;
   for (int i = 0; i < 7; ++i) {
