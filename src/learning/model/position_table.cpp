@@ -55,6 +55,11 @@ std::vector<double> resample(std::span<const double> x, std::size_t outer, std::
   return out;
 }
 
+/// The side of a table's grid, if it is square.
+std::size_t grid_side(std::span<const std::int64_t> sizes) {
+  return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(sizes[1] - 1))));
+}
+
 }  // namespace
 
 std::vector<float> resample_grid(std::span<const float> values, std::size_t rows,
@@ -68,16 +73,23 @@ std::vector<float> resample_grid(std::span<const float> values, std::size_t rows
   return {all.begin(), all.end()};
 }
 
+bool is_position_table(const VitPlan& plan, std::string_view name,
+                       std::span<const std::int64_t> sizes) {
+  if (!name.ends_with("pos_embed") || sizes.size() != 3 || sizes[0] != 1 || sizes[1] < 2 ||
+      sizes[2] != plan.hidden)
+    return false;
+  const std::size_t side = grid_side(sizes);
+  return side * side == static_cast<std::size_t>(sizes[1] - 1);
+}
+
 std::optional<std::vector<float>> resized_positions(const VitPlan& plan, std::string_view name,
                                                     std::span<const std::int64_t> sizes,
                                                     std::span<const float> values) {
-  if (!name.ends_with("pos_embed") || sizes.size() != 3 || sizes[0] != 1 || sizes[1] < 2 ||
-      sizes[2] != plan.hidden)
-    return {};
   const auto width = static_cast<std::size_t>(plan.hidden);
-  const auto patches = static_cast<std::size_t>(sizes[1] - 1);
-  const auto side = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(patches))));
-  if (side * side != patches || values.size() != (patches + 1) * width) return {};
+  if (!is_position_table(plan, name, sizes) || values.size() % width != 0 ||
+      values.size() / width != static_cast<std::size_t>(sizes[1]))
+    return {};
+  const std::size_t side = grid_side(sizes);
   std::vector<float> table(values.begin(), values.begin() + plan.hidden);  // the class token's
   const std::vector<float> grid =
       resample_grid(values.subspan(width), side, side, width, static_cast<std::size_t>(plan.rows),
@@ -87,10 +99,15 @@ std::optional<std::vector<float>> resized_positions(const VitPlan& plan, std::st
 }
 
 weights::FileNames file_names_of(const VitPlan& plan) {
-  return {.resized = [plan](std::string_view name, std::span<const std::int64_t> sizes,
-                            std::span<const float> values) {
-    return resized_positions(plan, name, sizes, values);
-  }};
+  return {.can_resize =
+              [plan](std::string_view name, std::span<const std::int64_t> sizes) {
+                return is_position_table(plan, name, sizes);
+              },
+          .resized =
+              [plan](std::string_view name, std::span<const std::int64_t> sizes,
+                     std::span<const float> values) {
+                return resized_positions(plan, name, sizes, values);
+              }};
 }
 
 }  // namespace eqt::model

@@ -24,8 +24,13 @@ std::vector<float> resample_grid(std::span<const float> values, std::size_t rows
                                  std::size_t columns, std::size_t width, std::size_t to_rows,
                                  std::size_t to_columns);
 
+/// Returns true for tables of positions of the network's width with a square grid, of any size.
+/// @param sizes  of the tensor in a file
+bool is_position_table(const VitPlan& plan, std::string_view name,
+                       std::span<const std::int64_t> sizes);
+
 /// Returns the table of positions that a network needs, from one of a square grid of other size;
-/// the class token's row stays. Nothing for other tensors, and for tables that are no such grid.
+/// the class token's row stays. Nothing where is_position_table() is false.
 /// @param sizes  of the tensor in a file
 std::optional<std::vector<float>> resized_positions(const VitPlan& plan, std::string_view name,
                                                     std::span<const std::int64_t> sizes,

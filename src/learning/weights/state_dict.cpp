@@ -391,15 +391,25 @@ std::string nearest_text(std::string_view name, const Matching& matching) {
 /// Values of targets, by target, that were made from others; nothing: none were.
 using Resized = std::vector<std::optional<std::vector<float>>>;
 
+/// Returns true where the storage has at least as many elements as the tensor, which takes no more
+/// memory then. Strides of 0 make a tensor of any size from a small file.
+bool is_held_whole(const Tensor& tensor) {
+  if (std::ranges::find(tensor.sizes, 0) != tensor.sizes.end()) return true;
+  std::size_t left = tensor.storage.size() / element_bytes(tensor.type);
+  for (const std::int64_t size : tensor.sizes) left /= static_cast<std::size_t>(size);
+  return left > 0;
+}
+
 /// Makes the values of the targets whose sizes the file has otherwise, where it can.
 Resized resize(const std::string& path, std::span<const Target> targets, const Matching& matching,
                const FileNames& names) {
   Resized resized(targets.size());
-  for (std::size_t i = 0; names.resized && i < targets.size(); ++i) {
+  for (std::size_t i = 0; names.can_resize && i < targets.size(); ++i) {
     const auto source = matching.found.find(matching.wanted[i]);
     if (source == matching.found.end() || source->second->sizes == targets[i].sizes) continue;
     Target same = targets[i];
     same.sizes = source->second->sizes;
+    if (!names.can_resize(same.name, same.sizes) || !is_held_whole(*source->second)) continue;
     const std::vector<std::byte> bytes = fitting(path, same, *source->second);
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));

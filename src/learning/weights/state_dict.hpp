@@ -111,8 +111,10 @@ struct FileNames {
   std::string last_layer = {};
   /// With `outputs`: such a last layer keeps its values; false: the file is refused.
   bool new_head = true;
-  /// Makes the values of one of the network's float32 tensors from the file's, whose sizes are
-  /// others; nothing: it cannot. No function: it can with none.
+  /// Returns true where `resized` may make one of the network's float32 tensors from the file's,
+  /// whose sizes are others. No function: nowhere.
+  std::function<bool(std::string_view name, std::span<const std::int64_t> sizes)> can_resize = {};
+  /// Makes the values of such a tensor from the file's; nothing: it cannot. @pre can_resize
   std::function<std::optional<std::vector<float>>(
       std::string_view name, std::span<const std::int64_t> sizes, std::span<const float> values)>
       resized = {};

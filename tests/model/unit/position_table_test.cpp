@@ -68,6 +68,14 @@ TEST_CASE("only square tables of positions of the network's width are resized", 
   CHECK_FALSE(resized("pos_embed", {1, 10, 1}));
   CHECK_FALSE(resized("pos_embed", {1, 4, 2}));
   CHECK_FALSE(resized("pos_embed", {5, 2}));
+  CHECK_FALSE(resized("pos_embed", {1, 10, 2}));  // of which there are no values
+  const auto is_table = [&](const char* name, const std::vector<std::int64_t>& sizes) {
+    return is_position_table(plan, name, sizes);
+  };
+  CHECK(is_table("pos_embed", {1, 10, 2}));
+  CHECK_FALSE(is_table("cls_token", {1, 10, 2}));
+  CHECK_FALSE(is_table("pos_embed", {1, 11, 2}));
+  CHECK_FALSE(is_table("pos_embed", {1, std::int64_t{1} << 31, std::int64_t{1} << 33}));
 }
 
 }  // namespace

@@ -6,12 +6,16 @@
 
 #include <array>
 #include <cstring>
+#include <fstream>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/torch_bytes.hpp"
 
 using namespace eqt;
@@ -246,4 +250,49 @@ TEST_CASE("an archive that is not torch.save's is refused", "[weights]") {
   std::string damaged = torch_archive(pickle(pickled_dict({pickled("w"), kTensor})), {kSix});
   damaged[damaged.find(kSix) + 4] ^= 1;
   says(refusal(damaged), "archive/data/0 is damaged");
+}
+
+TEST_CASE("a tensor of other sizes is resized only where the file holds all its values",
+          "[weights]") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path() + "/w.pt";
+  std::vector<float> values(6, -1.0f);
+  const weights::Target target{.name = "table",
+                               .type = weights::ElementType::float32,
+                               .sizes = {1, 6, 1},
+                               .strides = {6, 1, 1},
+                               .storage = std::as_writable_bytes(std::span(values))};
+  bool is_asked = false;
+  weights::FileNames names;
+  names.can_resize = [](std::string_view name, std::span<const std::int64_t> sizes) {
+    return name == "table" && sizes.size() == 3;
+  };
+  names.resized = [&](std::string_view, std::span<const std::int64_t>,
+                      std::span<const float> from) {
+    is_asked = true;
+    return std::optional(std::vector<float>(6, static_cast<float>(from.size())));
+  };
+  const auto load = [&](const std::vector<std::int64_t>& sizes,
+                        const std::vector<std::int64_t>& strides) {
+    is_asked = false;
+    std::ofstream(path, std::ios::binary) << torch_archive(
+        pickle(pickled_dict(
+            {pickled("table"), pickled(PickledTensor{.sizes = sizes, .strides = strides})})),
+        {kSix});
+    weights::load_state_dict(path, std::span(&target, 1), names);
+  };
+  load({1, 2, 3}, {6, 3, 1});
+  CHECK(is_asked);
+  CHECK(values == std::vector<float>(6, 6.0f));
+  constexpr auto power = [](int exponent) { return std::int64_t{1} << exponent; };
+  // Their number of values is beyond 64 bits, beyond any memory, and one more than the file has.
+  for (const std::vector<std::int64_t>& sizes :
+       {std::vector<std::int64_t>{1, power(31), power(33)}, {1, power(38), 192}, {1, 7, 1}}) {
+    const std::string sentence = test::refusal(Kind::data, [&] { load(sizes, {0, 0, 0}); });
+    says(sentence, "expected table of shape [1, 6, 1]");
+    says(sentence, "w.pt, found shape [1, " + std::to_string(sizes[1]));
+    CHECK_FALSE(is_asked);
+  }
+  says(test::refusal(Kind::data, [&] { load({2, 3}, {3, 1}); }), "found shape [2, 3]");
+  CHECK_FALSE(is_asked);
 }
