@@ -108,6 +108,25 @@ assert abs(dense["target_steps"] / (1000 * (1 + 500 / batch)) - 1) < 1e-6, (dens
 assert dense["target_steps"] < ours["target_steps"]
 PY
 
+# A torus has two sides of at least 2: of 1, 2, 4, 8 and 9 ranks two are none, unless they are asked for.
+torus=(plan --config "$CONFIGS/decentralised/vgg11.json" --cluster "$CONFIGS/clusters/raspberry-pi-8.json"
+  --set compressor.name=none)
+program "${torus[@]}" --vary compressor.name=none
+expect_code 0 "plan with a torus"
+grep -q '^\* left out: 2 ranks: topology torus: expected a number of ranks .*found 2' "$OUT" ||
+  wrong "plan with a torus: it does not say what is left out"
+program "${torus[@]}" --vary synchronization.topology.kind=torus,ring --json
+expect_code 0 "plan with a torus and a ring"
+python3 - "$OUT" <<'PY' || wrong "plan with a torus and a ring: other numbers of ranks"
+import json, sys
+plan = json.load(open(sys.argv[1]))
+ranks = {scheme["scheme"]: [row["ranks"] for row in scheme["by_ranks"]] for scheme in plan["schemes"]}
+assert ranks == {"torus": [1, 4, 8, 9], "ring": [1, 2, 4, 8, 9]}, ranks
+assert any(note.startswith("left out: 2 ranks (torus): ") for note in plan["notes"]), plan["notes"]
+PY
+program "${torus[@]}" --vary compressor.name=none --ranks 2,4
+expect_failure 2 'torus.*found 2' "plan of two ranks with a torus"
+
 # The first epochs of dgc are denser: 0.01^(k/5) of the values in epoch k of a warm-up of four.
 for epochs in 3 30; do
   program plan --config "$CONFIGS/cifar10_resnet20/dgc.json" --cluster "$CONFIGS/clusters/raspberry-pi-8.json" \

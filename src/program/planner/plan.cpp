@@ -2,11 +2,14 @@
 #include "planner/plan.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "comm/host_facts.hpp"
 #include "config/compressor_settings.hpp"
@@ -61,6 +64,7 @@ bool is_uneven(const ClusterFile& file) {
   return comparable && *most > 1.1 * *least;
 }
 
+/// Returns the numbers of ranks that were asked for, else those that may tell most.
 std::vector<int> ranks_of(const PlanCommand& command, const ClusterFile& file) {
   if (!command.ranks.empty()) return command.ranks;
   const int all = file.cluster.ranks();
@@ -74,18 +78,55 @@ bool is_float32(const Scheme& scheme) {
   return compressor.name == codec::kNone && compressor.coding == codec::Coding::fixed;
 }
 
+/// Holds names of schemes that a number of ranks does not fit, by the number and the reason.
+using Unfit = std::map<std::pair<int, std::string>, std::vector<std::string>>;
+
+/// Plans a scheme for each number of ranks that fits it, and adds the others to `unfit`.
+/// @param whole  its plan for the whole cluster
+/// @throws Error{usage} for a number that was asked for and does not fit
+std::vector<PlannedRun> plan_by_ranks(const PlanCommand& command, const std::vector<int>& numbers,
+                                      const PlannedRun& whole, const Scheme& scheme,
+                                      const ClusterFile& file, const Subject& subject,
+                                      Unfit& unfit) {
+  std::vector<PlannedRun> runs;
+  for (const int ranks : numbers) {
+    try {
+      runs.push_back(ranks == whole.ranks ? whole
+                                          : plan_run(scheme, first_ranks(file, ranks), subject));
+    } catch (const Error& error) {
+      if (error.kind() != Kind::usage || !command.ranks.empty()) throw;
+      unfit[{ranks, error.what()}].push_back(scheme.name);
+    }
+  }
+  return runs;
+}
+
+/// Leaves out the numbers of ranks that no scheme has a plan for, and says which do not fit.
+void leave_out(const Unfit& unfit, Plans& plans) {
+  std::erase_if(plans.ranks, [&](int ranks) {
+    return std::ranges::none_of(
+        plans.by_ranks, [&](const auto& runs) { return find_ranks(runs, ranks) != nullptr; });
+  });
+  for (const auto& [number, schemes] : unfit) {
+    const auto& [ranks, reason] = number;
+    plans.left_out.push_back(fmt::format(
+        "{} {}{}: {}", ranks, ranks == 1 ? "rank" : "ranks",
+        schemes.size() == plans.whole.size() ? "" : fmt::format(" ({})", fmt::join(schemes, "; ")),
+        reason));
+  }
+}
+
 Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<Scheme>& schemes,
                const Subject& subject) {
   Plans plans;
   plans.ranks = ranks_of(command, file);
+  Unfit unfit;
   std::vector<Scheme> planned;
   for (Scheme& scheme : schemes) {
     try {
       PlannedRun run = plan_run(scheme, file, subject);
-      std::vector<PlannedRun> others;
-      for (const int ranks : plans.ranks)
-        others.push_back(ranks == run.ranks ? run
-                                            : plan_run(scheme, first_ranks(file, ranks), subject));
+      std::vector<PlannedRun> others =
+          plan_by_ranks(command, plans.ranks, run, scheme, file, subject, unfit);
       run.first_epochs = first_epochs_of(run, scheme, file, subject);
       plans.whole.push_back(std::move(run));
       plans.by_ranks.push_back(std::move(others));
@@ -99,6 +140,7 @@ Plans plan_all(const PlanCommand& command, const ClusterFile& file, std::vector<
   schemes = std::move(planned);
   if (schemes.empty())
     fail(Kind::usage, "plan: no scheme has a plan; the last said: {}", plans.left_out.back());
+  leave_out(unfit, plans);
   for (std::size_t s = 0; s < schemes.size(); ++s) {
     if (seconds_a_sample(plans.whole[s]) < seconds_a_sample(plans.whole[plans.best]) * kFaster)
       plans.best = s;

@@ -121,12 +121,11 @@ PlanTable rank_table(const Plans& plans) {
       .columns = {{"ranks", "ranks"}}};
   for (const PlannedRun& run : plans.whole)
     table.columns.push_back({run.scheme.c_str(), run.scheme.c_str(), 4});
-  for (std::size_t i = 0; i < plans.ranks.size(); ++i) {
-    figures::Row row = {{"ranks", plans.ranks[i]}};
-    for (std::size_t s = 0; s < plans.whole.size(); ++s) {
-      const PlannedRun& run = plans.by_ranks[s][i];
-      row[run.scheme] = epochs ? *run.epoch_seconds / 60 : 1 / seconds_a_sample(run);
-    }
+  for (const int ranks : plans.ranks) {
+    figures::Row row = {{"ranks", ranks}};
+    for (const auto& runs : plans.by_ranks)
+      if (const PlannedRun* const run = find_ranks(runs, ranks))
+        row[run->scheme] = epochs ? *run->epoch_seconds / 60 : 1 / seconds_a_sample(*run);
     table.rows.push_back(row);
   }
   return table;
@@ -170,6 +169,11 @@ PlanTable front_table(const Plans& plans, const ClusterFile& file) {
 }
 
 }  // namespace
+
+const PlannedRun* find_ranks(const std::vector<PlannedRun>& by_ranks, int ranks) {
+  const auto found = std::ranges::find(by_ranks, ranks, &PlannedRun::ranks);
+  return found == by_ranks.end() ? nullptr : &*found;
+}
 
 const forecast::BoardUse& slowest_boards(const PlannedRun& run) {
   return *std::ranges::min_element(run.forecast.boards, {}, &forecast::BoardUse::waiting);
@@ -339,11 +343,8 @@ std::string best_sentence(const Plans& plans, const ClusterFile& file) {
     text += fmt::format("; {}: {}", plans.whole[*plans.float32].scheme,
                         duration(plans.whole[*plans.float32].forecast.mean_seconds));
   const int more = best.ranks + file.cluster.boards.back().ranks;
-  const auto place = std::ranges::find(plans.ranks, more);
-  if (place != plans.ranks.end()) {
-    const PlannedRun& next =
-        plans.by_ranks[plans.best][static_cast<std::size_t>(place - plans.ranks.begin())];
-    const double gain = 100 * (seconds_a_sample(best) / seconds_a_sample(next) - 1);
+  if (const PlannedRun* const next = find_ranks(plans.by_ranks[plans.best], more)) {
+    const double gain = 100 * (seconds_a_sample(best) / seconds_a_sample(*next) - 1);
     text += fmt::format("; a further {} {} {:.1f} %", file.cluster.boards.back().name,
                         gain < 0 ? "costs" : "gains", std::abs(gain));
   }

@@ -20,19 +20,23 @@ namespace eqt::planner {
 /// Plans of each scheme for the whole cluster, and for other numbers of ranks.
 struct Plans {
   std::vector<PlannedRun> whole;  // by scheme, as in the file
-  std::vector<int> ranks;
-  std::vector<std::vector<PlannedRun>> by_ranks;  // [scheme][number]
-  std::vector<double> break_even{};               // by scheme, below which it beats float32
-  std::vector<bool> compresses{};                 // by scheme; as float32 in all other settings
-  std::optional<std::size_t> float32{};           // the scheme that compresses nothing
+  std::vector<int> ranks;         // numbers that some scheme has a plan for
+  // By scheme; numbers of ranks that it cannot run on are left out.
+  std::vector<std::vector<PlannedRun>> by_ranks;
+  std::vector<double> break_even{};      // by scheme, below which it beats float32
+  std::vector<bool> compresses{};        // by scheme; as float32 in all other settings
+  std::optional<std::size_t> float32{};  // the scheme that compresses nothing
   std::size_t best = 0;
   std::optional<PlannedRun> one_board{};  // plan_one_board(); none: the cluster has only one
   std::vector<double> pays_from{};        // by scheme, paying_megabits(); empty without one_board
-  std::vector<std::string> left_out{};    // schemes without a plan, and why
+  std::vector<std::string> left_out{};    // schemes and numbers of ranks without a plan, and why
 };
 
 /// A plan is faster than another if its time for a sample is below this part of the other's.
 inline constexpr double kFaster = 0.995;
+
+/// Returns a scheme's plan for so many ranks; null: there is none.
+const PlannedRun* find_ranks(const std::vector<PlannedRun>& by_ranks, int ranks);
 
 /// Samples a second relative to those of one board alone. @pre there is such a plan
 inline double times_one_board(const Plans& plans, const PlannedRun& run) {

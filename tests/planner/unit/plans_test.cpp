@@ -109,6 +109,27 @@ TEST_CASE("one board alone is named first where nothing beats it", "[planner]") 
   CHECK_FALSE(one_board_is_fastest(plans));
 }
 
+TEST_CASE("a scheme that does not fit some numbers of ranks is planned for the others",
+          "[planner]") {
+  Plans plans = made();
+  plans.by_ranks[0].erase(plans.by_ranks[0].begin() + 1);
+  CHECK(find_ranks(plans.by_ranks[0], 2) == nullptr);
+  REQUIRE(find_ranks(plans.by_ranks[0], 4) != nullptr);
+  CHECK(find_ranks(plans.by_ranks[0], 4)->forecast.mean_seconds == 5);
+  const PlanTable table = tables_of(plans, cluster(0, 0))[1];
+  REQUIRE(table.rows.size() == 3);
+  CHECK_FALSE(table.rows[1].contains("slow"));
+  CHECK(table.rows[1].contains("fast<&>"));
+  // 100 / 256 of the epoch's samples in each of 5 seconds.
+  CHECK(table.rows[2]["slow"].get<double>() == Approx(100.0 / 256 * 5 / 60));
+  // The best scheme may not fit one board more.
+  plans.ranks = {1, 2, 4, 5};
+  plans.by_ranks[0].push_back(run("slow", 5, 6));
+  CHECK_THAT(best_sentence(plans, cluster(0, 0)), !ContainsSubstring("a further pi"));
+  plans.by_ranks[1].push_back(run("fast<&>", 5, 1.25));
+  CHECK_THAT(best_sentence(plans, cluster(0, 0)), ContainsSubstring("a further pi gains 25.0 %"));
+}
+
 TEST_CASE("links of every rate and of none on which more boards pay", "[planner]") {
   Plans plans = made();
   const ClusterFile file = cluster(0, 0);
