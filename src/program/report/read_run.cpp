@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "core/error.hpp"
 #include "figures/text.hpp"
@@ -397,6 +398,50 @@ void note_link(Run& run) {
     run.settings["link.shaped"] = run.laboratory;
 }
 
+/// Returns the epoch within which the run most likely stopped and went on later: of those with a
+/// start inside, if there are any, the one with the fewest seconds a step. @pre there is an epoch
+Epoch& interrupted_epoch(Run& run) {
+  Epoch* found = nullptr;
+  std::pair<bool, double> least;
+  std::uint64_t before = 0;
+  for (Epoch& epoch : run.epochs) {
+    const bool goes_on = std::ranges::any_of(run.starts, [&](const Start& start) {
+      return start.step > before && start.step < epoch.step;
+    });
+    const double steps = epoch.step > before ? static_cast<double>(epoch.step - before) : 0;
+    const std::pair rank(!goes_on, epoch.seconds.total / steps);
+    before = epoch.step;
+    if (found != nullptr && !(rank < least)) continue;
+    found = &epoch;
+    least = rank;
+  }
+  return *found;
+}
+
+/// Adds what the summary has beyond the records. Where a run stopped within an epoch and went on
+/// later, the record of that epoch is only of the steps behind the stop.
+void complete_epochs(const Members& summary, Run& run) {
+  constexpr double kRounding = 1e-6;
+  if (run.epochs.empty()) return;
+  metrics::PhaseSeconds recorded;
+  std::uint64_t recorded_bytes = 0;
+  for (const Epoch& epoch : run.epochs) {
+    recorded += epoch.seconds;
+    recorded_bytes += epoch.sent_bytes;
+  }
+  const metrics::PhaseSeconds mean = phases_of(summary.inside("epoch_seconds"));
+  const auto epochs = static_cast<double>(summary.count("epochs"));
+  // A summary of an older program may lack the seconds, which are NaN then.
+  if (!(epochs * mean.total > (1 + kRounding) * recorded.total)) return;
+  Epoch& epoch = interrupted_epoch(run);
+  for (const metrics::PhaseRow& phase : metrics::kPhases)
+    epoch.seconds.*phase.seconds +=
+        std::max(0.0, epochs * mean.*phase.seconds - recorded.*phase.seconds);
+  epoch.rank_seconds.clear();  // nobody has those before the stop
+  if (const std::uint64_t all = summary.count("sent_bytes"); all > recorded_bytes)
+    epoch.sent_bytes += all - recorded_bytes;
+}
+
 }  // namespace
 
 std::string Run::setting(const std::string& key, const std::string& otherwise) const {
@@ -451,6 +496,7 @@ Run read_run(const std::string& folder) {
     run.outcome = outcome_so_far(run);
     return run;
   }
+  complete_epochs(members, run);
   run.outcome = outcome_of(members, run);
   if (json.value("replicas_identical", Json()) == Json(false))
     run.remarks.push_back("replicas differ at the end though they should be identical");

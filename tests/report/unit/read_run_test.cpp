@@ -70,6 +70,51 @@ TEST_CASE("a finished run is read with config, epochs and summary", "[report]") 
   CHECK(run.remarks.empty());
 }
 
+TEST_CASE("an epoch in which a run stopped and went on has the summary's seconds", "[report]") {
+  // Three epochs of ten steps. Of the second one's 16 seconds the record has the last 10 alone,
+  // and 3 MB of its 4.
+  MadeRun made{.losses = {3.0, 2.0, 1.0}, .accuracies = {0.1, 0.2, 0.3}};
+  const nlohmann::json start = {
+      {"step", 0}, {"ranks", 2}, {"time", 1}, {"hosts", nlohmann::json::array({"b0"})}};
+  nlohmann::json again = start;
+  again["step"] = 15;
+  made.sent_bytes = 3e6;
+  made.summary = {{"epoch_seconds",
+                   {{"data", 0},
+                    {"compute", 6},
+                    {"encode", 1.25},
+                    {"transfer", 4},
+                    {"decode", 0.625},
+                    {"update", 0.625},
+                    {"total", 12}}},
+                  {"sent_bytes", 10000000},
+                  {"starts", {start, again}}};
+  for (const bool known : {true, false}) {
+    INFO(known);
+    if (!known) made.summary.erase("starts");
+    const test::TemporaryFolder folder;
+    test::make_run(folder.path(), made);
+    const Run run = read_run(folder.path());
+    CHECK(run.outcome.step_seconds.total == Approx(1.2));
+    CHECK(run.outcome.step_seconds.compute == Approx(0.6));
+    CHECK(run.outcome.step_seconds.transfer == Approx(0.4));
+    CHECK(run.outcome.step_seconds.encode == Approx(0.125));
+    const std::size_t stopped = known ? 1 : 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(run.epochs[i].seconds.total == Approx(i == stopped ? 16 : 10));
+      CHECK(run.epochs[i].sent_bytes == (i == stopped ? 4000000 : 3000000));
+    }
+  }
+}
+
+TEST_CASE("a summary whose seconds are those of the records changes no epoch", "[report]") {
+  const test::TemporaryFolder folder;
+  MadeRun made;
+  made.summary = {{"epoch_seconds", {{"compute", 5}, {"total", 10}}}};
+  test::make_run(folder.path(), made);
+  for (const Epoch& epoch : read_run(folder.path()).epochs) CHECK(epoch.seconds.total == 10);
+}
+
 TEST_CASE("epochs after the step to which a run went back are void", "[report]") {
   const test::TemporaryFolder folder;
   MadeRun made{.losses = {3.0, 2.0, 1.0}, .accuracies = {0.1, 0.2, 0.3}, .finished = false};
