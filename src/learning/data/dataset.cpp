@@ -67,7 +67,7 @@ void require_usable_figure(double mean, double deviation, const std::string& whe
 
 /// Says which numbers of the samples share a mean and a deviation.
 std::string group_text(const DatasetPair& pair, std::size_t group) {
-  if (!pair.columns.empty()) return "column " + shown(pair.columns[group]);
+  if (group < pair.columns.size()) return "column " + shown(pair.columns[group]);
   return fmt::format("index {} (from 0) with data.standardize \"{}\"", group,
                      name_of(pair.standardize));
 }
