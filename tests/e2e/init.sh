@@ -163,6 +163,8 @@ for class in cat dog; do for i in 1 2 3; do echo "no picture" >broken/train/$cla
 mkdir mixed && cp -r small/dark small/light mixed/ && cp flowers.csv mixed/
 mkdir texts && printf '5.1,3.5,setosa\n6.2,3.4,virginica\n5.0,3.1,setosa\n' >texts/iris.csv
 refuses 2 'found nothing.*nearest is small' smal
+cp -r small $'latin\xe4'
+refuses 2 'expected a path in UTF-8' $'latin\xe4'
 refuses 3 'found an empty folder' empty
 refuses 3 'at least 2 classes' one
 refuses 3 'folders in folders such as 2023/cat' deep

@@ -44,6 +44,14 @@ expect_failure 74 'expected a regular file or nothing' "a link as output"
 train 1 resnet20 "${short[@]}" "${set_of[@]}" --overwrite
 [[ ! -e $RUN/model.onnx ]] || wrong "after --overwrite an export of the older weights is left"
 
+# So it goes where the run goes on.
+program export "$RUN" --to onnx
+train 1 resnet20 "${short[@]}" "${set_of[@]}" --set checkpoint.every_steps=1 --overwrite
+program export "$RUN" --to onnx
+train 1 resnet20 "${short[@]}" "${set_of[@]}" --set checkpoint.every_steps=1 --set train.steps=3 --resume
+expect_code 0 "a longer run"
+[[ ! -e $RUN/model.onnx ]] || wrong "after --resume an export of the older weights is left"
+
 # A module of the user's own.
 cat >"$WORK/own.py" <<'PY'
 import sys, torch

@@ -114,6 +114,12 @@ for precision in fp32 int8; do
   expect_equal true "$(summary replicas_identical)" "a new task, $precision: replicas"
   expect_equal 195 "$(summary parameters)" "a new task, $precision: parameters that are trained"
 done
+# Norms that a group of the optimizer has frozen are read by other verbs, too.
+train 1 grouped --set train.steps=1 --set model.frozen_norms=running \
+  --set 'optimizer.groups=[{"names":["*bn*","*downsample.1*"],"frozen":true}]'
+expect_code 0 "norms that a group freezes"
+program evaluate "$RUN"
+expect_code 0 "evaluation of norms that a group froze"
 /usr/bin/python3 - "$WORK" <<'PY' || wrong "a new task: another tensor than the last layer's has changed, or none of it"
 import sys, torch
 work = sys.argv[1]

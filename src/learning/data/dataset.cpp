@@ -69,7 +69,7 @@ void require_usable_figure(double mean, double deviation, const std::string& whe
 std::string group_text(const DatasetPair& pair, std::size_t group) {
   if (group < pair.columns.size()) return "column " + shown(pair.columns[group]);
   return fmt::format("index {} (from 0) with data.standardize \"{}\"", group,
-                     name_of(pair.standardize));
+                     eqt::name_of(pair.standardize));
 }
 
 }  // namespace

@@ -21,8 +21,10 @@
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 #include "core/shipped.hpp"
+#include "core/visible.hpp"
 #include "data/catalogue.hpp"
 #include "data/find_own.hpp"
+#include "data/text/unicode.hpp"
 #include "model/catalogue.hpp"
 #include "model/replica.hpp"
 #include "model/task.hpp"
@@ -42,10 +44,15 @@ bool is_folder(const fs::path& path) {
 }
 
 /// Returns a path that means the same in any folder.
+/// @throws Error{usage} if it is not UTF-8, which a config is
 std::string whole_path(const fs::path& path) {
   std::error_code error;
   const fs::path whole = fs::absolute(path, error).lexically_normal();
-  return (whole.has_filename() ? whole : whole.parent_path()).string();
+  std::string text = (whole.has_filename() ? whole : whole.parent_path()).string();
+  if (!data::is_utf8(text))
+    fail(Kind::usage, "init: expected a path in UTF-8, as a config is, found {}; rename it",
+         visible(text));
+  return text;
 }
 
 bool is_network_file(const fs::path& path) {

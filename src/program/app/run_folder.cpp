@@ -30,7 +30,8 @@ namespace files = metrics::run_files;
 constexpr std::array kResults = {files::kRecords,      files::kSummary,    files::kLastWeights,
                                  files::kBestWeights,  files::kOwnNetwork, files::kEncoder,
                                  files::kPreprocessing};
-// Other verbs make these of the results. They do not keep a run from its folder, and end with them.
+// Other verbs make these of the results. They do not keep a run from its folder, and end when it
+// begins or goes on.
 constexpr std::array kMadeOfResults = {"model.safetensors", "model.torchscript.pt", "model.onnx",
                                        "model.state_dict.pt"};
 constexpr std::array kEvaluationFiles = {report::kEvaluationFile, "classes.csv", "confusion.csv",
@@ -222,10 +223,10 @@ void RunFolder::begin(bool goes_on) {
   remove_unfinished(path_);
   if (results_ == Results::refuse) return;  // there were no results
   remove_evaluations(path_);
+  for (const char* name : kMadeOfResults) remove_old(fs::path(path_) / name);
   if (goes_on) return;
   // From here on no summary of an older run may be left, even if this run fails.
   for (const fs::path& result : results_in(path_)) remove_old(result);
-  for (const char* name : kMadeOfResults) remove_old(fs::path(path_) / name);
   if (results_ == Results::keep) return;  // what train.tune has chosen holds for this run, too
   remove_old(fs::path(path_) / files::kTuned);
 }

@@ -39,6 +39,9 @@ config::RunConfig parse_trained_config(const std::string& text, const std::strin
   for (const char* const section : {"train", "optimizer", "schedule", "synchronization",
                                     "compressor", "checkpoint", "output", "device"})
     document.erase(section);
+  // It is of training alone, and names parameters that groups of the optimizer may have frozen.
+  if (const auto model = document.find("model"); model != document.end() && model->is_object())
+    model->erase("frozen_norms");
   return config::parse_config(document.dump(), origin, sets);
 }
 

@@ -409,7 +409,7 @@ std::vector<Field> optimizer_fields() {
           .says("parameters with a learning rate or weight decay of their own, frozen, or, with "
                 "orthogonal false, no matrices for muon: objects with names, patterns as in "
                 "model.freeze, and rate_factor, weight_decay, momentum, frozen or orthogonal; the "
-                "first group that matches counts"),
+                "first group that matches counts, and of groups with frozen each one"),
       EQT_FIELD(optimizer.clip_norm, may_change)
           .from(0, kHuge)
           .says(

@@ -93,8 +93,10 @@ TEST_CASE("a run that is resumed without a checkpoint begins without old results
   for (const std::string& name :
        {results[0], results[1], results[2], results[3], std::string("tuned.json")})
     std::ofstream(path / name) << "a result";
+  std::ofstream(path / "model.onnx") << "made of a result";
   RunFolder(path, Results::keep).begin(true);
   for (const std::string& name : results) CHECK(fs::exists(path / name));
+  CHECK_FALSE(fs::exists(path / "model.onnx"));
   RunFolder(path, Results::keep).begin(false);
   for (const std::string& name : results) CHECK_FALSE(fs::exists(path / name));
   CHECK(fs::exists(path / "tuned.json"));
