@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -202,6 +203,13 @@ std::string CompressorConfig::why_not() const {
         "which the levels follow from the values, found one that the run finds out; leave them out",
         rate ? fmt::format("rate {}", *rate) : "rounding \"nearest\"");
   if (std::string why = codec::why_not(*name, *this); !why.empty()) return why;
+  // The header of a bucket and its largest value take about so many bits.
+  constexpr double kLeastBits = 64;
+  if (rate && *rate * static_cast<double>(bucket_size) < kLeastBits)
+    return fmt::format(
+        "expected compressor.bucket_size of at least {:.0f} values with compressor.rate {}, since "
+        "a bucket takes at least about {:.0f} bits, found {}; leave it out",
+        std::ceil(kLeastBits / *rate), *rate, kLeastBits, bucket_size);
   return codec::why_not_open(*name, *this, open);
 }
 

@@ -700,6 +700,10 @@ TEST_CASE("a rate chooses nearest rounding, and needs error feedback", "[config]
     CHECK(config.compressor.coding == eqt::codec::Coding::automatic);
     CHECK(config.compressor.bucket_size == 32768);
     CHECK(parse("{}", {compressor(name), "compressor.rate=0.5"}).compressor.bucket_size == 131072);
+    const std::string half = "compressor.rate=0.5", bucket = "compressor.bucket_size=";
+    CHECK_THAT(rejection("{}", {compressor(name), half, bucket + "64"}),
+               ContainsSubstring("compressor.bucket_size of at least 128 values"));
+    CHECK_NOTHROW(parse("{}", {compressor(name), half, bucket + "128"}));
     CHECK(settled_feedback(config, config.compressor.make()->properties()) == ErrorFeedback::ef14);
     // It is a contraction as it is; its residual may decay, and small tensors may have 8 bits.
     for (const std::string feedback : {"auto", "ef14"})
