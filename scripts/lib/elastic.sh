@@ -191,6 +191,46 @@ continue_if_stopped() {
   done
 }
 
+# note_results: before a start with --overwrite: notes which results each host has, which may be those of the run that is
+# to be replaced. They are removed when training begins.
+declare -A results_before=()
+note_results() {
+  local host
+  [[ -n $out ]] && has_word --overwrite || return 0
+  for host in "${present[@]%%:*}"; do results_before[$host]=$(results_on "$host"); done
+}
+
+# results_on HOST: prints the records and checkpoints in the run's folder there with their inodes and times.
+results_on() {
+  ask "$answer" "$1" "cd $place && stat -c '%n %i %y' metrics.jsonl checkpoints checkpoints/*" </dev/null 2>/dev/null || true
+}
+
+# has_trained: whether the start has left other results on a host than were there before it.
+has_trained() {
+  local host results
+  [[ -n $out ]] || return 1
+  for host in "${present[@]%%:*}"; do
+    is_up "$host" || continue
+    results=$(results_on "$host")
+    [[ -z $results || $results == "${results_before[$host]}" ]] || return 0
+  done
+  return 1
+}
+
+# resume_from_now_on: later starts continue the run, once there is one: after a start with --overwrite that has not
+# trained, the checkpoints may be those of the run that is to be replaced.
+resume_from_now_on() {
+  [[ $asked_to_resume -eq 0 ]] || return 0
+  if ! has_word --overwrite; then
+    arguments+=(--resume)
+  elif has_trained; then
+    arguments=("${arguments[@]/#--overwrite/--resume}")
+  else
+    return 0
+  fi
+  asked_to_resume=1
+}
+
 # Records are on the host of rank 0. When that is another machine, this one has a copy, which follows rank 0 to its next
 # host. It is never written over longer ones.
 readonly EQT_RECORDS="metrics.jsonl starts.jsonl decisions.jsonl timeline.jsonl config.json"
@@ -266,6 +306,7 @@ run_elastically() {
     fi
     share_batches "$ranks"
     hand_over_records
+    note_results
     say "Start $start: $ranks ranks on $with"
     choose_mpirun "$ranks" "$with"
     rm -f "$state"/{stuck,silent}
@@ -303,9 +344,7 @@ run_elastically() {
     esac
     [[ $code -eq 2 || $code -eq 3 || -e $state/stuck ]] || proven=" ${present[*]%%:*} "
     read_hosts_again
-    # With --overwrite it begins again: the checkpoints may be those of the run that is to be replaced.
-    [[ $asked_to_resume -eq 1 || -e $state/stuck ]] || has_word --overwrite || arguments+=(--resume)
-    [[ -e $state/stuck ]] || asked_to_resume=1
+    [[ -e $state/stuck ]] || resume_from_now_on
   done
 }
 

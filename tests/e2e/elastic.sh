@@ -38,6 +38,35 @@ run "$EQT_ROOT/scripts/run_hosts.sh" --elastic --hosts localhost --shell "sh -c 
 expect_code 2 "a run that is to be continued with a mistake"
 grep -q "^== localhost has a run in $WORK/alone that was not finished: it continues$" "$OUT" || wrong "a run that was stopped is not continued"
 
+# A replacement for the program notes the arguments of each start; the last one of three ends well. The second one
+# leaves records.
+cat >"$WORK/stand-in" <<'SH'
+#!/bin/sh
+case $1 in
+  --version) echo equant-train 1 ;;
+  check) exec "$EQT_PROGRAM" "$@" ;;
+  *)
+    echo "$*" >>"$STARTS"
+    case $(wc -l <"$STARTS") in
+      1) exit 7 ;;
+      2) rm "$RUN/metrics.jsonl"; echo new >"$RUN/metrics.jsonl"; exit 7 ;;
+    esac ;;
+esac
+SH
+chmod +x "$WORK/stand-in"
+export STARTS=$WORK/starts RUN=$WORK/replaced
+stand_in() {
+  rm -f "$STARTS"
+  run "$EQT_ROOT/scripts/run_hosts.sh" --elastic --no-standby --program "$WORK/stand-in" --answer 1 "$@" --out "$RUN"
+}
+# Once a start has trained, --overwrite would remove what it has trained.
+mkdir "$RUN"
+echo old >"$RUN/metrics.jsonl"
+stand_in --hosts localhost tiny.json --overwrite
+expect_code 0 "--overwrite, and two failures"
+expect_equal "--overwrite --overwrite --resume" "$(grep -oE -e '--(overwrite|resume)' "$STARTS" | paste -sd' ')" \
+  "what starts do with a run that is to be replaced"
+
 # A host that answers, and on which mpirun's daemon never starts.
 cat >"$WORK/agent" <<'AGENT'
 #!/bin/sh
