@@ -23,7 +23,7 @@ readonly EQT_BEGIN='client=$(dirname "$0")/equant-standby socket=$1.$(uname -n) 
 # shellcheck disable=SC2016
 readonly EQT_SAY='while [ ! -S "$socket" ] && kill -0 $server; do sleep 0.05; done; '\
 'if [ -S "$socket" ]; then set -- "$client" "$socket" "$0"; else set -- "$0"; fi; '$EQT_WHAT
-# It is one line: a shell that is not bash understands no other way of quoting.
+# It is one line, which more shells take in quotes than several.
 readonly EQT_ALIVE="$EQT_BEGIN; { $EQT_SAY; } 2>/dev/null & while echo .; do sleep 0.5; done"
 
 # start_watching NAME: from now on, unless somebody watches it already.
@@ -47,7 +47,7 @@ keep_listening() {
   while kill -0 $$ 2>/dev/null && [[ -d $state ]]; do
     # A remote shell joins the words and divides them again.
     # shellcheck disable=SC2086  # the shell's command has words
-    exec {words}< <(exec $shell "$name" "$(printf '%q ' sh -c "$EQT_ALIVE" "$program" "$standby")" </dev/null 2>/dev/null)
+    exec {words}< <(exec $shell "$name" "$(quoted sh -c "$EQT_ALIVE" "$program" "$standby")" </dev/null 2>/dev/null)
     process=$! heard=0 ended=0 since=$SECONDS
     while IFS= read -r -t "$limit" -n 400 -u "$words" line || { ended=$?; false; }; do
       kill -0 $$ || break

@@ -56,7 +56,7 @@ on_host() {
   else
     # A remote shell joins the words and divides them again.
     # shellcheck disable=SC2086  # the shell's command has words
-    timeout "$seconds" $shell "$host" "$(printf '%q ' "$@")" </dev/null | words_of_host
+    timeout "$seconds" $shell "$host" "$(quoted "$@")" </dev/null | words_of_host
   fi
 }
 
@@ -80,5 +80,10 @@ ask() {
   fi
 }
 
-# quoted WORD: prints it as one word for the shell of a host.
-quoted() { printf '%q' "$1"; }
+# quoted WORD...: prints them as that many words for the shell of a host. printf %q would write bytes that are not of the
+# locale as only bash reads them.
+quoted() {
+  local word words=()
+  for word in "$@"; do words+=("'${word//"'"/"'\\''"}'"); done
+  printf '%s' "${words[*]}"
+}

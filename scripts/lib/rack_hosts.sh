@@ -5,7 +5,7 @@
 
 # probe_text: the question to each host; the answer has lines KEY=VALUE.
 probe_text() {
-  printf 'program=%q\n' "$program"
+  printf 'program=%s\n' "$(quoted "$program")"
   cat <<'SH'
 PATH=$PATH:/usr/sbin:/sbin
 echo "architecture=$(dpkg --print-architecture 2>/dev/null || uname -m)"

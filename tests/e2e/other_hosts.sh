@@ -95,6 +95,25 @@ expect_failure 6 'expected MPI [45][^ ]* on every host, as here, found 3\.0\.1 o
 run "$EQT_ROOT/scripts/run_hosts.sh" --elastic --hosts pi0 --shell "$WORK/older" tiny.json
 expect_failure 6 'found 3\.0\.1 on pi0' "--elastic, another MPI"
 
+# Paths reach a shell that is not bash, also with letters that are none in this locale.
+folder="$WORK/it's grün"
+mkdir -p "$folder/run"
+echo begun >"$folder/run/metrics.jsonl"
+cat >"$folder/program" <<'SH'
+#!/bin/sh
+case $1 in --version) echo equant-train 1 ;; *) echo "$*" >>"${0%/*}/starts" ;; esac
+SH
+chmod +x "$folder/program"
+LC_ALL=C run "$hosts" --elastic --no-standby --hosts pi0 --shell "$WORK/here" --program "$folder/program" tiny.json \
+  --out "$folder/run"
+expect_code 0 "a path with other letters"
+grep -q -e ' --resume$' "$folder/starts" || wrong "a run in a path with other letters is not continued"
+# shellcheck disable=SC2016  # shells expand such words
+words=("it's" "'" 'a\b' $'two\nlines' '$x `y` "z" & ' grün '')
+# shellcheck source=scripts/lib/hosts.sh
+expect_equal "$(printf '%s|' "${words[@]}")" \
+  "$(LC_ALL=C; source "$EQT_ROOT/scripts/lib/hosts.sh"; sh -c "printf '%s|' $(quoted "${words[@]}")")" "words for a shell"
+
 # Names that Open MPI does not take, and a file of them that does not end.
 printf '%s\n' pi_0 pi_1 >"$WORK/underscore"
 for names in "--hosts pi_0,pi_1" "--hostfile $WORK/underscore"; do
