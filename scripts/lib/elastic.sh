@@ -107,19 +107,30 @@ checked_config() {
   on_host 60 "$shell" "${present[0]%%:*}" "$program" check --full --config "$config" ${words[@]+"${words[@]}"} "$@" 2>/dev/null || true
 }
 
-# look_at_batches: writes to $state/batch train.batch_size, or nothing where ranks cannot have batches of their own.
+# look_at_batches: writes to $state/batch how all ranks share a batch, "list" or "auto" as train.batch_sizes, then the
+# batch of all ranks together and train.batch_least; or nothing where ranks cannot have batches of their own.
 look_at_batches() {
-  local size
-  size=$(checked_config | sed -nE 's/^ *"batch_size": ([0-9]+),?$/\1/p' | head -n 1)
-  [[ -z $size || -n $(checked_config --set "train.batch_sizes=[$size,$size]") ]] || size=""
-  printf '%s\n' "$size" >"$state/looked" && mv "$state/looked" "$state/batch"
+  local number='([1-9][0-9]{0,8})' words size sizes
+  words=$(checked_config | tr -d ' \n')
+  if [[ $words =~ \"batch_size\":$number,\"batch_sizes\":(null|\"auto\"|\[$number(,$number)*\]),\"batch_least\":$number, ]]; then
+    size=${BASH_REMATCH[1]} sizes=${BASH_REMATCH[2]}
+    case $sizes in
+      null) [[ -z $(checked_config --set "train.batch_sizes=[$size,$size]") ]] || words="list $((size * all_ranks))" ;;
+      '"auto"') words="auto $((size * all_ranks))" ;;
+      *) sizes=${sizes:1:-1} words="list $((${sizes//,/+}))" ;;
+    esac
+    words+=" ${BASH_REMATCH[-1]}"
+  fi
+  [[ $words =~ ^(list|auto)\  ]] || words=""
+  printf '%s\n' "$words" >"$state/looked" && mv "$state/looked" "$state/batch"
 }
 
 # share_batches RANKS: sets `batches` to the settings with which RANKS have the same batch together as all ranks of
-# the first hosts: nothing if each has train.batch_size, or where the run allows no other.
+# the first hosts: nothing if these are there, or where the run allows no other. Where the run chooses the batch of each
+# rank, the mean batch changes, which is a whole number.
 all_ranks=0
 share_batches() {
-  local ranks=$1 size total rank sizes="" host
+  local ranks=$1 how total least size rank sizes="" host
   batches=()
   [[ $batch == all ]] || return 0
   if [[ $all_ranks -eq 0 ]]; then
@@ -128,14 +139,18 @@ share_batches() {
   fi
   [[ $ranks -ne $all_ranks ]] || return 0
   until [[ -e $state/batch ]]; do sleep 0.05; done
-  size=$(<"$state/batch")
-  if ! is_number "${size:-x}" 9; then
-    say "Each rank keeps its batch: this run allows no train.batch_sizes"
-    return 0
-  fi
-  total=$((size * all_ranks))
-  for ((rank = 0; rank < ranks; rank++)); do sizes+="${sizes:+,}$((total / ranks + (rank < total % ranks ? 1 : 0)))"; done
-  batches=(--set "train.batch_sizes=[$sizes]")
+  read -r how total least <"$state/batch"
+  case $how in
+    list)
+      for ((rank = 0; rank < ranks; rank++)); do sizes+="${sizes:+,}$((total / ranks + (rank < total % ranks ? 1 : 0)))"; done
+      batches=(--set "train.batch_sizes=[$sizes]")
+      ;;
+    auto)
+      size=$(((2 * total + ranks) / (2 * ranks)))
+      batches=(--set "train.batch_size=$((size > least ? size : least))")
+      ;;
+    *) say "Each rank keeps its batch: this run allows no train.batch_sizes" ;;
+  esac
 }
 
 # refuse_newcomers: after a start that ended by a mistake in what it was given: hosts that joined for it, and may have
@@ -312,8 +327,8 @@ run_elastically() {
     rm -f "$state"/{stuck,silent}
     # shellcheck disable=SC2034  # run_gracefully reads it
     code=0 after_start=watch began=$SECONDS
-    start_ranks ${from[@]+"${from[@]}"} "$program" --config "$config" ${memory[@]+"${memory[@]}"} ${batches[@]+"${batches[@]}"} \
-      ${arguments[@]+"${arguments[@]}"} || code=$?
+    start_ranks ${from[@]+"${from[@]}"} "$program" --config "$config" ${memory[@]+"${memory[@]}"} \
+      ${arguments[@]+"${arguments[@]}"} ${batches[@]+"${batches[@]}"} || code=$?
     [[ ! -e $state/silent ]] || code=205
     ! is_own_code "$code" || code=6
     if [[ $asked_by == beside && $signals_seen -eq 1 ]]; then

@@ -38,8 +38,8 @@ run "$EQT_ROOT/scripts/run_hosts.sh" --elastic --hosts localhost --shell "sh -c 
 expect_code 2 "a run that is to be continued with a mistake"
 grep -q "^== localhost has a run in $WORK/alone that was not finished: it continues$" "$OUT" || wrong "a run that was stopped is not continued"
 
-# A replacement for the program notes the arguments of each start; the last one of three ends well. The second one
-# leaves records.
+# A replacement for the program notes the arguments of each start. Where there are records, two starts fail, and the
+# second one leaves others.
 cat >"$WORK/stand-in" <<'SH'
 #!/bin/sh
 case $1 in
@@ -47,11 +47,12 @@ case $1 in
   check) exec "$EQT_PROGRAM" "$@" ;;
   *)
     echo "$*" >>"$STARTS"
-    case $(wc -l <"$STARTS") in
+    [ -e "$RUN/metrics.jsonl" ] && case $(wc -l <"$STARTS") in
       1) exit 7 ;;
       2) rm "$RUN/metrics.jsonl"; echo new >"$RUN/metrics.jsonl"; exit 7 ;;
     esac ;;
 esac
+exit 0
 SH
 chmod +x "$WORK/stand-in"
 export STARTS=$WORK/starts RUN=$WORK/replaced
@@ -66,6 +67,23 @@ stand_in --hosts localhost tiny.json --overwrite
 expect_code 0 "--overwrite, and two failures"
 expect_equal "--overwrite --overwrite --resume" "$(grep -oE -e '--(overwrite|resume)' "$STARTS" | paste -sd' ')" \
   "what starts do with a run that is to be replaced"
+
+# One rank of two has the batch of both, also where the user chooses the batches of ranks.
+export RUN=$WORK/shared
+shares() {
+  local expected=$1
+  shift
+  stand_in --hosts localhost,pi1 --shell false "$@"
+  expect_code 0 "one host of two, $*"
+  expect_equal "$expected" "$(grep -oE 'train\.batch_.*' "$STARTS" | sed 's/.* //')" "batch of one host of two, $*"
+}
+shares 'train.batch_sizes=[32]' tiny.json
+shares 'train.batch_sizes=[64]' tiny.json --set 'train.batch_sizes=[40,24]'
+shares 'train.batch_size=32' tiny.json --set train.batch_sizes=auto
+sed 's/"batch_size": 16/&, "batch_sizes": [100, 20]/' tiny.json >list.json
+shares 'train.batch_sizes=[120]' list.json
+sed 's/"batch_size": 16/&, "batch_sizes": "auto"/' tiny.json >auto.json
+shares 'train.batch_size=32' auto.json
 
 # A host that answers, and on which mpirun's daemon never starts.
 cat >"$WORK/agent" <<'AGENT'
