@@ -56,6 +56,13 @@ grep -q '^qsgd ' "$OUT" || wrong "the table has no row qsgd"
 [[ $(wc -L <"$OUT") -le 100 ]] || wrong "the table is wider than 100 columns"
 program bench codecs --values 1 --compressor qsgd
 expect_code 0 "bench codecs of one value"
+# A random compressor may draw zeros alone, and often does where it sends few values.
+program bench codecs --values 3 --compressor qsgd --set compressor.bits=2
+expect_code 0 "bench codecs of three values of 2 bits"
+for values in 100 5000; do
+  program bench codecs --values $values --compressor atomo --set compressor.atoms=entrywise --set compressor.density=0.0001
+  expect_code 0 "bench codecs of a part of a value, of $values values"
+done
 
 program bench
 expect_failure 2 'codecs' "bench without a name"

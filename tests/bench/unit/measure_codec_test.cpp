@@ -18,7 +18,22 @@ using namespace eqt;
 
 namespace {
 
-enum class Fault { none, shrinks, infinite, nonlinear, forgetful, lossy, noisy, coarse, zeros };
+constexpr std::uint32_t kRare = 1 << 17;
+
+enum class Fault {
+  none,
+  shrinks,
+  infinite,
+  nonlinear,
+  forgetful,
+  lossy,
+  noisy,
+  coarse,
+  zeros,
+  blank,
+  turned,
+  rare
+};
 
 /// Sends float32, and lacks one property.
 class Faulty final : public codec::Compressor {
@@ -29,13 +44,14 @@ class Faulty final : public codec::Compressor {
   codec::Properties properties() const noexcept override {
     codec::Properties properties;
     properties.lossless = fault_ == Fault::lossy;
-    properties.unbiased = true;
-    properties.random = fault_ == Fault::noisy;
+    properties.unbiased = fault_ != Fault::turned;
+    properties.random = fault_ == Fault::noisy || fault_ >= Fault::blank;
     return properties;
   }
   std::size_t max_payload_bytes(std::size_t count) const override { return 4 * count; }
   std::optional<double> variance_bound(std::size_t) const override {
-    return fault_ == Fault::zeros ? 1.0 : 0.5;
+    if (fault_ == Fault::rare) return kRare - 1;
+    return fault_ == Fault::zeros || fault_ == Fault::blank ? 1.0 : 0.5;
   }
 
   std::size_t encode(std::span<const float> values, const codec::EncodeContext& context, Workspace&,
@@ -45,7 +61,10 @@ class Faulty final : public codec::Compressor {
       float v = values[i];
       if (fault_ == Fault::shrinks) v *= 0.999f;
       if (fault_ == Fault::coarse) v *= 0.25f;  // an error of 9/16
-      if (fault_ == Fault::zeros) v = 0;
+      if (fault_ == Fault::zeros || fault_ == Fault::blank) v = 0;
+      if (fault_ == Fault::turned) v = -v;
+      if (fault_ == Fault::rare)  // no fault: most messages are zeros, and their mean is right
+        v *= stream.bits(static_cast<std::uint32_t>(i)) % kRare == 0 ? float{kRare} : 0.0f;
       if (fault_ == Fault::lossy) v += 1e-6f;
       if (fault_ == Fault::noisy)  // variance 1
         v *= stream.bits(static_cast<std::uint32_t>(i)) % 2 == 0 ? 2.0f : 0.0f;
@@ -99,6 +118,12 @@ TEST_CASE("a compressor without its declared properties is not measured", "[benc
   CHECK(contains(refusal(Fault::noisy), "0.5 over 96 seeds"));
   CHECK(contains(refusal(Fault::coarse), "at most 0.5, found 0.5625"));
   CHECK(contains(refusal(Fault::zeros), "in the direction of the given ones"));
+  CHECK(contains(refusal(Fault::blank), "bias of -1"));
+  CHECK(contains(refusal(Fault::turned), "found -1 times these"));
+}
+
+TEST_CASE("an unbiased compressor may draw nothing but zeros", "[bench]") {
+  CHECK(refusal(Fault::rare).empty());
 }
 
 TEST_CASE("the gradient is normal with the stated deviation, whatever its length", "[bench]") {
