@@ -191,14 +191,29 @@ void CollectiveBench::verify() {
   verify_direction(found);
 }
 
-/// Where errors may be as large as the mean, zeros or twice the mean would pass.
+/// Returns the standard error of the mean's part in a result, relative to it. Noise of independent
+/// values has the share of one value in any direction. Where few values are sent, the noise that is
+/// found says little, and n of these have about the variance of n products of normal values.
+/// @pre error_limit() counted the values that are sent
+double CollectiveBench::spread_along(const RankGradients::Distance& found) const {
+  constexpr double kOfProduct = 5;  // (E x^2) / (E x)^2 of a value times the mean of three ranks'
+  const codec::Properties& properties = compressor_.properties();
+  if (!properties.random || properties.averages_itself) return 0;
+  const double noise = found.error / found.mean / static_cast<double>(values_.size());
+  return std::sqrt(std::max(noise, kOfProduct / sent_values_));
+}
+
+/// Where errors may be as large as the mean, zeros or twice the mean would pass. A random
+/// compressor whose noise is as large in the direction of the mean may send these, too.
 void CollectiveBench::verify_direction(const RankGradients::Distance& found) {
   constexpr std::size_t kFewValues = 4096;  // of which a compressor's noise may be a large part
-  constexpr double kLeastUnbiased = 0.5, kMost = 1.5, kProjection = 1e-3;
+  constexpr double kLeastSlack = 0.5, kStandardErrors = 6, kProjection = 1e-3;
   const codec::Properties& properties = compressor_.properties();
-  const double least = properties.unbiased && values_.size() >= kFewValues ? kLeastUnbiased : 0;
+  const double slack = std::max(kLeastSlack, kStandardErrors * spread_along(found));
+  if (!(slack < 1)) return;
+  const double least = properties.unbiased && values_.size() >= kFewValues ? 1 - slack : 0;
   const double most =
-      values_.size() >= kFewValues ? kMost : std::numeric_limits<double>::infinity();
+      values_.size() >= kFewValues ? 1 + slack : std::numeric_limits<double>::infinity();
   // A projection P satisfies <Pm, m> = |Pm|^2.
   const bool projects = !properties.averages_itself ||
                         std::abs(found.along - found.size) <= kProjection * found.along;
@@ -227,7 +242,7 @@ void CollectiveBench::verify_votes() {
 }
 
 /// |decoded - gradient|^2 / |gradient|^2 of the messages of verify()'s step, the largest over
-/// ranks.
+/// ranks. Counts the values that the messages of all ranks do not leave out.
 double CollectiveBench::largest_compression_error() {
   gradients_.copy(comm_.rank(), values_);
   const double square = square_norm(values_);
@@ -254,6 +269,11 @@ double CollectiveBench::largest_compression_error() {
     const std::size_t bytes = messages.encode(values_, context, frame);
     messages.decode_add(std::span(frame).first(bytes), context.id, -1.0f, values_);
   }
+  std::vector<float> given(values_.size());
+  gradients_.copy(comm_.rank(), given);
+  double sent = 0;
+  for (std::size_t i = 0; i < given.size(); ++i) sent += values_[i] != given[i] ? 1 : 0;
+  sent_values_ = sum_over_ranks(comm_, sent);
   double largest = square_norm(values_) / square;
   comm_.allreduce_max(std::span(&largest, 1));
   return largest;

@@ -93,6 +93,7 @@ class CollectiveBench {
   void count_bytes(const comm::ByteCount& before, const comm::ByteCount& now);
   void look_at_interface();
   void verify_votes();
+  double spread_along(const RankGradients::Distance& found) const;
   void verify_direction(const RankGradients::Distance& found);
 
   comm::Communicator& comm_;
@@ -106,6 +107,7 @@ class CollectiveBench {
   std::span<float> values_;
   pipeline::Engine engine_;
   std::uint64_t encoded_bytes_ = 0;  // of the last run
+  double sent_values_ = 0;           // of verify()'s step, over all ranks
   CollectiveFigures figures_;
 };
 
