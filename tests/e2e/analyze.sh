@@ -79,6 +79,35 @@ PY
   expect_failure 3 'NumPy' "a gradient file that is none"
 fi
 
+# Shannon's bound knows no unit of the values, and no error of none: PowerSGD sends vectors as float32.
+python3 - "$WORK" <<'PY'
+import random, struct, sys
+def save(name, values):
+    head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }" % len(values)
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    with open(f"{sys.argv[1]}/{name}.npy", "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode())
+        file.write(struct.pack(f"<{len(values)}f", *values))
+random.seed(1)
+values = [random.gauss(0, 1) for _ in range(5000)]
+save("normal", values)
+save("tiny", [2.0 ** -100 * v for v in values])
+PY
+for file in normal tiny; do
+  program analyze rates --gradient $file.npy --draws 2 --json
+  expect_code 0 "analyze rates of $file.npy"
+  cp "$OUT" "$WORK/$file.rates"
+done
+python3 - "$WORK" <<'PY' || wrong "analyze rates: a bound of no error, or one that depends on the unit"
+import json, sys
+normal, tiny = ([json.loads(line) for line in open(f"{sys.argv[1]}/{name}.rates")] for name in ("normal", "tiny"))
+for row in normal + tiny:
+    assert (row["bound_bits"] is None) == (row["above_bound"] is None) == (row["error"] == 0), row
+assert any(row["compressor"] == "powersgd" and row["error"] == 0 for row in normal), normal
+find = lambda rows: next(row for row in rows if row["compressor"] == "elastiquant" and row["setting"] == "bits 4")
+assert abs(find(normal)["bound_bits"] - find(tiny)["bound_bits"]) < 0.05, (find(normal), find(tiny))
+PY
+
 program analyze bits --compressor qsgd --compressor e-elastiquant --values 20000 --json
 expect_code 0 "analyze bits"
 python3 - "$OUT" <<'PY' || wrong "analyze bits: lengths are out of order"

@@ -158,10 +158,17 @@ struct Sums {
   }
 };
 
-/// The bits per value that the bound asks for this relative error of the file.
-double bound_bits(const std::vector<Density>& tensors, double squares, double error) {
-  double values = 0;
-  for (const Density& t : tensors) values += t.values;
+/// Returns the bits per value that the bound asks for this relative error of the file; none without
+/// an error, which values that are float32 reach with bits that no density knows.
+std::optional<double> bound_bits(const std::vector<Density>& tensors, double squares,
+                                 double error) {
+  if (!(error * squares > 0)) return {};
+  double values = 0, largest = 0;
+  for (const Density& t : tensors) {
+    values += t.values;
+    largest = std::max(largest, t.least);
+  }
+  if (largest <= 0) return 0;
   const auto at = [&](double level) {  // the distortion and bits of a step in common
     double distortion = 0, bits = 0;
     for (const Density& t : tensors) {
@@ -170,7 +177,8 @@ double bound_bits(const std::vector<Density>& tensors, double squares, double er
     }
     return std::pair(distortion, bits / values);
   };
-  double low = -200, high = 100;  // log2 of the level
+  constexpr double kMostBits = 50;                                   // of a value
+  double high = std::log2(largest) + 1, low = high - 2 * kMostBits;  // log2 of the level
   for (int i = 0; i < 80; ++i) {
     const double middle = (low + high) / 2;
     (at(std::exp2(middle)).first > error * squares ? high : low) = middle;
@@ -195,7 +203,7 @@ std::unique_ptr<codec::Compressor> compressor_for(const Subject& subject,
 Row row_of(const Subject& subject, const Family& curve, double value,
            std::vector<Gradient>& gradients, int draws) {
   Sums sums;
-  double bound = 0;
+  std::optional<double> bound = 0;  // summed over files, if all have one
   for (Gradient& gradient : gradients) {
     const Vector& vector = gradient.vector_for(subject);
     if (vector.segments.empty())
@@ -209,7 +217,9 @@ Row row_of(const Subject& subject, const Family& curve, double value,
       count += static_cast<double>(segment.count);
     const double lengths = 32.0 * static_cast<double>(vector.segments.size());
     sums.add(count, sample.payload_bits.mean + lengths, sample.variance.mean);
-    bound += bound_bits(vector.densities, squares_of(vector.values), sample.variance.mean);
+    const auto its_bound =
+        bound_bits(vector.densities, squares_of(vector.values), sample.variance.mean);
+    bound = bound && its_bound ? std::optional(*bound + *its_bound) : std::nullopt;
   }
   Row row = {{"compressor", curve.compressor}, {"setting", nullptr}};
   if (!curve.key.empty()) row["setting"] = fmt::format("{} {:.4g}", curve.key, value);
@@ -219,8 +229,12 @@ Row row_of(const Subject& subject, const Family& curve, double value,
   row["rate"] = curve.key == "rate";
   row["bits"] = sums.bits / sums.values;
   row["error"] = sums.error / sums.files;
-  row["bound_bits"] = bound / sums.files;
-  row["above_bound"] = sums.bits / sums.values - bound / sums.files;
+  row["bound_bits"] = nullptr;
+  row["above_bound"] = nullptr;
+  if (bound) {
+    row["bound_bits"] = *bound / sums.files;
+    row["above_bound"] = sums.bits / sums.values - *bound / sums.files;
+  }
   row["best_other"] = nullptr;
   row["over_best_other"] = nullptr;
   return row;
@@ -280,7 +294,7 @@ figures::Drawing plot_of(const std::vector<Row>& rows) {
     const auto at = std::ranges::find(drawn, title, &figures::Curve::title);
     figures::Curve& curve = at != drawn.end() ? *at : drawn.emplace_back(figures::Curve{title, {}});
     curve.points.emplace_back(row["bits"], row["error"]);
-    if (is_rate(row) && row["bound_bits"].get<double>() > 0)
+    if (is_rate(row) && row["bound_bits"].is_number() && row["bound_bits"].get<double>() > 0)
       bound.points.emplace_back(row["bound_bits"], row["error"]);
   }
   for (figures::Curve& curve : drawn) std::ranges::sort(curve.points);
