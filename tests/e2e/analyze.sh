@@ -92,6 +92,8 @@ random.seed(1)
 values = [random.gauss(0, 1) for _ in range(5000)]
 save("normal", values)
 save("tiny", [2.0 ** -100 * v for v in values])
+save("zeros", [0.0] * 4096)
+save("ones", [1.0] * 4096)
 PY
 for file in normal tiny; do
   program analyze rates --gradient $file.npy --draws 2 --json
@@ -107,6 +109,12 @@ assert any(row["compressor"] == "powersgd" and row["error"] == 0 for row in norm
 find = lambda rows: next(row for row in rows if row["compressor"] == "elastiquant" and row["setting"] == "bits 4")
 assert abs(find(normal)["bound_bits"] - find(tiny)["bound_bits"]) < 0.05, (find(normal), find(tiny))
 PY
+# Other compressors send these exactly, and nothing is a multiple of no error.
+for file in zeros ones; do
+  program analyze rates --gradient $file.npy --draws 1
+  expect_code 0 "analyze rates of $file.npy"
+  expect_equal 7 "$(grep -cE '^e-elastiquant +rate .* -$' "$OUT")" "rates without error/its, of $file.npy"
+done
 
 program analyze bits --compressor qsgd --compressor e-elastiquant --values 20000 --json
 expect_code 0 "analyze bits"

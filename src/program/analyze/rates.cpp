@@ -281,7 +281,8 @@ void compare(std::vector<Row>& rows) {
     row["best_other"] = fmt::format(
         "{} {}", (*best)["compressor"].get<std::string>(),
         (*best)["setting"].is_string() ? (*best)["setting"].get<std::string>() : std::string());
-    row["over_best_other"] = row["error"].get<double>() / (*best)["error"].get<double>();
+    if (const double its = (*best)["error"].get<double>(); its > 0)
+      row["over_best_other"] = row["error"].get<double>() / its;
   }
 }
 
