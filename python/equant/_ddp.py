@@ -199,6 +199,7 @@ class DDPHook:
         self.step = 0
         self._compresses = True if when == "always" else None  # None: it is being measured
         self._pairs, self._pair, self._began = [], [], 0.0
+        self._not_finite = 0  # in a step of allreduce: 1 + rank + ranks * number of a parameter, or 0
         self._residuals, self._layouts = {}, {}
         self._failure, self._lock, self._sent, self.sent_bytes = None, threading.Lock(), collections.deque(), 0
         self._pending = []
@@ -335,7 +336,7 @@ class DDPHook:
             for jobs in self._queues:
                 jobs.put(job)
         else:
-            future = self._allreduce(buffer, layout)
+            future = self._allreduce(buffer, layout, is_last)
         return future.then(lambda found: self._end(found, is_last))
 
     def _end(self, found, is_last):
@@ -370,9 +371,7 @@ class DDPHook:
     def _decide(self):
         pair = torch.tensor(self._pair, dtype=torch.float64)
         self._pair = []
-        options = dist.AllreduceOptions()
-        options.reduceOp = dist.ReduceOp.MAX
-        self._group.allreduce([pair], options).wait()
+        self._group.allreduce([pair], _maximum()).wait()
         self._pairs.append(pair.tolist())
         compressed, plain = (min(seconds) for seconds in zip(*self._pairs))
         ratio = compressed / plain
@@ -384,8 +383,12 @@ class DDPHook:
             print(f"equant: from the backward pass's first gradients to the last mean it takes {compressed:.3f} s "
                   f"compressed, {plain:.3f} s by allreduce: DDPHook {done}", file=sys.stderr)
 
-    def _allreduce(self, buffer, layout):
-        """Returns the future of the exact mean, to which what earlier steps left out is added."""
+    def _allreduce(self, buffer, layout, is_last):
+        """Returns the future of the exact mean, to which what earlier steps left out is added.
+
+        Ranks tell each other of gradients that are not finite with the last bucket of a step: all of them have begun
+        all sums by then, so that none waits for one that another rank has given up.
+        """
         dtype = buffer.dtype
         gradient = buffer if dtype in (torch.float32, torch.float64) else buffer.float()
         for number, at in layout.coded:
@@ -396,8 +399,26 @@ class DDPHook:
                     residual[begin:begin + count] *= self.ranks
                 gradient[at:at + len(residual)] += residual
         gradient /= self.ranks
+        try:
+            self._require_all_finite(gradient, layout)
+        except _PeerFailed as error:
+            _, rank, number = error.args
+            self._not_finite = 1 + rank + self.ranks * number
+        told = None
+        if is_last:  # before the sum, whose end must not wait for something that has not begun
+            worst = torch.tensor([self._not_finite])
+            told = self._group.allreduce([worst], _maximum())
         work = self._group.allreduce([gradient])
-        return work.get_future().then(lambda found: found.value()[0].to(dtype))
+
+        def end(found):
+            if told is not None:
+                told.wait()
+                if worst.item() > 0:
+                    number, rank = divmod(worst.item() - 1, self.ranks)
+                    self._fail(_PeerFailed(_NOT_FINITE, rank, number))
+                    raise self._failure
+            return found.value()[0].to(dtype)
+        return work.get_future().then(end)
 
     # Sending and receiving, by all threads.
 
@@ -596,6 +617,12 @@ class DDPHook:
         if not _is_finite(values):
             raise _PeerFailed(_NOT_FINITE, self.rank, number)
 
+    def _require_all_finite(self, gradient, layout):
+        """As _require_finite() of each parameter in the gradient of a bucket."""
+        if not _is_finite(gradient):
+            for number, at in [part[:2] for part in layout.raw] + layout.coded:
+                self._require_finite(gradient[at:at + self.parameters[number].count], number)
+
     def _finish(self, job, value):
         with self._lock:
             if job.done:
@@ -722,6 +749,12 @@ def _answering(peer):
 
 def _hook(hook, bucket):
     return hook._on_bucket(bucket)
+
+
+def _maximum():
+    options = dist.AllreduceOptions()
+    options.reduceOp = dist.ReduceOp.MAX
+    return options
 
 
 def _ranks(ranks):

@@ -482,6 +482,27 @@ def gradients_that_are_not_finite(rank, ranks):
             pass
 
 
+def gradients_that_are_not_finite_in_allreduce(rank, ranks):
+    """While it is measured and after a choice of allreduce, in the first or the last bucket, in half types, too."""
+    bad = ranks - 1
+    for number, value, steps, dtype in ((0, "nan", 2, torch.float32), (4, "inf", 2, torch.float32),
+                                        (3, "-inf", 9, torch.float32), (1, "nan", 9, torch.float64),
+                                        (2, "nan", 9, torch.float16)):
+        model, hook = hooked("topk", when="auto", dtype=dtype)
+        hook._group = Slow(hook._group, send=0.02)
+        with contextlib.redirect_stderr(io.StringIO()):
+            for step in range(steps):
+                step_of(model, gradients_of(rank, step, dtype))
+        assert hook._compresses is (None if steps == 2 else False), (steps, hook._pairs)
+        gradients = gradients_of(rank, steps, dtype)
+        if rank == bad:
+            gradients[number].view(-1)[-1] = float(value)
+        words = (f"expected finite gradients in DDPHook, found NaN, .* on rank {bad} in the parameter parts.{number} "
+                 f"at step {steps + 1}; try")
+        refused(RuntimeError, words, lambda: step_of(model, gradients))
+        hook.close()
+
+
 def a_rank_whose_hook_fails(rank, ranks):
     """The others learn it from that rank, at once."""
     model, hook = hooked("topk")
@@ -533,8 +554,8 @@ def a_rank_that_ends(rank, ranks):
 CASES = [every_compressor_loses_nothing, messages_are_those_of_compress, many_pieces_and_small_frames,
          types_have_their_means, resumed_run_is_equal, training_follows_the_exact_mean, gradients_of_several_batches,
          what_is_left_out_waits_for_a_mean_that_is_applied, kinds_of_ddp, slow_links_are_compressed_and_fast_ones_not,
-         other_settings_are_refused, groups_of_some_ranks, gradients_that_are_not_finite, a_rank_whose_hook_fails,
-         a_rank_that_ends]
+         other_settings_are_refused, groups_of_some_ranks, gradients_that_are_not_finite,
+         gradients_that_are_not_finite_in_allreduce, a_rank_whose_hook_fails, a_rank_that_ends]
 
 
 def be_rank(rank, ranks, port, cases=CASES):
