@@ -392,7 +392,9 @@ class DDPHook:
         dtype = buffer.dtype
         gradient = buffer if dtype in (torch.float32, torch.float64) else buffer.float()
         for number, at in layout.coded:
-            residual = self._residuals.pop(number, None)
+            residual = None
+            if not self._waits(gradient[at:at + self.parameters[number].count]):
+                residual = self._residuals.pop(number, None)
             if residual is not None:
                 for piece in self.parameters[number].pieces:
                     begin, count, _ = piece[self.rank]  # what is left of means
@@ -473,13 +475,15 @@ class DDPHook:
         settings = self._settings
         return _Coder(settings["compressor"], settings["options"], settings["seed"], self._most)
 
+    def _waits(self, values):
+        """Whether what was left out stays where it is: for zeros where parameters may be unused. DDP drops the mean of
+        one that no rank has used, so that what was left out waits for one that is applied."""
+        return self._finds_unused and not values.any()
+
     def _residual(self, number, values):
         """The address of what is kept of a parameter: in others' segments of the gradient, in one's own of the mean.
-
-        None for zeros where parameters may be unused: DDP drops the mean of one that no rank has used, so that what was
-        left out waits for one that is applied.
-        """
-        if not self._settings["error_feedback"] or self._finds_unused and not values.any():
+        None if nothing is kept, or if it waits."""
+        if not self._settings["error_feedback"] or self._waits(values):
             return None
         with self._lock:
             if number not in self._residuals:

@@ -294,16 +294,23 @@ def gradients_of_several_batches(rank, ranks):
 
 
 def what_is_left_out_waits_for_a_mean_that_is_applied(rank, ranks):
-    """DDP drops the mean of a parameter that no rank has used."""
-    model = DistributedDataParallel(Network(), find_unused_parameters=True)
-    hook = equant.DDPHook(model, "topk", when="always")
-    step_of(model, gradients_of(rank))
-    kept = hook.state_dict()["residuals"]["parts.3"].clone()
-    assert kept.abs().max() > 0
-    model.zero_grad(set_to_none=True)
-    model(gradients_of(rank, 1)[:2]).backward()  # zip ends with the second parameter
-    assert model.module.parts[3].grad is None and torch.equal(hook.state_dict()["residuals"]["parts.3"], kept)
-    hook.close()
+    """DDP drops the mean of a parameter that no rank has used, compressed or by allreduce."""
+    for when in ("always", "auto"):
+        model = DistributedDataParallel(Network(), find_unused_parameters=True)
+        hook = equant.DDPHook(model, "topk", when=when)
+        total = sum(step_of(model, gradients_of(rank, step))[3].double() for step in range(2))
+        kept = hook.state_dict()["residuals"]["parts.3"].clone()
+        assert kept.abs().max() > 0
+        model.zero_grad(set_to_none=True)
+        model(gradients_of(rank, 2)[:2]).backward()  # zip ends with the second parameter
+        assert hook._now_compresses() == (when == "always")
+        assert model.module.parts[3].grad is None and torch.equal(hook.state_dict()["residuals"]["parts.3"], kept)
+        if when == "auto":  # the next mean by allreduce makes it up
+            hook._compresses = False
+            total += step_of(model, gradients_of(rank, 3))[3]
+            expected = sum(mean_of(ranks, step)[3] for step in (0, 1, 3))
+            assert torch.allclose(total, expected, rtol=0, atol=1e-6), (total - expected).abs().max()
+        hook.close()
 
 
 def kinds_of_ddp(rank, ranks):
