@@ -181,7 +181,7 @@ TEST_CASE("a factor changes the elasticity", "[mixed]") {
 
 TEST_CASE("menus are refused with a sentence", "[mixed]") {
   const auto why = [](std::vector<std::string> menu) { return why_no_menu(options_with(menu)); };
-  using Catch::Matchers::ContainsSubstring;
+  using Catch::Matchers::ContainsSubstring, Catch::Matchers::StartsWith;
   CHECK(why({"none", "bf16"}).empty());
   CHECK(why({"none", "natural", "qsgd:4", "elastiquant:5@1.5", "fp16"}).empty());
   CHECK_THAT(why({"none"}), ContainsSubstring("from 2 to 16 grades"));
@@ -198,6 +198,9 @@ TEST_CASE("menus are refused with a sentence", "[mixed]") {
   CHECK_THAT(why({"none", "bf16:4"}), ContainsSubstring("bits from 2 to 8"));
   CHECK_THAT(why({"none", "e-elastiquant:4@0"}), ContainsSubstring("a factor from 0.1 to 10"));
   CHECK_THAT(why({"none", "qsgd:4@1"}), ContainsSubstring("a factor from 0.1 to 10"));
+  CHECK_THAT(why({"elastiquant:8@10", "none"}),
+             StartsWith("compressor.menu, \"elastiquant:8@10\": ") &&
+                 ContainsSubstring("expected a smallest level of at least 2^-60"));
   CHECK_THAT(why({"none", "qsgd:lossless"}), ContainsSubstring("bits from 2 to 8"));
   CHECK_THAT(why({"none", "bf16:lossless", "bf16:lossless"}), ContainsSubstring("each grade once"));
   CHECK(why({"bf16:lossless", "none:lossless", "bf16"}).empty());

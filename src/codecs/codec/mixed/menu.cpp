@@ -97,11 +97,17 @@ std::string parse(const std::string& text, const CompressorOptions& common, Pars
       options.elasticity = std::min(*factor * best_elasticity(*parsed.row, options),
                                     row_of(options.levels).most_elasticity);
   }
-  if (const std::string why = why_not(*parsed.row, options); !why.empty())
-    return fmt::format("compressor.menu, \"{}\": {}", text, why);
-  std::string why = why_no_member(text, parsed, *parsed.row->make(*parsed.row, options));
+  std::string why = why_not(*parsed.row, options), why_member;
+  try {
+    if (why.empty())
+      why_member = why_no_member(text, parsed, *parsed.row->make(*parsed.row, options));
+  } catch (const Error& error) {  // The levels are too close to each other or to 0.
+    if (error.kind() != Kind::usage) throw;
+    why = error.what();
+  }
+  if (!why.empty()) return fmt::format("compressor.menu, \"{}\": {}", text, why);
   options.damped = common.damped;
-  return why;
+  return why_member;
 }
 
 bool same(const Parsed& a, const Parsed& b) { return a.row == b.row && a.options == b.options; }
