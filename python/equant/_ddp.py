@@ -476,8 +476,8 @@ class DDPHook:
         return _Coder(settings["compressor"], settings["options"], settings["seed"], self._most)
 
     def _waits(self, values):
-        """Whether what was left out stays where it is: for zeros where parameters may be unused. DDP drops the mean of
-        one that no rank has used, so that what was left out waits for one that is applied."""
+        """Returns whether what was left out stays where it is: for zeros where parameters may be unused. DDP drops the
+        mean of one that no rank has used, so that what was left out waits for one that is applied."""
         return self._finds_unused and not values.any()
 
     def _residual(self, number, values):
@@ -622,7 +622,7 @@ class DDPHook:
             raise _PeerFailed(_NOT_FINITE, self.rank, number)
 
     def _require_all_finite(self, gradient, layout):
-        """As _require_finite() of each parameter in the gradient of a bucket."""
+        """Checks each parameter in the gradient of a bucket as _require_finite() does."""
         if not _is_finite(gradient):
             for number, at in [part[:2] for part in layout.raw] + layout.coded:
                 self._require_finite(gradient[at:at + self.parameters[number].count], number)

@@ -86,7 +86,7 @@ class GradientChange {
     }
   }
 
-  /// The next change of the range is from 0.
+  /// Makes the next change of the range one from 0.
   void forget(const UpdateRule& range) {
     std::ranges::fill(previous_.span().subspan(range.begin, range.end - range.begin), 0.0f);
   }

@@ -55,7 +55,7 @@ std::vector<double> resample(std::span<const double> x, std::size_t outer, std::
   return out;
 }
 
-/// The side of a table's grid, if it is square.
+/// Returns the side of a table's grid, if it is square.
 std::size_t grid_side(std::span<const std::int64_t> sizes) {
   return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(sizes[1] - 1))));
 }

@@ -94,7 +94,7 @@ bool reads_schedule_key(const RunConfig& config, std::string_view name) {
   return reads(config.schedule.kind) || std::ranges::none_of(optim::ScheduleRow::all(), reads);
 }
 
-/// A key that has an effect only where others say so.
+/// Names a key that has an effect only where others say so.
 struct SwitchedKey {
   std::string_view key;
   bool (*has_effect)(const RunConfig& config);

@@ -278,7 +278,7 @@ TEST_CASE("check names keys without effect", "[check]") {
           .err,
       ContainsSubstring("without effect: checkpoint.keep, compressor.density, schedule.factor, "
                         "synchronization.topology.kind\n"));
-  // Keys of DGC's memory and of the fit of levels, which are not the codec's own.
+  // These belong to DGC's memory and to the fit of levels, which are not the codec's own.
   const std::vector<std::string> beside = {"compressor.warmup_epochs=0", "compressor.clip_norm=1",
                                            "compressor.momentum_masking=false",
                                            "compressor.adapt_every=50"};
