@@ -242,7 +242,7 @@ void CollectiveBench::verify_votes() {
 }
 
 /// |decoded - gradient|^2 / |gradient|^2 of the messages of verify()'s step, the largest over
-/// ranks. Counts the values that the messages of all ranks do not leave out.
+/// ranks. Counts the compressed values that the messages of all ranks do not leave out.
 double CollectiveBench::largest_compression_error() {
   gradients_.copy(comm_.rank(), values_);
   const double square = square_norm(values_);
@@ -272,7 +272,12 @@ double CollectiveBench::largest_compression_error() {
   std::vector<float> given(values_.size());
   gradients_.copy(comm_.rank(), given);
   double sent = 0;
-  for (std::size_t i = 0; i < given.size(); ++i) sent += values_[i] != given[i] ? 1 : 0;
+  for (const FusionBucket& bucket : plan_) {
+    for (const codec::Segment& s : bucket.segments) {
+      if (!s.compressed) continue;
+      for (std::size_t i = s.begin; i < s.begin + s.count; ++i) sent += values_[i] != given[i];
+    }
+  }
   sent_values_ = sum_over_ranks(comm_, sent);
   double largest = square_norm(values_) / square;
   comm_.allreduce_max(std::span(&largest, 1));
