@@ -91,23 +91,23 @@ def save(name, values):
 random.seed(1)
 values = [random.gauss(0, 1) for _ in range(5000)]
 save("normal", values)
-save("tiny", [2.0 ** -100 * v for v in values])
+save("small", [2.0 ** -100 * v for v in values])
 save("zeros", [0.0] * 4096)
 save("ones", [1.0] * 4096)
 PY
-for file in normal tiny; do
+for file in normal small; do
   program analyze rates --gradient $file.npy --draws 2 --json
   expect_code 0 "analyze rates of $file.npy"
   cp "$OUT" "$WORK/$file.rates"
 done
 python3 - "$WORK" <<'PY' || wrong "analyze rates: a bound of no error, or one that depends on the unit"
 import json, sys
-normal, tiny = ([json.loads(line) for line in open(f"{sys.argv[1]}/{name}.rates")] for name in ("normal", "tiny"))
-for row in normal + tiny:
+normal, small = ([json.loads(line) for line in open(f"{sys.argv[1]}/{name}.rates")] for name in ("normal", "small"))
+for row in normal + small:
     assert (row["bound_bits"] is None) == (row["above_bound"] is None) == (row["error"] == 0), row
 assert any(row["compressor"] == "powersgd" and row["error"] == 0 for row in normal), normal
 find = lambda rows: next(row for row in rows if row["compressor"] == "elastiquant" and row["setting"] == "bits 4")
-assert abs(find(normal)["bound_bits"] - find(tiny)["bound_bits"]) < 0.05, (find(normal), find(tiny))
+assert abs(find(normal)["bound_bits"] - find(small)["bound_bits"]) < 0.05, (find(normal), find(small))
 PY
 # Other compressors send these exactly, and nothing is a multiple of no error.
 for file in zeros ones; do
