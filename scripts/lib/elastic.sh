@@ -110,19 +110,17 @@ checked_config() {
 # look_at_batches: writes to $state/batch how all ranks share a batch, "list" or "auto" as train.batch_sizes, then the
 # batch of all ranks together and train.batch_least; or nothing where ranks cannot have batches of their own.
 look_at_batches() {
-  local number='([1-9][0-9]{0,8})' words size sizes
-  words=$(checked_config | tr -d ' \n')
-  if [[ $words =~ \"batch_size\":$number,\"batch_sizes\":(null|\"auto\"|\[$number(,$number)*\]),\"batch_least\":$number, ]]; then
-    size=${BASH_REMATCH[1]} sizes=${BASH_REMATCH[2]}
+  local number='([1-9][0-9]{0,8})' text size sizes least how=""
+  text=$(checked_config | tr -d ' \n')
+  if [[ $text =~ \"batch_size\":$number,\"batch_sizes\":(null|\"auto\"|\[$number(,$number)*\]),\"batch_least\":$number, ]]; then
+    size=${BASH_REMATCH[1]} sizes=${BASH_REMATCH[2]} least=${BASH_REMATCH[-1]}
     case $sizes in
-      null) [[ -z $(checked_config --set "train.batch_sizes=[$size,$size]") ]] || words="list $((size * all_ranks))" ;;
-      '"auto"') words="auto $((size * all_ranks))" ;;
-      *) sizes=${sizes:1:-1} words="list $((${sizes//,/+}))" ;;
+      null) [[ -z $(checked_config --set "train.batch_sizes=[$size,$size]") ]] || how="list $((size * all_ranks))" ;;
+      '"auto"') how="auto $((size * all_ranks))" ;;
+      *) sizes=${sizes:1:-1} how="list $((${sizes//,/+}))" ;;
     esac
-    words+=" ${BASH_REMATCH[-1]}"
   fi
-  [[ $words =~ ^(list|auto)\  ]] || words=""
-  printf '%s\n' "$words" >"$state/looked" && mv "$state/looked" "$state/batch"
+  printf '%s\n' "${how:+$how $least}" >"$state/looked" && mv "$state/looked" "$state/batch"
 }
 
 # share_batches RANKS: sets `batches` to the settings with which RANKS have the same batch together as all ranks of
@@ -206,8 +204,8 @@ continue_if_stopped() {
   done
 }
 
-# note_results: before a start with --overwrite: notes which results each host has, which may be those of the run that is
-# to be replaced. They are removed when training begins.
+# note_results: notes, before a start with --overwrite, which results each host has. They may be those of the run that is
+# to be replaced, and are removed when training begins.
 declare -A results_before=()
 note_results() {
   local host
@@ -220,7 +218,7 @@ results_on() {
   ask "$answer" "$1" "cd $place && stat -c '%n %i %y' metrics.jsonl checkpoints checkpoints/*" </dev/null 2>/dev/null || true
 }
 
-# has_trained: whether the start has left other results on a host than were there before it.
+# has_trained: tells whether the start has left other results on a host than were there before it.
 has_trained() {
   local host results
   [[ -n $out ]] || return 1

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each tensor lies in a flat buffer of float32 values, and how its ranges are updated.
+// This file says where each tensor lies in a flat buffer of float32 values, and how ranges of it
+// are updated.
 
 #pragma once
 
@@ -43,10 +44,8 @@ struct UpdateRule {
   double weight_decay = 0;
   std::optional<float> momentum = {};  // sgd, muon: in place of the optimizer's
   bool orthogonal = true;              // muon: matrices are made orthogonal
-
-  bool operator==(const UpdateRule&) const = default;
 };
-/// One after another, without gaps, over all values.
+/// The rules follow each other without gaps, and cover all values.
 using UpdateRules = std::vector<UpdateRule>;
 
 }  // namespace eqt

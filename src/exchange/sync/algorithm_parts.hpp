@@ -103,8 +103,8 @@ struct BuiltAlgorithm {
   std::string note = {};            // what was chosen, or a warning
 };
 
-/// The direction that these settings make from gradients, including momentum; null: the optimizer's
-/// own momentum.
+/// Returns the direction that these settings make from gradients, including momentum; null: the
+/// momentum is the optimizer's.
 std::unique_ptr<Direction> make_direction(const AlgorithmRow& row,
                                           const AlgorithmSettings& settings);
 

@@ -48,13 +48,13 @@ std::unique_ptr<Direction> make_quasi_global_momentum(const UpdateRules& rules,
 
 /// D2 (Tang et al., ICML 2018, arXiv:1803.07068, algorithm 1) in a form that is correct when the
 /// rate changes: direction = D + g - g_prev, D = (before - after) / rate of the step before. After
-/// a step at rate 0 it starts again. Needs symmetric doubly stochastic weights with all eigenvalues
-/// above -1/3, and rules without momentum.
+/// a step at rate 0 it starts again. It needs symmetric doubly stochastic weights with all
+/// eigenvalues above -1/3, and rules without momentum.
 std::unique_ptr<Direction> make_d2(const UpdateRules& rules);
 
 /// Gradient tracking (Lu et al. 2019, arXiv:1909.05844, algorithm GNSD, adapt-then-combine): mixes
 /// y, an estimate of the mean gradient, besides the model: direction = y = mixed y + g - g_prev.
-/// Needs rules without momentum.
+/// It needs rules without momentum.
 std::unique_ptr<Direction> make_gradient_tracking(const UpdateRules& rules);
 
 }  // namespace eqt::sync

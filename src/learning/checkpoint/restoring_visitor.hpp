@@ -17,7 +17,7 @@
 
 namespace eqt::checkpoint {
 
-/// The bytes that parts had at the beginning which no conversion restores, by their names.
+/// Holds what parts that no conversion restores had at the beginning, by their names.
 using InitialParts = std::map<std::string, std::vector<std::byte>>;
 
 /// Overwrites the values that it visits. Visits are collective; all ranks visit the same parts.

@@ -51,7 +51,10 @@ struct Moments {
   /// Returns the deviation of the whole population, for which the squares are divided by the count.
   double deviation() const { return count == 0 ? 0 : std::sqrt(squares / count); }
   /// Returns what numbers are divided by: the deviation, or 1 if they are all the same.
-  double divisor() const { return deviation() == 0 ? 1 : deviation(); }
+  double divisor() const {
+    const double found = deviation();
+    return found == 0 ? 1 : found;
+  }
 };
 
 struct DatasetRow;  // of data/catalogue.hpp

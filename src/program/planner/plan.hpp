@@ -25,7 +25,8 @@ struct PlanCommand {
   // Not a plan: writes the calibration `calibrate` from what measured; "" = plan.
   std::string calibrate;
   std::vector<std::string> from;  // run folders, and files of doctor and bench
-  // Empty = of powers of two, the cluster's number and one board more, those that fit the config.
+  // An empty list stands for powers of two, the cluster's number and one board more, if they fit
+  // the config.
   std::vector<int> ranks;
   std::vector<std::string> vary;  // "key=a,b,c"; empty = compressors
   double steps_at_1 = 0;          // of an unlimited batch, to a target; 0 = not given

@@ -21,7 +21,7 @@ namespace eqt::planner {
 struct Plans {
   std::vector<PlannedRun> whole;  // by scheme, as in the file
   std::vector<int> ranks;         // numbers that some scheme has a plan for
-  // By scheme; numbers of ranks that it cannot run on are left out.
+  // These are by scheme, without the numbers of ranks that the scheme cannot run on.
   std::vector<std::vector<PlannedRun>> by_ranks;
   std::vector<double> break_even{};      // by scheme, below which it beats float32
   std::vector<bool> compresses{};        // by scheme; as float32 in all other settings

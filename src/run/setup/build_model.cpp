@@ -334,11 +334,6 @@ UpdateRules update_rules(const config::RunConfig& config, const Layout& layout) 
     else
       rules.push_back(rule);
   }
-  const UpdateRule usual = {.begin = 0,
-                            .end = total_count(layout),
-                            .rate_factor = 1,
-                            .weight_decay = optimizer.weight_decay};
-  if (rules.size() == 1 && rules[0] == usual) rules.clear();
   return rules;
 }
 

@@ -101,7 +101,7 @@ DeviceChoice choose_device(const config::RunConfig& config, comm::Communicator& 
 /// The patterns of model.freeze and of the groups that are frozen.
 std::vector<std::string> frozen_patterns(const config::RunConfig& config);
 
-/// Rates and decays of the trained parameters; none where all have those of the config.
+/// Returns the rates and decays of all trained parameters.
 /// @throws Error{usage} if a group's pattern matches no trained parameter
 UpdateRules update_rules(const config::RunConfig& config, const Layout& layout);
 

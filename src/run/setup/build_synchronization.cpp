@@ -220,7 +220,6 @@ sync::AlgorithmSettings algorithm_settings(const config::RunConfig& config, cons
                                            bool communication_thread, int ranks) {
   const auto& s = config.synchronization;
   const config::RunConfig::Optimizer& o = config.optimizer;
-  const UpdateRules own = update_rules(config, layout);
   return {.run_seed = config.seed,
           .overlap = s.overlap && communication_thread,
           .timeout_seconds = s.timeout_seconds,
@@ -233,7 +232,7 @@ sync::AlgorithmSettings algorithm_settings(const config::RunConfig& config, cons
           .momentum_kind = o.momentum_kind,
           .momentum = static_cast<float>(o.momentum),
           .nesterov = o.nesterov,
-          .rules = optim::rules_for(total_count(layout), o.weight_decay, own),
+          .rules = update_rules(config, layout),
           .weight_decay = static_cast<float>(o.weight_decay),
           .rounds = rounds_of(config, plan, schedule),
           .outer = outer_step(config),

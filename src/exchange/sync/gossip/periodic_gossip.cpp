@@ -38,9 +38,9 @@ class PeriodicGossip final : public Synchronizer, private ModelMixing {
     epoch_ = epoch;
     const std::uint64_t ended = step / plan_.local_steps;
     if (plan_.delay > 0) {
-      // Not after the update, so that the communication thread is idle between the steps. A run
-      // that is made longer has mixed its former last round already; rounds of gossip alone at its
-      // former end are none of training.
+      // It does not send after the update, so that the communication thread is idle between the
+      // steps. A run that is made longer has mixed its former last round already; rounds of gossip
+      // alone at its former end are none of training.
       rounds_ = std::min(rounds_, ended);
       if (begins_round() && ended > rounds_ && !sent_) send(step - 1);
       return;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kDeviation = 0.02;  // of initial weights: Devlin et al.'s code
 
-/// The score of a token that must not be looked at: the lowest number of bf16, which autocast may
+/// Tokens that must not be looked at have this score, the lowest number of bf16, which autocast may
 /// give the scores and which does not hold float32's lowest. Its softmax is 0 in both.
 constexpr double kUnseen = -0x1.fep127;
 
